@@ -1,0 +1,69 @@
+# Needs only Python 3.11 or newer, make and pip. Everything is installed in .venv, nothing elsewhere.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+BENCHMARKS ?= fairness_a9a recall_churn memory
+
+# One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint types format bench clean-cache
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  Variables: PYTHON (interpreter that makes $(VENV), default python3), JOBS (test processes, default 2)"
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || \
+	  { echo "widemargin: no '$(PYTHON)' found. Install Python 3.11 or newer, or run: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "widemargin needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Run: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "widemargin: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install the package python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(RUN_STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing widemargin and its libraries (a minute or two the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(DEV_STAMP): $(RUN_STAMP)
+	@echo "Installing the tools for tests and checks ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --group lint
+	@touch $@
+
+demo: $(RUN_STAMP) ## Train the Adult example under four constraints, then audit the saved model on unseen rows
+	@echo; echo "$$ widemargin train examples/adult.toml"; echo
+	@$(BIN)/widemargin train examples/adult.toml
+	@echo; echo "$$ widemargin audit examples/adult.toml --model examples/adult.skops --data examples/data/adult.csv.gz"; echo
+	@$(BIN)/widemargin audit examples/adult.toml --model examples/adult.skops --data examples/data/adult.csv.gz
+
+test: $(DEV_STAMP) ## Run the test suite (without the long studies)
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(ARGS)
+
+test-all: $(DEV_STAMP) ## Run every test, long studies too
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+lint: $(DEV_STAMP) ## Check style and formatting
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+
+types: $(DEV_STAMP) ## Check the types (mypy, strict)
+	@$(BIN)/python -m mypy
+
+format: $(DEV_STAMP) ## Format the sources and mend what ruff can
+	@$(BIN)/python -m ruff format .
+	@$(BIN)/python -m ruff check --fix .
+
+bench: $(DEV_STAMP) ## Run the benchmarks (minutes; needs a quiet machine)
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+clean-cache: ## Remove compiled code and the caches of the tools
+	@rm -rf $(VENV)/var/widemargin-numba .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

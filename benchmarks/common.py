@@ -1,0 +1,287 @@
+"""What the benchmark scripts share: options, data, the machine, repeated timings, tables and result files."""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from threadpoolctl import threadpool_limits
+
+__all__ = [
+    "FEMALE", "MALE", "N_FEATURES", "ROOT", "Adult", "MissingDataError", "Timing", "compare", "describe", "interleave",
+    "load_adult", "load_peers", "machine", "one_thread", "parser", "show", "skipped", "synthetic_adult",
+    "verdict", "write",
+]  # fmt: skip
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).resolve().parent / "results"
+DATA_VARIABLE = "WIDEMARGIN_DATA"
+
+N_FEATURES = 123
+FEMALE, MALE = 71, 72
+"""Columns of a9a, counted from 0."""
+
+THREADS = 1
+_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba", "fairlearn")
+
+
+class MissingDataError(Exception):
+    """The data of a benchmark are not on this machine."""
+
+
+@dataclass(frozen=True)
+class Adult:
+    """The rows of a9a (or rows of their kind): training and test."""
+
+    X: sp.csr_matrix
+    y: npt.NDArray[np.float64]
+    X_test: sp.csr_matrix
+    y_test: npt.NDArray[np.float64]
+    name: str
+
+    @property
+    def women(self) -> npt.NDArray[np.bool_]:
+        """Training rows with the column Female."""
+        return _has(self.X, FEMALE)
+
+    @property
+    def women_test(self) -> npt.NDArray[np.bool_]:
+        """Test rows with the column Female."""
+        return _has(self.X_test, FEMALE)
+
+    @property
+    def populations(self) -> pa.Table:
+        """Table with the column `sex` for the training rows."""
+        return pa.table({"sex": np.where(self.women, "Female", "Male")})
+
+
+def _has(X: sp.csr_matrix, column: int) -> npt.NDArray[np.bool_]:
+    return np.asarray(X[:, [column]].todense()).ravel() > 0
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Command line with the options that every script has."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--data", type=Path, default=None, help=f"folder of binary/a9a.libsvm.gz (or ${DATA_VARIABLE})")
+    made.add_argument("--repeats", type=int, default=5, help="timed repeats after one warm-up (default 5)")
+    made.add_argument("--quick", action="store_true", help="small synthetic data: shows that the script runs, no more")
+    made.add_argument("--no-peers", action="store_true", help="leave the other libraries out")
+    made.add_argument("--out", type=Path, default=None, help="folder for the result files (default: results/ here)")
+    return made
+
+
+def data_folder(option: Path | None) -> Path:
+    """Folder of the data: the option, else the environment, else `../shared/data` beside the repository."""
+    if option is not None:
+        return option
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named) if named else ROOT.parent / "shared" / "data"
+
+
+def load_adult(options: argparse.Namespace) -> Adult:
+    """a9a, or synthetic rows of its shape with `--quick`.
+
+    Raises
+    ------
+    MissingDataError
+        If the files are not there; the message says how to name their folder.
+    """
+    if options.quick:
+        return synthetic_adult(1500)
+    folder = data_folder(options.data) / "binary"
+    parts: list[Any] = []
+    for name in ("a9a.libsvm.gz", "a9a.t.libsvm.gz"):
+        if not (folder / name).is_file():
+            raise MissingDataError(f"{name} is not in {folder}; give its folder by --data or ${DATA_VARIABLE}.")
+        X, y = load_svmlight_file(str(folder / name), n_features=N_FEATURES)
+        parts += [_narrow(X), y]
+    return Adult(*parts, name="a9a")
+
+
+def _narrow(X: Any) -> sp.csr_matrix:
+    """CSR with 32-bit indices, the only ones that LinearSVC takes."""
+    made = sp.csr_matrix(X)
+    made.indices, made.indptr = made.indices.astype(np.int32), made.indptr.astype(np.int32)
+    return made
+
+
+def synthetic_adult(n: int, seed: int = 0) -> Adult:
+    """Rows of 14 ones in 123 binary columns, columns 71 and 72 the sex, labels that depend on it."""
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=N_FEATURES)
+    parts: list[Any] = []
+    for _ in range(2):
+        woman = rng.random(n) < 1 / 3
+        dense = rng.random((n, N_FEATURES)) < 12 / N_FEATURES
+        dense[:, FEMALE], dense[:, MALE] = woman, ~woman
+        X = sp.csr_matrix(dense.astype(np.float64))
+        score = X @ w - 0.8 * woman + rng.normal(size=n)
+        parts += [_narrow(X), np.where(score > np.quantile(score, 0.76), 1.0, -1.0)]
+    return Adult(*parts, name=f"synthetic rows (n={n})")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS and OpenMP limited to one thread, for us and for the peers alike (compiled loops here use one anyway)."""
+    with threadpool_limits(limits=THREADS):
+        yield
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on: processor, cores, load, threads, versions."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load_average_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "threads": THREADS,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in _LIBRARIES},
+    }
+
+
+def describe(about: Mapping[str, Any]) -> str:
+    """One line on the machine."""
+    return (
+        f"{about['processor']}, {about['cores']} cores, {about['threads']} thread used, "
+        f"load {about['load_average_at_start']} at the start"
+    )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@dataclass
+class Timing:
+    """Repeated runs of one case: wall and processor seconds of each, and what the last one returned.
+
+    On a machine with other work the processor seconds are the steadier ones; all cases use one thread.
+    """
+
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    result: Any = None
+
+    @property
+    def median(self) -> float:
+        """Median wall seconds."""
+        return statistics.median(self.wall)
+
+    @property
+    def processor_median(self) -> float:
+        """Median processor seconds."""
+        return statistics.median(self.processor)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the result file."""
+        return {
+            "median_s": round(self.median, 4),
+            "fastest_s": round(min(self.wall), 4),
+            "slowest_s": round(max(self.wall), 4),
+            "median_processor_s": round(self.processor_median, 4),
+            "repeats": len(self.wall),
+        }
+
+
+def interleave(cases: Mapping[str, Callable[[], Any]], repeats: int, *, warm_up: bool = True) -> dict[str, Timing]:
+    """Run every case in turn, `repeats` times round, so that a slow minute of the machine hits all of them."""
+    timings = {name: Timing() for name in cases}
+    if warm_up:
+        for run in cases.values():
+            run()
+    for _ in range(max(1, repeats)):
+        for name, run in cases.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            timings[name].result = run()
+            timings[name].processor.append(time.process_time() - processor)
+            timings[name].wall.append(time.perf_counter() - wall)
+    return timings
+
+
+def compare(peer: Timing, ours: Timing) -> float:
+    """How many times as long the peer takes (median wall seconds)."""
+    return peer.median / ours.median
+
+
+def verdict(holds: bool) -> str:
+    """Short mark for tables."""
+    return "yes" if holds else "NO"
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table under a title; it is printed and returned."""
+    cells = [[str(value) for value in row] for row in rows]
+    widths = [max([len(name), *(len(row[j]) for row in cells)]) for j, name in enumerate(columns)]
+    lines = [
+        "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
+        for row in [list(columns), *cells]
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    text = f"### {title}\n\n" + "\n".join(lines) + "\n"
+    print(text, flush=True)
+    return text
+
+
+def write(options: argparse.Namespace, name: str, results: Mapping[str, Any], sections: Sequence[str]) -> None:
+    """Write NAME.json and NAME.md to the results folder; a quick run writes only where it is told to."""
+    if options.quick and options.out is None:
+        return
+    folder = options.out or RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
+    head = f"# {name}\n\nMade by `python -m benchmarks.{name}` on one machine: {describe(results['machine'])}.\n\n"
+    (folder / f"{name}.md").write_text(head + "\n".join(sections))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a result file")
+
+
+def load_peers(options: argparse.Namespace) -> Any:
+    """The module with fairlearn, or None where it is unwanted or not installed."""
+    if options.no_peers:
+        return None
+    try:
+        return importlib.import_module("benchmarks.peers")
+    except ImportError as error:
+        print(f"without peers: {error} (install the dependency group `bench`)", file=sys.stderr)
+        return None
+
+
+def skipped(error: MissingDataError) -> int:
+    """Say that a benchmark is skipped; the exit code of a skipped script."""
+    print(f"skipped: {error}", file=sys.stderr)
+    return 0

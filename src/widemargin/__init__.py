@@ -1,0 +1,53 @@
+"""Large-margin classifiers that meet real-world goals, with certificates.
+
+>>> import widemargin as wm
+>>> from widemargin.goals import Goal, error_rate, recall
+>>> model = wm.RateConstrainedClassifier(Goal(error_rate(), recall() >= 0.6))
+
+Names are imported when they are first used, so `import widemargin` itself is quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from widemargin import goals as goals
+    from widemargin.diagnostics import audit as audit
+    from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
+    from widemargin.goals.sources import External as External
+    from widemargin.persistence import load_model as load_model
+    from widemargin.persistence import save_model as save_model
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "External",
+    "RateConstrainedClassifier",
+    "__version__",
+    "audit",
+    "goals",
+    "load_model",
+    "save_model",
+]
+
+_HOMES = {
+    "External": "widemargin.goals.sources",
+    "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
+    "audit": "widemargin.diagnostics",
+    "load_model": "widemargin.persistence",
+    "save_model": "widemargin.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "goals":
+        return importlib.import_module("widemargin.goals")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,64 @@
+"""The one decorator for compiled loops, and the place of their cache.
+
+numba does not notice when a *called* function in another file changes, so a cache shared between versions of the sources
+could run old code. The cache folder is therefore named by a hash of the sources and lies inside the virtual environment
+(mode 0700), unless the user has chosen a folder by `NUMBA_CACHE_DIR`.
+"""
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+__all__ = ["cache_folder", "kernel", "source_hash"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@functools.cache
+def source_hash() -> str:
+    """Hash of every source file that holds compiled code, that is, imports this module (16 hexadecimal digits)."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_bytes()
+        if b"_numba" in text:
+            digest.update(str(path.relative_to(root)).encode())
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cache_folder() -> str | None:
+    """Folder for compiled code: inside the virtual environment; None where numba's own choice is kept."""
+    if "NUMBA_CACHE_DIR" in os.environ or sys.prefix == sys.base_prefix:
+        return None
+    folder = Path(sys.prefix) / "var" / "widemargin-numba" / source_hash()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.parent.chmod(0o700)
+        folder.chmod(0o700)
+    except OSError:  # a read-only environment: numba falls back to the user's cache
+        return None
+    return str(folder)
+
+
+def kernel(function: F) -> F:
+    """Compile a free function over arrays at its first call; cached on disk, without the interpreter lock.
+
+    The plain Python function stays reachable as `.py_func`, which the tests compare with the compiled one.
+    """
+    chosen = cache_folder()
+    before = numba.config.CACHE_DIR
+    if chosen is not None:
+        numba.config.CACHE_DIR = chosen
+    try:
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled  # type: ignore[no-any-return]

@@ -1,0 +1,98 @@
+"""The command line: `widemargin train`, `widemargin audit`.
+
+Exit codes: 0 the goal is met, 1 it is not, 2 the input is bad (or something unexpected happened), 130 interrupted.
+Results go to stdout, everything else to stderr; no traceback unless `--traceback` is given.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from widemargin import __version__
+from widemargin.exceptions import InfeasibleGoalError, WidemarginError
+
+__all__ = ["main"]
+
+MET, NOT_MET, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        # Imported late: --help and errors of usage are quick.
+        from widemargin.cli.console import warnings_as_lines
+
+        with warnings_as_lines():
+            run = importlib.import_module(f"widemargin.cli.{options.command}").run
+            code, content = run(options)
+        if options.json:
+            _print_json({"command": options.command, "exit_code": code, **content})
+        sys.stdout.flush()
+        return int(code)
+    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return _failed(options, INTERRUPTED, "interrupted")
+    except InfeasibleGoalError as error:
+        return _failed(options, NOT_MET, f"the goal cannot be met: {error}")
+    except WidemarginError as error:
+        return _failed(options, BAD_INPUT, str(error))
+    except Exception as error:
+        text = f"unexpected {type(error).__name__}: {error}. This is a defect; run again with --traceback and report it"
+        return _failed(options, BAD_INPUT, text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="widemargin", description="Train classifiers to written goals, and audit them.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    train = commands.add_parser(
+        "train",
+        help="train a model to the goal of a goals file",
+        description="Train a linear classifier that meets the goal of a goals file, and save it. Exit code 0: the goal "
+        "is met on the training rows, and [goal.audit], if given, on the test rows; 1: not met; 2: bad input.",
+    )
+    train.add_argument("goals", type=Path, metavar="GOALS.toml")
+    train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
+    audit = commands.add_parser(
+        "audit",
+        help="measure a saved model on new rows",
+        description="Measure a saved model on the goal of a goals file ([goal.audit] if given). "
+        "Exit code 0: met; 1: not met; 2: bad input.",
+    )
+    audit.add_argument("goals", type=Path, metavar="GOALS.toml")
+    audit.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
+    audit.add_argument("--data", type=Path, required=True, metavar="FILE", help="rows to measure on (CSV or Parquet)")
+    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
+    audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    for command in (train, audit):
+        command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    return parser
+
+
+def _failed(options: argparse.Namespace, code: int, text: str) -> int:
+    if options.traceback:
+        import traceback
+
+        traceback.print_exc()
+    lines = "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in text.split("\n"))
+    print(f"widemargin: {lines}", file=sys.stderr)  # noqa: T201
+    if options.json:
+        _print_json({"command": options.command, "exit_code": code, "error": text})
+    return code
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    print(json.dumps(content, indent=1, allow_nan=False))  # noqa: T201

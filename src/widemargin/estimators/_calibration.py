@@ -1,0 +1,59 @@
+"""Class probabilities by calibration on rows that training did not see (DESIGN, decision 5)."""
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+
+from widemargin.exceptions import DataError
+
+__all__ = ["calibrated", "fit_calibrator", "hold_out", "take_rows"]
+
+Rows = npt.NDArray[np.intp]
+
+HELD_OUT = 0.2
+"""Share of the rows that calibration holds out."""
+
+
+def hold_out(y: npt.NDArray[Any], random_state: Any) -> tuple[Rows, Rows]:
+    """Row numbers to train on and to calibrate on, stratified by label.
+
+    Raises
+    ------
+    DataError
+        If a class has fewer than two rows.
+    """
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    if smallest < 2:
+        raise DataError(f"calibration holds out {HELD_OUT:.0%} of each class, and the smallest has {smallest} row.")
+    train, held = train_test_split(np.arange(y.shape[0]), test_size=HELD_OUT, stratify=y, random_state=random_state)
+    return np.sort(train), np.sort(held)
+
+
+def take_rows(table: Any, rows: Rows) -> Any:
+    """Some rows of an array, a sparse matrix or a data frame; None stays None."""
+    if table is None:
+        return None
+    if nw.dependencies.is_into_dataframe(table):
+        return nw.from_native(table, eager_only=True)[rows].to_native()
+    return table[rows] if hasattr(table, "shape") else np.asarray(table)[rows]
+
+
+def fit_calibrator(method: str, scores: npt.NDArray[np.float64], second: npt.NDArray[np.bool_], weight: Any) -> Any:
+    """A map from scores to the probability of `classes_[1]`: Platt's sigmoid or isotonic regression."""
+    if method == "isotonic":
+        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        return model.fit(scores, second.astype(np.float64), sample_weight=weight)
+    return LogisticRegression(C=np.inf).fit(scores[:, None], second, sample_weight=weight)
+
+
+def calibrated(model: Any, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Probabilities of both classes, shape (n, 2)."""
+    if isinstance(model, IsotonicRegression):
+        second = np.asarray(model.predict(scores), dtype=np.float64)
+        return np.column_stack([1.0 - second, second])
+    return np.asarray(model.predict_proba(scores[:, None]), dtype=np.float64)

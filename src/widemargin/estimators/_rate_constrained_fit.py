@@ -1,0 +1,155 @@
+"""The steps of fitting a rate-constrained linear model, from checked data to the best model found.
+
+goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from widemargin.exceptions import CapabilityError
+from widemargin.goals.binding import BoundGoal
+from widemargin.linalg.cells import Floats
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.solvers import cutting_plane, interior_point, pmm_newton
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.majorize import MajorizeOptions, RampResult
+from widemargin.solvers.threshold_sweep import best_threshold
+from widemargin.solvers.tightening import Candidate, Enforced, Judge, enforce
+
+__all__ = ["SOLVERS", "Trained", "train"]
+
+
+def _newton_or_interior_point(
+    sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
+) -> ConvexResult:
+    """Newton; where it ends above the tolerance, the interior point from where it stopped, and the better of both."""
+    first = pmm_newton.solve(sub, tol=tol, start=start, rho=rho, budget=budget)
+    if first.status != Status.MAX_ITER:
+        return first
+    second = interior_point.solve(sub, tol=tol, start=first.state, rho=rho, budget=budget)
+    return second if second.gap < first.gap else first
+
+
+SOLVERS: dict[str, Callable[..., ConvexResult]] = {
+    "auto": _newton_or_interior_point,
+    "newton": pmm_newton.solve,
+    "interior-point": interior_point.solve,
+    "cutting-plane": cutting_plane.solve,
+}
+"""Convex solvers by name; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA)."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training found.
+
+    Attributes
+    ----------
+    search : Enforced
+    problem : RateConstrainedProblem
+    status : Status
+    """
+
+    search: Enforced
+    problem: RateConstrainedProblem
+    status: Status
+
+    @property
+    def best(self) -> Candidate:
+        """The best model."""
+        return self.search.best
+
+    @property
+    def solution(self) -> RampResult:
+        """The ramp solution behind the model."""
+        return self.best.solution
+
+    @property
+    def met(self) -> bool:
+        """Whether the enforced rates meet every bound on the training rows."""
+        return self.best.violation <= 0.0
+
+    def linear_multipliers(self) -> Floats:
+        """Multipliers in objective per unit of the bound goal's bounds."""
+        return self.problem.multipliers_to_goal(self.solution.multipliers)
+
+
+def train(
+    bound: BoundGoal,
+    matrices: Sequence[Any],
+    *,
+    lam: float,
+    fit_intercept: bool,
+    enforcement: str,
+    solver: str,
+    options: MajorizeOptions,
+    start: tuple[Floats, float] | None,
+    budget: Budget,
+) -> Trained:
+    """Train on a bound goal.
+
+    Parameters
+    ----------
+    bound : BoundGoal
+    matrices : sequence of matrices
+        Features of each source of `bound`.
+    lam : float
+    fit_intercept : bool
+    enforcement : {"deterministic", "randomized"}
+        Whose rates have to meet the bounds on these rows.
+    solver : str
+        A key of `SOLVERS`.
+    options : MajorizeOptions
+    start : (w, b) or None
+    budget : Budget
+
+    Returns
+    -------
+    Trained
+    """
+    if solver not in SOLVERS:
+        raise CapabilityError(f"solver={solver!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
+    problem = build_problem(bound, matrices, lam, fit_intercept=fit_intercept)
+    hard = enforcement == "deterministic"
+    judge = _judge_deterministic(problem) if hard else _judge_randomized(problem)
+    search = enforce(problem, SOLVERS[solver], judge, options, give_back=hard, start=start, budget=budget)
+    return Trained(search, problem, _status(search.best, budget))
+
+
+def _status(best: Candidate, budget: Budget) -> Status:
+    if budget.interrupted:
+        return Status.INTERRUPTED
+    if budget.exhausted:
+        return Status.TIME_LIMIT
+    if best.violation > 0.0:
+        return Status.INFEASIBLE
+    return Status.CONVERGED if best.solution.status == Status.INFEASIBLE else best.solution.status
+
+
+def _judge_deterministic(problem: RateConstrainedProblem) -> Judge:
+    """Measure 0/1 rates, with the exact best threshold where there is an intercept to move."""
+
+    def judge(solution: RampResult) -> Candidate:
+        z = problem.scores(solution.w, solution.b)
+        objective, excess = problem.values(problem.hard_mass(z))
+        after, shift = excess, 0.0
+        if problem.fit_intercept:
+            choice = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+            shift = choice.threshold
+            if shift != 0.0:
+                objective, after = problem.values(problem.hard_mass(z - shift))
+        return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
+
+    return judge
+
+
+def _judge_randomized(problem: RateConstrainedProblem) -> Judge:
+    """Measure ramp rates."""
+
+    def judge(solution: RampResult) -> Candidate:
+        # not solution.excess: that is measured by the tightened bounds
+        objective, excess = problem.ramp_values(solution.w, problem.scores(solution.w, solution.b))
+        return Candidate(solution.w, solution.b, objective, excess, excess, False, solution)
+
+    return judge

@@ -1,0 +1,452 @@
+"""Linear classifiers trained to a goal: `RateConstrainedClassifier`."""
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
+from widemargin.estimators._infeasible import explain
+from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
+from widemargin.exceptions import GoalError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals import Goal, error_rate
+from widemargin.goals.binding import BoundGoal, baselines_used, bind
+from widemargin.goals.report import GoalReport, make_report
+from widemargin.goals.sources import External, make_sources, positive_class
+from widemargin.linalg.cells import Floats
+from widemargin.linalg.rows import RowBlocks
+from widemargin.losses.ramp import ramp
+from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.majorize import MajorizeOptions
+
+__all__ = ["RateConstrainedClassifier"]
+
+logger = logging.getLogger("widemargin")
+
+_DTYPES = [np.float64, np.float32]
+
+
+def _calibrates(estimator: "RateConstrainedClassifier") -> bool:
+    """Whether there is a predict_proba, and if not, why."""
+    if estimator.calibration is None:
+        raise AttributeError(
+            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic". '
+            "The ramp of the randomised classifier, which is no such probability, is randomized_proba."
+        )
+    return True
+
+
+class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear classifier trained to meet a goal: an objective and constraints on rates.
+
+    Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
+    constraints, by majorisation-minimisation (Goh et al. 2016, Algorithm 1). Every convex step carries a duality gap.
+
+    Parameters
+    ----------
+    goal : Goal or str, default=None
+        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    C : float, default=0.2
+        Inverse strength of the regulariser, in scikit-learn's units (`1/2 |w|^2 + C sum hinge`). Raising it fits the
+        training rows more closely.
+    enforce : {"deterministic", "randomized"}, default="deterministic"
+        Whose rates meet the bounds on the training rows: those of `predict` (by an exact sweep of the bias and rounds
+        of tightening) or those of `predict_randomized` in expectation.
+    fit_intercept : bool, default=True
+        Whether to fit an unregularised bias.
+    solver : {"auto", "newton", "interior-point", "cutting-plane"}, default="auto"
+        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps, with the interior
+        point where it stalls; "cutting-plane" is the paper's own nest over dual coordinate ascent.
+    tol : float, default=1e-4
+        Relative duality gap of the last convex step.
+    max_steps : int, default=5
+        Majorisation steps, the last one included. More fit the training rows more closely, not better unseen ones.
+    pos_label : label, default=None
+        The class that rates call positive; None means `classes_[1]`.
+    baselines : dict of str to fitted classifier, default=None
+        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
+    calibration : {"sigmoid", "isotonic"}, default=None
+        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
+        goal is then met on the rows that are left.
+    on_infeasible : {"raise", "warn"}, default="raise"
+        Where no model meets the goal: raise `InfeasibleGoalError`, or warn and keep the model of least violation.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the best model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` between steps; returning True stops the fit.
+    verbose : int, default=0
+        1 logs every step to the logger "widemargin".
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+    random_state : int, RandomState or None, default=None
+        For the rows that calibration holds out, and the default of `predict_randomized`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
+        `decision_function(X) = X @ coef_[0] + intercept_`; the paper's bias is `b = -intercept_`.
+    classes_ : ndarray of shape (2,)
+    positive_class_ : label
+    goal_ : Goal
+    goal_report_ : GoalReport
+        The goal on the training rows.
+    multipliers_ : ndarray of shape (n_constraints,)
+        Objective per unit of each constraint's own bound, at the ramp solution.
+    subproblem_gap_ : float
+        Relative duality gap of the last convex step; the ramp problem itself is solved locally.
+    certified_point_ : bool
+        Whether (coef_, intercept_) is the point of that certificate; False where the bias was moved afterwards.
+    status_ : str
+        "converged", "max_iter", "time_limit", "interrupted" or "infeasible".
+    solver_ : str
+    n_iter_ : int
+        Iterations of the convex solver in all.
+    n_steps_ : int
+        Majorisation steps in all.
+    n_rounds_ : int
+        Rounds of tightening.
+    history_ : tuple of dict
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    widemargin.audit : Measure a goal on any classifier's predictions.
+
+    Notes
+    -----
+    The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof.
+
+    References
+    ----------
+    G. Goh, A. Cotter, M. Gupta, M. Friedlander, "Satisfying Real-world Goals with Dataset Constraints", NIPS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import RateConstrainedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = (X[:, 0] + rng.normal(size=400) > 0.8).astype(int)
+    >>> clf = RateConstrainedClassifier("minimize error_rate()\\nsubject to recall() >= 0.8").fit(X, y)
+    >>> bool(clf.predict(X)[y == 1].mean() >= 0.8)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "goal": [Goal, str, None],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "enforce": [StrOptions({"deterministic", "randomized"})],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "pos_label": [Real, str, "boolean", None],
+        "baselines": [Mapping, None],
+        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
+        "on_infeasible": [StrOptions({"raise", "warn"})],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "verbose": ["verbose"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        goal: Goal | str | None = None,
+        *,
+        C: float = 0.2,
+        enforce: str = "deterministic",
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_steps: int = 5,
+        pos_label: Any = None,
+        baselines: Mapping[str, Any] | None = None,
+        calibration: str | None = None,
+        on_infeasible: str = "raise",
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.goal = goal
+        self.C = C
+        self.enforce = enforce
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_steps = max_steps
+        self.pos_label = pos_label
+        self.baselines = baselines
+        self.calibration = calibration
+        self.on_infeasible = on_infeasible
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        populations: Any = None,
+        external: Mapping[str, External] | None = None,
+    ) -> "RateConstrainedClassifier":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are; anything else is converted.
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0; a row of weight 2 counts as two rows, in every rate too.
+        populations : table with n rows, default=None
+            pandas, polars or pyarrow table, or 2-D array, with the columns that the goal's populations and baselines
+            name. Columns not found there are looked up in X where it is a data frame.
+        external : dict of str to External, default=None
+            Rows beside the training rows that the goal names by `Population.external(name)`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        GoalError
+            If the goal does not fit the data (unknown column or value, empty population, bound out of range).
+        DataError
+            If data are missing or of the wrong shape.
+        InfeasibleGoalError
+            If no model that meets the goal was found, unless `on_infeasible="warn"`.
+        """
+        budget = Budget(self.time_budget, self._watchers())
+        original = X
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        self._set_classes(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.calibrator_ = None
+        if self.calibration is None:
+            self._train(X, y, weight, original, populations, external=external, budget=budget)
+            return self
+        rows, held = hold_out(y, check_random_state(self.random_state))
+        parts = (take_rows(part, rows) for part in (X, y, weight, original, populations))
+        self._train(*parts, external=external, budget=budget)
+        second = y[held] == self.classes_[1]
+        scores = self.decision_function(take_rows(original, held))
+        self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
+        return self
+
+    def _set_classes(self, y: npt.NDArray[Any]) -> None:
+        """Check that there are two classes and settle which is the positive one."""
+        check_classification_targets(y)
+        target = type_of_target(y, input_name="y", raise_unknown=True)
+        if target != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
+        self.classes_ = np.unique(y)
+        if self.classes_.shape[0] < 2:
+            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs rows of both classes.")
+        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
+
+    def _train(
+        self,
+        X: Any,
+        y: npt.NDArray[Any],
+        weight: Floats | None,
+        original: Any,
+        populations: Any,
+        *,
+        external: Mapping[str, External] | None,
+        budget: Budget,
+    ) -> None:
+        """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
+        self.goal_ = _as_goal(self.goal)
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(
+            baselines_used(self.goal_), original, y, classes=classes, sample_weight=weight, populations=populations,
+            external=external, baselines=self.baselines, n_rows=X.shape[0],
+        )  # fmt: skip
+        bound = bind(self.goal_, sources)
+        matrices = [X, *(self._external_features(external, source.name) for source in sources[1:])]
+        total = float(X.shape[0] if weight is None else weight.sum())
+        options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=max(1e-2, self.tol))
+        with limit_threads(self.n_jobs):
+            trained = train(
+                bound, matrices, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
+                enforcement=self.enforce, solver=self.solver, options=options, start=None, budget=budget,
+            )  # fmt: skip
+            self._adopt(trained, bound, matrices)
+        self._conclude(trained, budget)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Signed scores `X @ coef_[0] + intercept_`, shape (n,); positive means `classes_[1]`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=_DTYPES)
+        scores: Floats = np.asarray(X @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
+        return scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,)."""
+        check_is_fitted(self)
+        return self._labels(self._direction() * self.decision_function(X) > 0.0)
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated class probabilities, shape (n, 2); only with `calibration="sigmoid"` or `"isotonic"`."""
+        check_is_fitted(self)
+        return calibrated(self.calibrator_, self.decision_function(X))
+
+    def randomized_proba(self, X: Any) -> Floats:
+        """Probabilities with which the randomised classifier names each class, shape (n, 2), columns as `classes_`.
+
+        This is the ramp `clip(1/2 + score, 0, 1)`, a rule of decision, not an estimate of the class probability
+        (spec 1, section 5; Appendix A of the paper).
+        """
+        second = ramp(self.decision_function(X))
+        return np.column_stack([1.0 - second, second])
+
+    def predict_randomized(self, X: Any, random_state: Any = None) -> npt.NDArray[Any]:
+        """Labels drawn from `randomized_proba`, shape (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        random_state : int, RandomState or None, default=None
+            None: the estimator's own `random_state`.
+        """
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        second = self.randomized_proba(X)[:, 1]
+        drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
+        return drawn
+
+    def _direction(self) -> float:
+        """+1 where the positive class is `classes_[1]`, else -1."""
+        return 1.0 if self.positive_class_ == self.classes_[1] else -1.0
+
+    def _labels(self, positive: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        second = positive if self._direction() > 0 else ~positive
+        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
+        return labels
+
+    def _external_features(self, external: Mapping[str, External] | None, name: str | None) -> Any:
+        X = (external or {})[str(name)].X
+        if X is None:
+            raise GoalError(f"external {name!r} has no X; training needs features: External(X, ...).")
+        return validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            reset=False,
+            dtype=_DTYPES,
+            order="C",
+        )
+
+    def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
+        return (*(self.callbacks or ()), *((_log_progress,) if self.verbose else ()))
+
+    def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any]) -> None:
+        """Set the fitted attributes."""
+        best, solution = trained.best, trained.solution
+        sign = self._direction()
+        self.coef_ = sign * best.w[None, :]
+        self.intercept_ = np.array([-sign * best.b])
+        self.solver_ = "newton" if self.solver == "auto" else self.solver
+        self.subproblem_gap_ = float(solution.subproblem.gap)
+        self.certified_point_ = bool(solution.certified and not best.shifted)
+        self.status_ = str(trained.status)
+        self.n_iter_ = max(trained.search.n_iter, 1)
+        self.n_steps_ = trained.search.n_steps
+        self.n_rounds_ = trained.search.n_rounds
+        self.history_ = trained.search.history
+        # RowBlocks, because `X @ w` would copy the whole of a float32 X to double precision
+        scores = [RowBlocks([(X, None)]).dot(best.w) - best.b for X in matrices]
+        soft = [ramp(z) for z in scores]
+        mass = bound.positive_mass(soft)
+        self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
+        self.goal_report_: GoalReport = make_report(
+            bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, data_name="training rows",
+            ramp=soft, multipliers=self.multipliers_, status=self.status_, certificate=self._certificate(),
+        )  # fmt: skip
+
+    def _certificate(self) -> str:
+        point = "the model is that step's solution" if self.certified_point_ else "the bias was moved afterwards"
+        return f"gap {self.subproblem_gap_:.1e} of the last convex step ({point}); the ramp problem is solved locally"
+
+    def _conclude(self, trained: Trained, budget: Budget) -> None:
+        """Warn or raise according to how training ended."""
+        if budget.interrupted:
+            warnings.warn(
+                f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.",
+                MarginConvergenceWarning,
+                stacklevel=3,
+            )
+            if self.on_interrupt == "raise":
+                raise KeyboardInterrupt
+            return
+        report = self.goal_report_
+        met = trained.met if self.enforce == "randomized" else report.all_met("estimate")
+        if trained.status == Status.TIME_LIMIT:
+            warnings.warn(
+                f"stopped after {budget.elapsed:.1f} s with gap {self.subproblem_gap_:.1e} and goal "
+                f"{'met' if met else 'not met'} on the training rows; raise time_budget.",
+                MarginConvergenceWarning, stacklevel=3,
+            )  # fmt: skip
+            return
+        if not met:
+            message = explain(report, trained, self.enforce)
+            if self.on_infeasible == "raise":
+                raise InfeasibleGoalError(message)
+            warnings.warn(message, GoalWarning, stacklevel=3)
+        elif trained.status == Status.MAX_ITER:
+            warnings.warn(
+                f"gap {self.subproblem_gap_:.1e} > tol {self.tol:g} in the last convex step; "
+                "scale the features or raise tol.",
+                MarginConvergenceWarning, stacklevel=3,
+            )  # fmt: skip
+
+
+def _as_goal(goal: Goal | str | None) -> Goal:
+    if goal is None:
+        return Goal(minimize=error_rate())
+    return Goal.parse(goal) if isinstance(goal, str) else goal
+
+
+def _log_progress(progress: Progress) -> None:
+    logger.info(
+        "%s %d: objective %.6g, gap %.1e, violation %.1e, %.2f s",
+        progress.stage, progress.iteration, progress.objective, progress.gap, progress.violation, progress.seconds,
+    )  # fmt: skip

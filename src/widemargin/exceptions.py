@@ -1,0 +1,70 @@
+"""All errors and warnings of the library.
+
+A message states the fact with its number, then the cure. Everything derives from `WidemarginError`, and the errors about
+input also derive from `ValueError`, so code that knows nothing of this library still catches them.
+"""
+
+from sklearn.exceptions import ConvergenceWarning
+
+__all__ = [
+    "CapabilityError",
+    "DataError",
+    "GoalError",
+    "GoalParseError",
+    "GoalWarning",
+    "GoalsFileError",
+    "InfeasibleGoalError",
+    "MarginConvergenceWarning",
+    "ModelFileError",
+    "ModelFileWarning",
+    "TableWarning",
+    "WidemarginError",
+]
+
+
+class WidemarginError(Exception):
+    """Base of every error raised by widemargin."""
+
+
+class GoalError(WidemarginError, ValueError):
+    """A goal that makes no sense, by itself or on the data it was bound to."""
+
+
+class GoalParseError(GoalError):
+    """A text that is no goal; the message names the line."""
+
+
+class InfeasibleGoalError(GoalError):
+    """No model that meets the goal was found; the message gives the violations and the constraints in conflict."""
+
+
+class DataError(WidemarginError, ValueError):
+    """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite."""
+
+
+class CapabilityError(WidemarginError, ValueError):
+    """A combination of options that no algorithm here can serve; the message lists those that can."""
+
+
+class ModelFileError(WidemarginError, ValueError):
+    """A model file that is damaged, foreign, too large, or written by a newer format."""
+
+
+class GoalWarning(UserWarning):
+    """A goal that can be used but deserves a second look (dropped population, trivial solution, ...)."""
+
+
+class MarginConvergenceWarning(ConvergenceWarning):
+    """A solver stopped before its certificate reached the tolerance."""
+
+
+class GoalsFileError(WidemarginError, ValueError):
+    """A goals file (TOML) that cannot be used; the message names every problem by its key, with the cure."""
+
+
+class ModelFileWarning(UserWarning):
+    """A model file that can be used but was written by other versions of the libraries."""
+
+
+class TableWarning(UserWarning):
+    """A table that deviates from the training table in a way that has a documented fallback."""

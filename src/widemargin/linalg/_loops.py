@@ -1,0 +1,190 @@
+"""Compiled products with the rows of one block, reached through `row_of` so that nothing of the data is copied."""
+
+from typing import Any
+
+from widemargin._numba import kernel
+
+__all__ = [
+    "add_border_csr",
+    "add_folded",
+    "csr_cell_sums",
+    "csr_dot",
+    "csr_equal_rows",
+    "csr_gram",
+    "csr_norms2",
+    "csr_tdot",
+    "dense_cell_sums",
+    "dense_dot",
+    "dense_equal_rows",
+]
+
+
+@kernel
+def csr_dot(data: Any, indices: Any, indptr: Any, row_of: Any, w: Any, out: Any) -> None:
+    """Set `out[i] = <x_i, w>`."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += data[k] * w[indices[k]]
+        out[i] = total
+
+
+@kernel
+def csr_tdot(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any) -> None:
+    """Add `sum_i g_i x_i` to `out`."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r = row_of[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[indices[k]] += gi * data[k]
+
+
+@kernel
+def csr_cell_sums(
+    data: Any, indices: Any, indptr: Any, row_of: Any, cell: Any, plus: Any, minus: Any, above: Any, below: Any
+) -> None:
+    """Add `plus_i x_i` to `above[cell_i]` and `minus_i x_i` to `below[cell_i]`; rows of two zeros cost nothing."""
+    for i in range(row_of.shape[0]):
+        a, b = plus[i], minus[i]
+        if a != 0.0 or b != 0.0:
+            r, c = row_of[i], cell[i]
+            if b == 0.0:
+                for k in range(indptr[r], indptr[r + 1]):
+                    above[c, indices[k]] += a * data[k]
+            elif a == 0.0:
+                for k in range(indptr[r], indptr[r + 1]):
+                    below[c, indices[k]] += b * data[k]
+            else:
+                for k in range(indptr[r], indptr[r + 1]):
+                    above[c, indices[k]] += a * data[k]
+                    below[c, indices[k]] += b * data[k]
+
+
+@kernel
+def csr_gram(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, pairs: Any, squares: Any) -> None:
+    """Add `sum_i scale_i x_i x_i'` to `pairs + pairs' + diag(squares)`; rows of scale 0 cost nothing.
+
+    Each pair of entries of a row is counted once, on the side of the diagonal where it falls, so the indices need not
+    be sorted. Four entries share one walk along the rest of the row: three times as fast as one by one.
+    """
+    for i in range(row_of.shape[0]):
+        si = scale[i]
+        if si != 0.0:
+            r = row_of[i]
+            k, stop = indptr[r], indptr[r + 1]
+            while k + 3 < stop:
+                x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
+                c0, c1, c2, c3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+                s0, s1, s2, s3 = si * x0, si * x1, si * x2, si * x3
+                squares[c0] += s0 * x0
+                squares[c1] += s1 * x1
+                squares[c2] += s2 * x2
+                squares[c3] += s3 * x3
+                pairs[c0, c1] += s0 * x1
+                pairs[c0, c2] += s0 * x2
+                pairs[c0, c3] += s0 * x3
+                pairs[c1, c2] += s1 * x2
+                pairs[c1, c3] += s1 * x3
+                pairs[c2, c3] += s2 * x3
+                for q in range(k + 4, stop):
+                    col = indices[q]
+                    x = data[q]
+                    pairs[c0, col] += s0 * x
+                    pairs[c1, col] += s1 * x
+                    pairs[c2, col] += s2 * x
+                    pairs[c3, col] += s3 * x
+                k += 4
+            while k < stop:
+                sk = si * data[k]
+                row = indices[k]
+                squares[row] += sk * data[k]
+                for q in range(k + 1, stop):
+                    pairs[row, indices[q]] += sk * data[q]
+                k += 1
+
+
+@kernel
+def add_folded(pairs: Any, squares: Any, out: Any) -> None:
+    """Add the lower triangle of `pairs + pairs' + diag(squares)` to `out`."""
+    for row in range(out.shape[0]):
+        for col in range(row):
+            out[row, col] += pairs[row, col] + pairs[col, row]
+        out[row, row] += pairs[row, row] + pairs[row, row] + squares[row]
+
+
+@kernel
+def csr_norms2(data: Any, indptr: Any, row_of: Any, out: Any) -> None:
+    """Set `out[i] = |x_i|^2`."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += data[k] * data[k]
+        out[i] = total
+
+
+@kernel
+def add_border_csr(data: Any, indices: Any, indptr: Any, row_of: Any, columns: Any, out: Any) -> None:
+    """Add `sum_i columns[i, j] x_i` to `out[j]` for every j."""
+    m = columns.shape[1]
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        for j in range(m):
+            c = columns[i, j]
+            if c != 0.0:
+                for k in range(indptr[r], indptr[r + 1]):
+                    out[j, indices[k]] += c * data[k]
+
+
+@kernel
+def csr_equal_rows(data: Any, indices: Any, indptr: Any, first: Any, second: Any, equal: Any) -> None:
+    """Set `equal[i]` where rows `first[i]` and `second[i]` store the same entries in the same order."""
+    for i in range(first.shape[0]):
+        a, b = indptr[first[i]], indptr[second[i]]
+        length = indptr[first[i] + 1] - a
+        same = length == indptr[second[i] + 1] - b
+        if same:
+            for k in range(length):
+                if indices[a + k] != indices[b + k] or data[a + k] != data[b + k]:
+                    same = False
+                    break
+        equal[i] = same
+
+
+@kernel
+def dense_dot(X: Any, row_of: Any, w: Any, out: Any) -> None:
+    """Set `out[i] = <x_i, w>`, equal for equal rows to the last bit (a BLAS product is not)."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(X.shape[1]):
+            total += X[r, k] * w[k]
+        out[i] = total
+
+
+@kernel
+def dense_cell_sums(X: Any, row_of: Any, cell: Any, plus: Any, minus: Any, above: Any, below: Any) -> None:
+    """Add `plus_i x_i` to `above[cell_i]` and `minus_i x_i` to `below[cell_i]`; rows of two zeros cost nothing."""
+    for i in range(row_of.shape[0]):
+        a, b = plus[i], minus[i]
+        r, c = row_of[i], cell[i]
+        if a != 0.0:
+            for k in range(X.shape[1]):
+                above[c, k] += a * X[r, k]
+        if b != 0.0:
+            for k in range(X.shape[1]):
+                below[c, k] += b * X[r, k]
+
+
+@kernel
+def dense_equal_rows(X: Any, first: Any, second: Any, equal: Any) -> None:
+    """Set `equal[i]` where rows `first[i]` and `second[i]` of X are equal."""
+    for i in range(first.shape[0]):
+        same = True
+        for k in range(X.shape[1]):
+            if X[first[i], k] != X[second[i], k]:
+                same = False
+                break
+        equal[i] = same

@@ -1,0 +1,66 @@
+"""The ramp, the rate of the randomised classifier, and the hinges that majorise it (spec 1, sections 1 and 3).
+
+`ramp(z) = max(0, min(1, 1/2 + z))` is the probability of saying "positive" at score z. The negative side is `ramp(-z)`.
+The compiled sums below run over rows and leave one number for each cell.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin.linalg.cells import Floats
+
+__all__ = ["KEEP_MINUS", "KEEP_PLUS", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
+
+KEEP_PLUS = 1  # bit of `keep`: the positive side is bounded by max(0, 1/2 + z), not by the constant 1
+KEEP_MINUS = 2  # the same for the negative side and max(0, 1/2 - z)
+
+
+def ramp(z: Floats) -> Floats:
+    """Probability of the positive prediction, `clip(1/2 + z, 0, 1)`, elementwise."""
+    return np.clip(z + 0.5, 0.0, 1.0)
+
+
+@kernel
+def ramp_sums(z: Any, weight: Any, cell: Any, positive: Any) -> None:
+    """Add `weight_i ramp(z_i)` to `positive[cell_i]`."""
+    for i in range(z.shape[0]):
+        positive[cell[i]] += weight[i] * min(1.0, max(0.0, 0.5 + z[i]))
+
+
+@kernel
+def positive_sums(z: Any, weight: Any, cell: Any, positive: Any) -> None:
+    """Add `weight_i [z_i > 0]` to `positive[cell_i]`."""
+    for i in range(z.shape[0]):
+        if z[i] > 0.0:
+            positive[cell[i]] += weight[i]
+
+
+@kernel
+def hinge_sums(z: Any, weight: Any, cell: Any, keep: Any, plus: Any, minus: Any) -> None:
+    """Add the kept hinges: `weight_i max(0, 1/2 + z_i)` to `plus[cell_i]`, those of -z_i to `minus`."""
+    for i in range(z.shape[0]):
+        if keep[i] & 1:
+            plus[cell[i]] += weight[i] * max(0.0, 0.5 + z[i])
+        if keep[i] & 2:
+            minus[cell[i]] += weight[i] * max(0.0, 0.5 - z[i])
+
+
+@kernel
+def majoriser(z: Any, weight: Any, cell: Any, keep: Any, plus: Any, minus: Any) -> None:
+    """Set `keep` for the majoriser tight at z; add the weight of the constant sides to `plus` and `minus` by cell.
+
+    A side is bounded by its hinge where that is at most 1 at z, and by the constant 1 elsewhere.
+    """
+    for i in range(z.shape[0]):
+        bits = 0
+        if z[i] <= 0.5:
+            bits += 1
+        else:
+            plus[cell[i]] += weight[i]
+        if z[i] >= -0.5:
+            bits += 2
+        else:
+            minus[cell[i]] += weight[i]
+        keep[i] = bits

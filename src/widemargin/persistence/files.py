@@ -1,0 +1,219 @@
+"""Save a fitted model and load it again: same predictions, no code in between."""
+
+import json
+import platform
+import warnings
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.exceptions import ModelFileError, ModelFileWarning
+from widemargin.persistence.allowed import TRUSTED_TYPES, refused_nodes
+from widemargin.persistence.container import pack, read_file, unpack, write_file
+from widemargin.persistence.stored import first_goal, with_objects, with_texts
+
+__all__ = ["FORMAT", "ModelInfo", "load_model", "model_info", "save_model"]
+
+FORMAT = 1
+"""Number of the format written; files of a higher one are refused by name."""
+
+_INFO, _SCHEMA = "widemargin.json", "schema.json"
+_INFO_TYPES: dict[str, Any] = {
+    "model": str, "classes": list, "features": list, "goal": str | None, "libraries": dict, "metadata": dict,
+}  # fmt: skip
+_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "skops")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file says about itself, readable without building the model.
+
+    Attributes
+    ----------
+    model : str
+        Class names, outermost first: `Pipeline(TablePreprocessor, RateConstrainedClassifier)`.
+    classes : list
+        The labels, in the order of `classes_`.
+    features : list of str
+        Names of the input columns; empty when training had none.
+    goal : str or None
+        The goal's statements.
+    libraries : dict of str
+        Versions at the time of saving.
+    metadata : dict
+        Given by the user.
+    format : int
+    """
+
+    model: str
+    classes: list[Any]
+    features: list[str]
+    goal: str | None
+    libraries: dict[str, str]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+def save_model(model: Any, path: str | PathLike[str], *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, whole or not at all.
+
+    The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
+    It holds parameters and fitted attributes, no training rows; goals are stored as text.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted: an estimator of this library, or a Pipeline that ends in one.
+    path : path-like
+        Usually ends in `.skops`. An existing file is replaced.
+    metadata : mapping, default=None
+        Anything JSON can hold, kept in the file and returned by `model_info`.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    ModelFileError
+        The model holds something no file may hold (a function, an estimator that is not on the list), the metadata are
+        no JSON, or the file cannot be written.
+    """
+    check_is_fitted(model)
+    path = Path(path)
+    try:
+        text = json.dumps(asdict(_describe(model, dict(metadata or {}))), indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: metadata or labels cannot be stored as JSON ({error}). Use plain values"
+        ) from error
+    try:
+        dumped = skops.io.dumps(with_texts(model))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be stored ({error}). Remove that attribute or parameter"
+        ) from error
+    with zipfile.ZipFile(BytesIO(dumped)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for place, name in refused_nodes(json.loads(parts[_SCHEMA])):
+        raise ModelFileError(
+            f"{path}: {place} is a {name}, which a model file may not hold. "
+            "Set that parameter to None or to plain values, or use another estimator"
+        )
+    write_file(path, pack({_INFO: text.encode(), **parts}))
+
+
+def load_model(path: str | PathLike[str]) -> Any:
+    """Read a model written by `save_model`. No code in the file is run, whatever the file holds.
+
+    Raises
+    ------
+    ModelFileError
+        The file is absent, foreign, cut off, damaged, too large, of a newer format, or holds a type that is not on the
+        list.
+
+    Warns
+    -----
+    ModelFileWarning
+        Another version of scikit-learn wrote the file.
+    """
+    path = Path(path)
+    data = read_file(path)
+    parts = unpack(data, str(path))
+    info = _read_info(parts, path)
+    _check_nodes(parts, path)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", InconsistentVersionWarning)
+            model = with_objects(skops.io.loads(data, trusted=list(TRUSTED_TYPES)))
+    # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
+    except (Exception, RecursionError, MemoryError) as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be built ({type(error).__name__}: {str(error)[:200]}). Save it again, "
+            f"with the libraries of then if need be: {_versions_text(info.libraries)}"
+        ) from error
+    if not hasattr(model, "predict"):
+        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no model. Save an estimator")
+    if caught:
+        warnings.warn(
+            f"{path} was written with {_versions_text(info.libraries)}; now scikit-learn is {version('scikit-learn')}. "
+            "Compare some predictions, or train and save again",
+            ModelFileWarning,
+            stacklevel=2,
+        )
+    return model
+
+
+def model_info(path: str | PathLike[str]) -> ModelInfo:
+    """What a model file says about itself; the model is not built.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model`, but for the contents of the model.
+    """
+    path = Path(path)
+    return _read_info(unpack(read_file(path), str(path)), path)
+
+
+def _describe(model: Any, metadata: dict[str, Any]) -> ModelInfo:
+    goal = first_goal(model)
+    first = model[0] if hasattr(model, "steps") else model
+    return ModelInfo(
+        model=_class_text(model),
+        classes=np.asarray(getattr(model, "classes_", [])).tolist(),
+        features=[str(name) for name in getattr(first, "feature_names_in_", [])],
+        goal=None if goal is None else str(goal),
+        libraries={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        metadata=metadata,
+    )
+
+
+def _class_text(model: Any) -> str:
+    name = type(model).__name__
+    return f"{name}({', '.join(_class_text(step) for _, step in model.steps)})" if hasattr(model, "steps") else name
+
+
+def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
+    try:
+        raw = json.loads(parts[_INFO])
+        number = raw["format"]
+        if type(number) is not int or number < 1:
+            raise ValueError(f"format {number!r}")
+        if number <= FORMAT:
+            info = ModelInfo(**raw)
+            for name, kind in _INFO_TYPES.items():
+                if not isinstance(getattr(info, name), kind):
+                    raise TypeError(f"{name} is {getattr(info, name)!r}")
+            return info
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: the part {_INFO} is missing or wrong ({error}). Save the model again") from error
+    raise ModelFileError(
+        f"{path}: format {number} is newer than {FORMAT}, the newest format this version reads. Upgrade widemargin"
+    )
+
+
+def _check_nodes(parts: dict[str, bytes], path: Path) -> None:
+    try:
+        schema = json.loads(parts[_SCHEMA])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
+        ) from error
+    for place, name in refused_nodes(schema):
+        raise ModelFileError(
+            f"{path}: {place} is a {name}, which a model file may not hold. "
+            "Load only files that save_model wrote; nothing of this file was run"
+        )
+
+
+def _versions_text(libraries: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in libraries.items())

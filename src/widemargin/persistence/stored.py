@@ -1,0 +1,88 @@
+"""Goals and reports inside a model: stored as text and read back by their own readers.
+
+So a file never holds the language's objects, and a later version of the library, whose classes look different, can
+still read the text.
+"""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from widemargin.goals import Goal
+from widemargin.goals.report import GoalReport
+
+__all__ = ["StoredGoal", "StoredReport", "first_goal", "with_objects", "with_texts"]
+
+_LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredGoal:
+    """The statements of a goal, in the place where the model holds the goal."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredReport:
+    """A goal report as JSON, in the place where the model holds the report."""
+
+    text: str
+
+
+def with_texts(model: Any) -> Any:
+    """Copy of a model whose goals and reports are replaced by their texts; the model itself is left alone."""
+    return _mapped(model, _to_text)
+
+
+def with_objects(model: Any) -> Any:
+    """Inverse of `with_texts`."""
+    return _mapped(model, _from_text)
+
+
+def first_goal(model: Any) -> Goal | None:
+    """The outermost goal that a model holds; None without one."""
+    found: list[Goal] = []
+
+    def note(part: Any) -> Any:
+        found.extend([part] if isinstance(part, Goal) else [])
+        return part
+
+    _mapped(model, note)
+    return found[0] if found else None
+
+
+def _to_text(part: Any) -> Any:
+    if isinstance(part, Goal):
+        return StoredGoal(str(part))
+    return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
+
+
+def _from_text(part: Any) -> Any:
+    if isinstance(part, StoredGoal):
+        return Goal.parse(part.text, max_characters=_LONGEST)
+    return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
+
+
+def _mapped(part: Any, change: Callable[[Any], Any]) -> Any:
+    """Apply `change` to a part, else go into it; what is gone into is copied, nothing is changed in place."""
+    changed = change(part)
+    if changed is not part:
+        return changed
+    if isinstance(part, dict):
+        return type(part)((key, _mapped(value, change)) for key, value in part.items())
+    if isinstance(part, tuple):
+        values = [_mapped(value, change) for value in part]
+        return type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
+    if isinstance(part, list):
+        return [_mapped(value, change) for value in part]
+    if isinstance(part, BaseEstimator):
+        clone = copy.copy(part)
+        for name, value in vars(part).items():
+            setattr(clone, name, _mapped(value, change))
+        return clone
+    return part

@@ -1,0 +1,342 @@
+"""What a table must look like: names, kinds and known values of its columns, learned once, checked at every use.
+
+A column is read as one of three kinds: `number` (missing: null or NaN), `word` (text or category codes; missing: null)
+and `flag` (true or false; missing: null). What deviates later is either refused by a `DataError` that names the column
+(absent, wrong type, infinite, not one known word) or falls back in a documented way and is counted (some unknown words,
+missing values where training had none).
+"""
+
+import difflib
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import DataError, TableWarning
+
+__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame"]
+
+Kind = Literal["number", "word", "flag"]
+Frame = nw.DataFrame[Any]
+Column = nw.Series[Any]
+
+_PLURAL: dict[Kind, str] = {"number": "numbers", "word": "words", "flag": "true/false values"}
+
+
+class Deviation(NamedTuple):
+    """Values of one column that training did not know: how many, of which sort, and a few of them."""
+
+    column: str
+    n_rows: int
+    what: Literal["unknown", "missing"]
+    examples: tuple[str, ...] = ()
+
+
+class TableContents(NamedTuple):
+    """The feature columns of a table as arrays, in the order of the schema.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n_rows, n_number_columns)
+        NaN where missing.
+    words : ndarray of object, shape (n_rows, n_word_and_flag_columns)
+        None where missing.
+    deviations : tuple of Deviation
+        What falls back; empty when everything is as in training.
+    """
+
+    numbers: npt.NDArray[np.float64]
+    words: npt.NDArray[np.object_]
+    deviations: tuple[Deviation, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSchema:
+    """One column: its name, its kind, whether training had missing values, and the known words, sorted."""
+
+    name: str
+    kind: Kind
+    has_missing: bool
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The feature columns of a table, in order.
+
+    See Also
+    --------
+    TableSchema.of : learn a schema from a table.
+    TableSchema.read : check a table against it and take the columns out.
+    """
+
+    columns: tuple[ColumnSchema, ...]
+
+    @classmethod
+    def of(
+        cls, table: Any, *, columns: Sequence[str] | None = None, words: Iterable[str] = (), max_words: int = 1000
+    ) -> "TableSchema":
+        """Learn the schema of a pandas, polars or pyarrow table.
+
+        Parameters
+        ----------
+        table : data frame
+            Any table narwhals can read.
+        columns : sequence of str, default=None
+            The feature columns; None takes all.
+        words : iterable of str
+            Columns that hold numbers but mean words (codes).
+        max_words : int, default=1000
+            A word column with more distinct values than this is refused: it is most likely an identifier.
+
+        Raises
+        ------
+        DataError
+            No rows, an unknown or repeated column, a column of dates, lists or mixed types, without any value, with
+            infinite numbers, or with too many distinct words.
+
+        Warns
+        -----
+        TableWarning
+            A column of words holds mostly numbers.
+        """
+        frame = as_frame(table)
+        if not len(frame):
+            raise DataError("the table has 0 rows. Give at least one row")
+        names = list(frame.columns if columns is None else columns)
+        _refuse_absent(names, frame.columns)
+        forced = set(words)
+        _refuse_absent(sorted(forced), names)
+        if len(set(names)) < len(names):
+            raise DataError(f"the feature columns are named more than once: {names}. Name each column once")
+        if not names:
+            raise DataError("no feature column is left. Name at least one column as a feature")
+        return cls(tuple(_learn(frame[name], name in forced, max_words) for name in names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def of_kind(self, *kinds: Kind) -> tuple[ColumnSchema, ...]:
+        """Columns of these kinds, in order."""
+        return tuple(column for column in self.columns if column.kind in kinds)
+
+    def read(self, table: Any) -> TableContents:
+        """Check a table and take the feature columns out of it; columns that the schema does not name are ignored.
+
+        Raises
+        ------
+        DataError
+            A column is absent, holds another kind of value, infinite numbers, or no word that training knew.
+        """
+        frame = as_frame(table)
+        _refuse_absent(self.names, frame.columns)
+        if not len(frame):
+            raise DataError("the table has 0 rows. Give at least one row")
+        deviations: list[Deviation] = []
+        numbers = [_read_numbers(frame[column.name], column, deviations) for column in self.of_kind("number")]
+        words = [_read_words(frame[column.name], column, deviations) for column in self.of_kind("word", "flag")]
+        return TableContents(
+            np.column_stack(numbers) if numbers else np.empty((len(frame), 0)),
+            np.column_stack(words) if words else np.empty((len(frame), 0), dtype=object),
+            tuple(deviations),
+        )
+
+
+def as_frame(table: Any) -> Frame:
+    """A table of any supported library as a narwhals data frame; a DataError for anything else."""
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError as error:
+        raise DataError(
+            f"a table is needed (pandas, polars or pyarrow); got {type(table).__name__}. "
+            "Wrap the array in a data frame that names its columns"
+        ) from error
+
+
+def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
+    absent = [name for name in wanted if name not in present]
+    if not absent:
+        return
+    near = {name: difflib.get_close_matches(name, present, 1) for name in absent}
+    listed = ", ".join(f"{name!r}" + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in absent[:5])
+    more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+    raise DataError(f"the table lacks {len(absent)} column(s): {listed}{more}. Add them, or correct the names")
+
+
+def _learn(column: Column, is_words: bool, max_words: int) -> ColumnSchema:
+    kind = "word" if is_words else _kind(column)
+    name = column.name
+    if kind is None or bool(column.is_null().all()):
+        raise DataError(f"column {name!r} holds no value at all. Leave it out of the features")
+    if kind == "number":
+        numbers = _finite(column)
+        missing = np.isnan(numbers)
+        if missing.all():
+            raise DataError(f"column {name!r} holds no value at all. Leave it out of the features")
+        return ColumnSchema(name, kind, bool(missing.any()))
+    words = _words(column)
+    values = {word for word in words if word is not None}
+    if len(values) > max_words:
+        raise DataError(
+            f"column {name!r} has {len(values)} distinct words, more than {max_words}; it looks like an identifier. "
+            "Leave it out of the features, or group its values"
+        )
+    if not is_words:
+        _warn_of_spoilt_numbers(name, values)
+    return ColumnSchema(name, kind, None in words, tuple(sorted(values)))
+
+
+def _warn_of_spoilt_numbers(name: str, values: set[str]) -> None:
+    """A column of numbers with a few other texts in it is read as words: that is seldom meant."""
+    others = sorted(value for value in values if not _is_number(value))
+    if 0 < len(others) <= len(values) / 4:
+        warnings.warn(
+            f"column {name!r} is read as words, but {len(values) - len(others)} of its {len(values)} distinct values "
+            f"are numbers; the others are {', '.join(map(_shown, others[:3]))}. Correct these, or name it as words",
+            TableWarning,
+            stacklevel=2,
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(column: Column) -> Kind | None:
+    """Kind of a column by its type; None for a column without any value."""
+    dtype = column.dtype
+    if dtype.is_numeric():
+        return "number"
+    if dtype == nw.Boolean:
+        return "flag"
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return "word"
+    if dtype in (nw.Object, nw.Unknown):  # pandas' object columns, and pyarrow's and polars' columns of nulls
+        return _kind_of_objects(column)
+    raise DataError(
+        f"column {column.name!r} has type {dtype}, which is neither number, word nor true/false. "
+        "Turn it into numbers or words, or leave it out of the features"
+    )
+
+
+def _kind_of_objects(column: Column) -> Kind | None:
+    found: set[Kind | None] = set()
+    for value, null in zip(column.to_list(), column.is_null().to_list(), strict=True):
+        if not null:
+            found.add(_kind_of_value(value))
+    if not found:
+        return None
+    if len(found) > 1 or None in found:
+        example = column.drop_nulls().to_list()[0]
+        raise DataError(
+            f"column {column.name!r} mixes types or holds something else than numbers, words and true/false "
+            f"(first value: {_shown(example)}). Give it one type, or leave it out of the features"
+        )
+    return found.pop()
+
+
+def _kind_of_value(value: object) -> Kind | None:
+    if isinstance(value, bool | np.bool_):
+        return "flag"
+    if isinstance(value, int | float | Decimal | np.number):
+        return "number"
+    return "word" if isinstance(value, str) else None
+
+
+def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.float64]:
+    kind = _kind(column)
+    if kind is None:
+        numbers = np.full(len(column), np.nan)
+    elif kind != "number":
+        raise DataError(
+            f"column {schema.name!r} held numbers in training but holds {_PLURAL[kind]} now "
+            f"(first: {_shown(column.drop_nulls().to_list()[0])}). Correct the column or its values"
+        )
+    else:
+        numbers = _finite(column)
+    _note_missing(int(np.isnan(numbers).sum()), schema, deviations)
+    return numbers
+
+
+def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.object_]:
+    kind = _kind(column)
+    if kind is not None and (kind == "flag") != (schema.kind == "flag"):
+        raise DataError(
+            f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now. "
+            "Correct the column or its values"
+        )
+    words = _words(column)
+    known = set(schema.values)
+    unknown = [word for word in words if word is not None and word not in known]
+    if unknown:
+        examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
+        if len(unknown) == sum(word is not None for word in words):
+            raise DataError(
+                f"not one value of column {schema.name!r} was known in training ({', '.join(examples)}; known: "
+                f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"
+            )
+        deviations.append(Deviation(schema.name, len(unknown), "unknown", examples))
+    _note_missing(sum(word is None for word in words), schema, deviations)
+    result = np.empty(len(words), dtype=object)
+    result[:] = words
+    return result
+
+
+def _note_missing(n_missing: int, schema: ColumnSchema, deviations: list[Deviation]) -> None:
+    if n_missing and not schema.has_missing:
+        deviations.append(Deviation(schema.name, n_missing, "missing"))
+
+
+def _finite(column: Column) -> npt.NDArray[np.float64]:
+    """Numbers of a column with NaN where missing; infinite ones are refused."""
+    try:
+        numbers = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError, nw.exceptions.NarwhalsError):  # pandas' object column of numbers
+        nulls = column.is_null().to_list()
+        numbers = np.array(
+            [math.nan if null else float(value) for value, null in zip(column.to_list(), nulls, strict=True)]
+        )
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if infinite.size:
+        raise DataError(
+            f"column {column.name!r} holds {infinite.size} infinite number(s), the first in row {infinite[0]}. "
+            "Replace them, by a missing value for instance"
+        )
+    return numbers
+
+
+def _words(column: Column) -> list[str | None]:
+    """Words of a column; numbers and flags in one fixed spelling, so that 5, 5.0 and a category 5 are the same word."""
+    nulls = column.is_null().to_list()
+    return [None if null else _spelt(value) for value, null in zip(column.to_list(), nulls, strict=True)]
+
+
+def _spelt(value: object) -> str | None:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | Decimal | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return str(int(number)) if number.is_integer() else repr(number)
+    return str(value)
+
+
+def _shown(value: object) -> str:
+    """A value as it may stand in a message: quoted, control characters escaped, cut to 40 characters."""
+    text = repr(value if isinstance(value, str) else str(value))
+    return text if len(text) <= 40 else text[:36] + "...'"

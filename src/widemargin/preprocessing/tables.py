@@ -1,0 +1,213 @@
+"""The first step of a model's pipeline: a table goes in, a sparse feature matrix comes out."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.exceptions import DataError, TableWarning
+from widemargin.preprocessing.bins import QuantileBins
+from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
+
+__all__ = ["TablePreprocessor", "make_preprocessor"]
+
+
+class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.
+
+    Words and flags are one-hot, with a column for missing values where training had some. Numbers are scaled to mean 0
+    and variance 1, missing ones replaced by the median beside a 0/1 column that says so, or cut into one-hot bins.
+
+    A table given later is checked against `schema_`. An absent column, another type, infinite numbers or a word column
+    without one known word raise `DataError`. Some unknown words, and missing values where training had none, fall back
+    (none of the column's 0/1 columns is set; a scaled number becomes the median) with one `TableWarning` that counts
+    them. Columns that are no features are ignored.
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        Feature columns; None takes all columns of the table given to `fit`.
+    words : sequence of str, default=()
+        Number columns to be read as words (codes without an order).
+    numbers : {"scale", "bins"}, default="scale"
+        What becomes of numbers; bins let a linear model follow any shape (see `QuantileBins`).
+    n_bins : int, default=30
+        Quantiles for `numbers="bins"`.
+    max_words : int, default=1000
+        Word columns with more distinct values are refused as identifiers.
+
+    Attributes
+    ----------
+    schema_ : TableSchema
+    feature_names_in_ : ndarray of str
+        The feature columns.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [20, 40, None], "work": ["own", None, "state"]})
+    >>> step = TablePreprocessor().fit(table)
+    >>> step.get_feature_names_out().tolist()
+    ['age', 'age missing', 'work = own', 'work = state', 'work missing']
+    >>> step.transform(table).toarray()
+    array([[-1.,  0.,  1.,  0.,  0.],
+           [ 1.,  0.,  0.,  0.,  1.],
+           [ 0.,  1.,  0.,  1.,  0.]])
+    """
+
+    schema_: TableSchema
+    number_step_: Any
+    word_step_: Any
+    feature_names_in_: npt.NDArray[np.object_]
+    n_features_in_: int
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        words: Sequence[str] = (),
+        numbers: Literal["scale", "bins"] = "scale",
+        n_bins: int = 30,
+        max_words: int = 1000,
+    ) -> None:
+        self.columns = columns
+        self.words = words
+        self.numbers = numbers
+        self.n_bins = n_bins
+        self.max_words = max_words
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the schema, the scales and the words.
+
+        Parameters
+        ----------
+        X : data frame
+        y : ignored
+
+        Raises
+        ------
+        DataError
+            See `TableSchema.of`.
+        """
+        if self.numbers not in ("scale", "bins"):
+            raise DataError(f"numbers must be 'scale' or 'bins'; got {self.numbers!r}. Choose one of the two")
+        self.schema_ = TableSchema.of(X, columns=self.columns, words=self.words, max_words=self.max_words)
+        self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
+        self.n_features_in_ = len(self.schema_.names)
+        contents = self.schema_.read(X)
+        number_columns, word_columns = self.schema_.of_kind("number"), self.schema_.of_kind("word", "flag")
+        self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
+        self.word_step_ = _word_step(word_columns).fit(contents.words) if word_columns else None
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_array:
+        """Feature matrix, CSR of shape (n_rows, n_features_out).
+
+        Raises
+        ------
+        DataError
+            The table does not fit (see `TableSchema.read`).
+
+        Warns
+        -----
+        TableWarning
+            Some values were unknown in training.
+        """
+        check_is_fitted(self)
+        contents = self.schema_.read(X)
+        if contents.deviations:
+            warnings.warn(_deviations_text(contents), TableWarning, stacklevel=2)
+        blocks = []
+        if self.number_step_ is not None:
+            blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
+        if self.word_step_ is not None:
+            blocks.append(self.word_step_.transform(contents.words))
+        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names of the output columns: `age`, `age missing`, `age in [30, 35)`, `work = own`, `work missing`."""
+        check_is_fitted(self)
+        names: list[str] = []
+        number_names = [column.name for column in self.schema_.of_kind("number")]
+        if isinstance(self.number_step_, QuantileBins):
+            names += self.number_step_.get_feature_names_out(number_names).tolist()
+        elif self.number_step_ is not None:
+            with_missing = self.number_step_[-1].indicator_.features_
+            names += [*number_names, *(f"{number_names[j]} missing" for j in with_missing)]
+        for column in self.schema_.of_kind("word", "flag"):
+            names += [f"{column.name} = {value}" for value in column.values]
+            names += [f"{column.name} missing"] * column.has_missing
+        return np.array(names, dtype=object)
+
+    def _number_step(self) -> Any:
+        if self.numbers == "bins":
+            return QuantileBins(self.n_bins)
+        # Scaling first leaves the 0/1 columns of missing values as they are.
+        return Pipeline([("scale", StandardScaler()), ("impute", SimpleImputer(strategy="median", add_indicator=True))])
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's tags: words and missing values are welcome, the output is sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def make_preprocessor(
+    columns: Sequence[str] | None = None,
+    *,
+    words: Sequence[str] = (),
+    numbers: Literal["scale", "bins"] = "scale",
+    n_bins: int = 30,
+) -> TablePreprocessor:
+    """First step for `Pipeline([("table", make_preprocessor(...)), ("model", ...)])`; see `TablePreprocessor`.
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        Feature columns (None: all). Leave out the target, the protected columns and the baselines.
+    words : sequence of str, default=()
+        Number columns to be read as words.
+    numbers : {"scale", "bins"}, default="scale"
+        Scaled numbers with a missing indicator, or one-hot quantile bins.
+    n_bins : int, default=30
+        Quantiles for `numbers="bins"`.
+    """
+    return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins)
+
+
+def _word_step(columns: Sequence[ColumnSchema]) -> OneHotEncoder:
+    categories = []
+    for column in columns:
+        known = [*column.values, None] if column.has_missing else [*column.values]
+        values = np.empty(len(known), dtype=object)
+        values[:] = known
+        categories.append(values)
+    return OneHotEncoder(categories=categories, handle_unknown="ignore", dtype=np.float64)
+
+
+def _deviations_text(contents: TableContents) -> str:
+    n_rows = len(contents.numbers)
+    return (
+        f"the table differs from the training table, and the model falls back: "
+        f"{'; '.join(_deviation_text(deviation, n_rows) for deviation in contents.deviations)}. "
+        "Unknown words set none of their column's features, missing numbers count as the median. "
+        "Retrain if this matters"
+    )
+
+
+def _deviation_text(deviation: Deviation, n_rows: int) -> str:
+    share = f"{deviation.n_rows} of {n_rows} rows"
+    if deviation.what == "missing":
+        return f"{deviation.column!r} is missing in {share} (never in training)"
+    return f"{deviation.column!r} holds unknown words in {share} ({', '.join(deviation.examples)})"

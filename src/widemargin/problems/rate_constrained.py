@@ -1,0 +1,226 @@
+"""The canonical rate-constrained problem and its convex majorisation (spec 1, sections 2 to 4).
+
+    min_{w,b}  sum_i s_i [a0_i ramp(z_i) + b0_i ramp(-z_i)] + lam/2 |w|^2,      z = X w - b
+    s.t.       sum_i s_i [a_ij ramp(z_i) + b_ij ramp(-z_i)] <= gamma_j          j = 1..m
+
+Rows share coefficients by cells (`linalg.cells`); s_i is a row's weight. This is the only place where goals meet
+losses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.goals.binding import BoundGoal
+from widemargin.linalg.cells import CellCoefficients, Floats, Ints
+from widemargin.linalg.rows import RowBlocks, merge_rows
+from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
+
+__all__ = ["ConvexSubproblem", "RateConstrainedProblem", "build_problem"]
+
+Cells = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """What both problems share: weighted rows in cells, coefficients by cell, bounds, and the regulariser."""
+
+    rows: RowBlocks
+    weight: Floats
+    cell: Cells
+    coef: CellCoefficients
+    gamma: Floats
+    lam: float
+    fit_intercept: bool
+
+    @property
+    def n_constraints(self) -> int:
+        """Number of constraints m."""
+        return self.gamma.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.rows.n_features
+
+    def scores(self, w: Floats, b: float) -> Floats:
+        """`z = X w - b`, shape (n,)."""
+        z = self.rows.dot(w)
+        z -= b
+        return z
+
+    def _zeros(self) -> Floats:
+        return np.zeros(self.coef.n_cells)
+
+
+@dataclass(frozen=True)
+class ConvexSubproblem(_Weighted):
+    """The convex majorisation at a point (spec 1, section 4; the paper's Problem 3).
+
+    Minimise `sum_i s_i [A0 k+ max(0, 1/2 + z_i) + B0 k- max(0, 1/2 - z_i)] + constant + lam/2 |w|^2` subject to
+    `sum_i s_i [a_j k+ max(0, 1/2 + z_i) + b_j k- max(0, 1/2 - z_i)] <= gamma_j`, with the constant sides of the
+    majoriser moved into `constant` and `gamma`.
+
+    Attributes
+    ----------
+    keep : ndarray of uint8, shape (n,)
+        Bit 1: the positive hinge of the row counts; bit 2: the negative one.
+    constant : float
+        Objective of the sides that are constant.
+    """
+
+    keep: npt.NDArray[np.uint8]
+    constant: float
+
+    def values(self, z: Floats) -> tuple[float, Floats]:
+        """Loss (with `constant`, without the regulariser) and excess of each constraint, at scores z."""
+        plus, minus = self._zeros(), self._zeros()
+        hinge_sums(z, self.weight, self.cell, self.keep, plus, minus)
+        loss, constraints = self.coef.totals(plus, minus, self.n_constraints)
+        return loss + self.constant, constraints - self.gamma
+
+
+@dataclass(frozen=True)
+class RateConstrainedProblem(_Weighted):
+    """The ramp problem (the paper's Problem 2), scaled for the solvers.
+
+    The objective coefficients are divided by `objective_scale` (they then sum to one) and constraint j by
+    `constraint_scale[j]` (it is then measured in rates).
+
+    Attributes
+    ----------
+    cell_weight : ndarray of shape (k,)
+        Whole weight of each cell.
+    objective_scale : float
+    constraint_scale : ndarray of shape (m,)
+    """
+
+    cell_weight: Floats
+    objective_scale: float
+    constraint_scale: Floats
+
+    def ramp_mass(self, z: Floats) -> Floats:
+        """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
+        positive = self._zeros()
+        ramp_sums(z, self.weight, self.cell, positive)
+        return positive
+
+    def hard_mass(self, z: Floats) -> Floats:
+        """Weight with `z > 0` in each cell, shape (k,)."""
+        positive = self._zeros()
+        positive_sums(z, self.weight, self.cell, positive)
+        return positive
+
+    def values(self, positive: Floats) -> tuple[float, Floats]:
+        """Loss (no regulariser) and excess of each constraint when `positive[c]` of cell c is called positive."""
+        loss, constraints = self.coef.totals(positive, self.cell_weight - positive, self.n_constraints)
+        return loss, constraints - self.gamma
+
+    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
+        """Ramp objective with regulariser and excess of each constraint at (w, z)."""
+        loss, excess = self.values(self.ramp_mass(z))
+        return loss + 0.5 * self.lam * float(w @ w), excess
+
+    def majorise(self, z: Floats) -> ConvexSubproblem:
+        """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""
+        keep = np.empty(z.shape[0], dtype=np.uint8)
+        plus, minus = self._zeros(), self._zeros()
+        majoriser(z, self.weight, self.cell, keep, plus, minus)
+        constant, used = self.coef.totals(plus, minus, self.n_constraints)
+        shared = (self.rows, self.weight, self.cell, self.coef, self.gamma - used, self.lam, self.fit_intercept)
+        return ConvexSubproblem(*shared, keep=keep, constant=constant)
+
+    def tightened(self, by: Floats) -> "RateConstrainedProblem":
+        """The same problem with the bounds lowered by `by`, shape (m,)."""
+        return replace(self, gamma=self.gamma - by)
+
+    def constant_start(self, rho: float) -> float:
+        """The best b at w = 0, by ramp objective plus `rho` times the violations (a scan of b at w = 0).
+
+        At w = 0 every rate is linear in the one number q = ramp(-b), so the merit is convex and piecewise linear in q
+        and its minimum lies at 0, at 1, or where a constraint changes sign. q = 1/2 is kept where it is no worse in
+        violation: from there every hinge has a slope, and majorisation was measured to end lower.
+        """
+        if not self.fit_intercept:
+            return 0.0
+        loss, excess = self.values(np.zeros_like(self.cell_weight))
+        loss_all, excess_all = self.values(self.cell_weight)
+        slope = excess_all - excess
+        with np.errstate(divide="ignore", invalid="ignore"):
+            turns = -excess / slope
+        shares = np.unique(np.concatenate([[0.0, 0.5, 1.0], turns[(turns > 0.0) & (turns < 1.0)]]))
+        violation = np.array([np.maximum(excess + q * slope, 0.0).sum() for q in shares])
+        merit = loss + shares * (loss_all - loss) + rho * violation
+        middle = int(np.searchsorted(shares, 0.5))
+        best = int(np.argmin(merit))
+        chosen = middle if violation[middle] <= violation[best] + 1e-12 else best
+        return 0.5 - float(shares[chosen])
+
+    def multipliers_to_goal(self, multipliers: Floats) -> Floats:
+        """Multipliers in the bound goal's units: objective per unit of its bounds."""
+        return multipliers * self.objective_scale / self.constraint_scale
+
+
+def build_problem(
+    bound: BoundGoal, matrices: Sequence[Any], lam: float, *, fit_intercept: bool = True, merge: bool = True
+) -> RateConstrainedProblem:
+    """Marry a bound goal to its rows.
+
+    Parameters
+    ----------
+    bound : BoundGoal
+    matrices : sequence of matrices of shape (n_s, d)
+        One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. They are referred to, not copied.
+    lam : float
+        Weight of the regulariser beside an objective whose coefficients sum to one.
+    fit_intercept : bool, default=True
+    merge : bool, default=True
+        Merge equal rows of equal cell.
+
+    Returns
+    -------
+    RateConstrainedProblem
+    """
+    coef = bound.coefficients
+    objective_scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight)
+    objective_scale = objective_scale if objective_scale > 0 else 1.0
+    scale = np.asarray(bound.scale, dtype=np.float64)
+    scaled = CellCoefficients(
+        coef.alpha0 / objective_scale,
+        coef.beta0 / objective_scale,
+        coef.indptr,
+        coef.column,
+        *(_scaled(part, coef.column, scale) for part in (coef.alpha, coef.beta)),
+    )
+    idle = (np.diff(coef.indptr) == 0) & (coef.alpha0 == 0) & (coef.beta0 == 0)
+    blocks, weights, cells = [], [], []
+    for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
+        seen = np.where(idle[cell], np.int32(-1), cell).astype(np.int32, copy=False)
+        if merge:
+            row_of, s = merge_rows(X, seen, weight)
+        else:
+            row_of = np.flatnonzero(seen >= 0)
+            s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
+        blocks.append((X, row_of))
+        weights.append(s)
+        cells.append(cell[row_of])
+    return RateConstrainedProblem(
+        rows=RowBlocks(blocks),
+        weight=np.concatenate(weights),
+        cell=np.concatenate(cells),
+        coef=scaled,
+        gamma=np.asarray(bound.bound, dtype=np.float64) / scale,
+        lam=float(lam),
+        fit_intercept=fit_intercept,
+        cell_weight=np.where(idle, 0.0, bound.cell_weight),
+        objective_scale=objective_scale,
+        constraint_scale=scale,
+    )
+
+
+def _scaled(coefficients: Floats, column: Ints, scale: Floats) -> Floats:
+    """Coefficients divided by the scale of their constraint; the array itself where all scales are 1."""
+    return coefficients if (scale == 1.0).all() else coefficients / scale[column]

@@ -1,0 +1,61 @@
+"""Compiled passes over the rows for the proximal method of multipliers.
+
+The hinge `max(0, t)` with proximal dual point u in [0, 1] and width delta is replaced by
+`f(t) = U t - delta/2 (U - u)^2` with `U = clip(u + t/delta, 0, 1)`: continuously differentiable, slope U, curvature
+1/delta where 0 < U < 1. Each row has a positive side, t = 1/2 + z, and a negative side, t = 1/2 - z. The bits of `keep`
+enter as factors 0 or 1: branches on them cost three times the arithmetic.
+"""
+
+from typing import Any
+
+from widemargin._numba import kernel
+
+__all__ = ["move_dual", "slopes", "smooth_sums"]
+
+
+@kernel
+def smooth_sums(
+    z: Any, dz: Any, step: float, weight: Any, cell: Any, keep: Any, up: Any, um: Any, delta: float, sums: Any
+) -> None:
+    """Add to each cell's six sums, of rows at `z + step dz` times their weight, positive side before negative side:
+    the smoothed hinges, their derivatives with respect to `step`, and their slopes U.
+    """
+    inverse, half = 1.0 / delta, 0.5 * delta
+    for i in range(z.shape[0]):
+        c, zi = cell[i], z[i] + step * dz[i]
+        t, s = 0.5 + zi, weight[i] * (keep[i] & 1)
+        U = min(1.0, max(0.0, up[i] + t * inverse))
+        sums[c, 0] += s * (U * t - half * (U - up[i]) ** 2)
+        sums[c, 2] += s * U * dz[i]
+        sums[c, 4] += s * U
+        t, s = 0.5 - zi, weight[i] * ((keep[i] >> 1) & 1)
+        U = min(1.0, max(0.0, um[i] + t * inverse))
+        sums[c, 1] += s * (U * t - half * (U - um[i]) ** 2)
+        sums[c, 3] -= s * U * dz[i]
+        sums[c, 5] += s * U
+
+
+@kernel
+def slopes(
+    z: Any, weight: Any, cell: Any, keep: Any, up: Any, um: Any, delta: float, A: Any, B: Any,
+    plus: Any, minus: Any, curvature: Any,
+) -> None:  # fmt: skip
+    """Set the slopes U of both sides times the weight, and the second derivative of the smoothed Lagrangian, by row."""
+    inverse = 1.0 / delta
+    for i in range(z.shape[0]):
+        c, s = cell[i], weight[i]
+        sp, sm = s * (keep[i] & 1), s * ((keep[i] >> 1) & 1)
+        U, V = up[i] + (0.5 + z[i]) * inverse, um[i] + (0.5 - z[i]) * inverse
+        a, b = A[c] * sp, B[c] * sm
+        curvature[i] = ((a if 0.0 < U < 1.0 else 0.0) + (b if 0.0 < V < 1.0 else 0.0)) * inverse
+        plus[i] = sp * min(1.0, max(0.0, U))
+        minus[i] = sm * min(1.0, max(0.0, V))
+
+
+@kernel
+def move_dual(z: Any, keep: Any, up: Any, um: Any, delta: float) -> None:
+    """Replace the proximal points `up` and `um` by the slopes U (0 for a side that is not kept)."""
+    inverse = 1.0 / delta
+    for i in range(z.shape[0]):
+        up[i] = min(1.0, max(0.0, up[i] + (0.5 + z[i]) * inverse)) * (keep[i] & 1)
+        um[i] = min(1.0, max(0.0, um[i] + (0.5 - z[i]) * inverse)) * ((keep[i] >> 1) & 1)

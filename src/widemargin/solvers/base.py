@@ -1,0 +1,168 @@
+"""What solvers share: the problem they ask for, the result they give, and how a run is watched and stopped."""
+
+import enum
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.linalg.cells import CellCoefficients, Floats
+from widemargin.linalg.rows import RowBlocks
+
+__all__ = ["Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Status", "exact_penalty"]
+
+
+class Status(enum.StrEnum):
+    """Why a solver stopped."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+
+
+class Progress(NamedTuple):
+    """What a callback is told between two iterations."""
+
+    stage: str
+    iteration: int
+    objective: float
+    gap: float
+    violation: float
+    seconds: float
+
+
+Callback = Callable[[Progress], Any]
+
+
+@dataclass
+class Budget:
+    """Wall-clock allowance of a run, and the callbacks that watch it.
+
+    A callback that returns True asks the solver to stop with its best point. The outer loops turn a KeyboardInterrupt
+    into `interrupted`, end with what they have, and leave it to the estimator to raise it again.
+    """
+
+    seconds: float | None = None
+    callbacks: tuple[Callback, ...] = ()
+    started: float = field(default_factory=time.perf_counter)
+    stopped: bool = False
+    interrupted: bool = False
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the run should end now."""
+        return self.stopped or self.interrupted or (self.seconds is not None and self.elapsed >= self.seconds)
+
+    def tell(self, stage: str, iteration: int, objective: float, gap: float, violation: float) -> None:
+        """Call every callback."""
+        for callback in self.callbacks:
+            if callback(Progress(stage, iteration, objective, gap, violation, self.elapsed)) is True:
+                self.stopped = True
+
+
+class ConstrainedHinge(Protocol):
+    """The convex problem that the solvers of this package solve (spec 1, section 4).
+
+    Minimise `sum_i s_i [A0 k+ max(0, 1/2 + z_i) + B0 k- max(0, 1/2 - z_i)] + constant + lam/2 |w|^2`, `z = X w - b`,
+    subject to `sum_i s_i [a_j k+ max(0, 1/2 + z_i) + b_j k- max(0, 1/2 - z_i)] <= gamma_j`.
+    """
+
+    @property
+    def rows(self) -> RowBlocks: ...
+    @property
+    def weight(self) -> Floats: ...
+    @property
+    def cell(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def coef(self) -> CellCoefficients: ...
+    @property
+    def keep(self) -> npt.NDArray[np.uint8]: ...
+    @property
+    def gamma(self) -> Floats: ...
+    @property
+    def constant(self) -> float: ...
+    @property
+    def lam(self) -> float: ...
+    @property
+    def fit_intercept(self) -> bool: ...
+    @property
+    def n_constraints(self) -> int: ...
+    def scores(self, w: Floats, b: float) -> Floats:
+        """`X w - b`."""
+        ...
+
+    def values(self, z: Floats) -> tuple[float, Floats]:
+        """Loss without the regulariser and excess of each constraint."""
+        ...
+
+
+def exact_penalty(multipliers: Floats, rho: float) -> Floats:
+    """Weights of the violations in the primal value that is certified against a dual bound at `multipliers`, shape (m,).
+
+    Each is at least the multiplier, so the dual value at these multipliers bounds the penalised problem from below, and
+    at most `rho`. Near the solution it exceeds the optimal multiplier: the penalised and the hard problem then have the
+    same optimum.
+    """
+    return np.minimum(rho, 2.0 * np.maximum(multipliers, 0.1))
+
+
+class ConvexState(NamedTuple):
+    """Warm start: primal point, dual variables of the hinges (share of the coefficient, in [0, 1]), multipliers."""
+
+    w: Floats
+    b: float
+    up: Floats
+    um: Floats
+    v: Floats
+
+
+@dataclass(frozen=True)
+class ConvexResult:
+    """Solution of a convex subproblem with its certificate.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+    b : float
+    multipliers : ndarray of shape (m,)
+    primal : float
+        Objective at (w, b) plus what is violated times `exact_penalty` at `multipliers`.
+    dual : float
+        A lower bound of the optimum.
+    gap : float
+        `(primal - dual) / |primal|`.
+    violation : ndarray of shape (m,)
+        Excess of each constraint at (w, b), negative where there is slack.
+    status : Status
+    n_iter : int
+        Newton steps, interior-point iterations or cuts.
+    n_epochs : int
+        Passes over the rows by coordinate ascent (0 for the others).
+    seconds : float
+    state : ConvexState
+    history : tuple of dict
+    """
+
+    w: Floats
+    b: float
+    multipliers: Floats
+    primal: float
+    dual: float
+    gap: float
+    violation: Floats
+    status: Status
+    n_iter: int
+    n_epochs: int
+    seconds: float
+    state: ConvexState
+    history: tuple[dict[str, float], ...] = ()

@@ -1,0 +1,274 @@
+"""Majorisation-minimisation of the ramp problem (Algorithm 1 of Goh et al. 2016; spec 1, section 3).
+
+Each step bounds the ramps by hinges that are tight at the current point and solves that convex problem. The merit, ramp
+objective plus `rho` times the violations, never increases. All steps but the last are solved loosely (solving them
+exactly was measured to be a waste); the last one carries the certificate.
+
+`rho` is an exact penalty, so an infeasible start needs no phase one: where violations stay, `rho` grows 1, 3, 10, 100,
+warm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from widemargin.linalg.cells import Floats
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+
+__all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
+
+ConvexSolver = Callable[..., ConvexResult]
+
+
+class RampProblem(Protocol):
+    """What majorisation asks of a problem."""
+
+    @property
+    def lam(self) -> float: ...
+    @property
+    def n_constraints(self) -> int: ...
+    def scores(self, w: Floats, b: float) -> Floats: ...
+    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]: ...
+    def majorise(self, z: Floats) -> Any: ...
+    def constant_start(self, rho: float) -> float: ...
+    @property
+    def n_features(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class MajorizeOptions:
+    """Constants of the outer loop.
+
+    Attributes
+    ----------
+    steps : int
+        Most loose steps for each rho.
+    loose_tol, tol : float
+        Relative gap of the loose steps and of the last one.
+    rhos : tuple of float
+        The penalty ladder. The step at 3 halves the time where the multipliers end a little above 1, as four tight
+        constraints make them.
+    feasibility_tol : float
+        Violation (in rates) above which the next rho is tried.
+    stall : float
+        Relative decrease of the merit below which the loose steps end.
+    """
+
+    steps: int = 4
+    loose_tol: float = 1e-2
+    tol: float = 1e-4
+    rhos: tuple[float, ...] = (1.0, 3.0, 10.0, 100.0)
+    feasibility_tol: float = 1e-3
+    stall: float = 5e-4
+
+
+@dataclass(frozen=True)
+class RampResult:
+    """A local minimum of the ramp problem.
+
+    Attributes
+    ----------
+    w, b : the model, `f(x) = <w, x> - b`.
+    multipliers : ndarray of shape (m,)
+    objective : float
+        Ramp objective with regulariser.
+    excess : ndarray of shape (m,)
+        Excess of each constraint in ramp rates.
+    subproblem : ConvexResult
+        The last, certified convex step; (w, b) is its solution.
+    certified : bool
+        Whether (w, b) is the point that `subproblem.gap` certifies.
+    rho : float
+        Last penalty weight.
+    status : Status
+    n_steps, n_iter, n_epochs : int
+        Majorisation steps; iterations and epochs of the convex solver in all.
+    seconds : float
+    history : tuple of dict
+    """
+
+    w: Floats
+    b: float
+    multipliers: Floats
+    objective: float
+    excess: Floats
+    subproblem: ConvexResult
+    certified: bool
+    rho: float
+    status: Status
+    n_steps: int
+    n_iter: int
+    n_epochs: int
+    seconds: float
+    history: tuple[dict[str, float], ...]
+
+
+@dataclass
+class _Walk:
+    """The current point of the majorisation and what led to it."""
+
+    problem: RampProblem
+    convex: ConvexSolver
+    budget: Budget
+    w: Floats
+    b: float
+    state: ConvexState | None = None
+    last: ConvexResult | None = None
+    certified: bool = False
+    n_steps: int = 0
+    n_iter: int = 0
+    n_epochs: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    objective: float = np.inf
+    excess: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.z = self.problem.scores(self.w, self.b)
+        self.objective, self.excess = self.problem.ramp_values(self.w, self.z)
+
+    def merit(self, rho: float) -> float:
+        """Ramp objective plus penalty; violations below 1e-5 are free."""
+        return _merit(self.objective, self.excess, rho)
+
+    def step(self, rho: float, tol: float) -> bool:
+        """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
+        sub: ConstrainedHinge = self.problem.majorise(self.z)
+        before = self.merit(rho)
+        state = self.state
+        for attempt_tol in (tol, 0.1 * tol):
+            result = self.convex(sub, tol=attempt_tol, start=state, rho=rho, budget=self.budget)
+            self.n_iter += result.n_iter
+            self.n_epochs += result.n_epochs
+            z = self.problem.scores(result.w, result.b)
+            objective, excess = self.problem.ramp_values(result.w, z)
+            after = _merit(objective, excess, rho)
+            state = self.state = result.state
+            self.last = result
+            if after <= before:
+                self.w, self.b, self.z = result.w, result.b, z
+                self.objective, self.excess = objective, excess
+                self.n_steps += 1
+                self.certified = True
+                self._record(rho, after, result)
+                return True
+            if self.budget.exhausted:
+                break
+        self.certified = False
+        return False
+
+    def _record(self, rho: float, merit: float, result: ConvexResult) -> None:
+        violation = float(np.maximum(self.excess, 0.0).max(initial=0.0))
+        self.history.append(
+            {
+                "step": float(self.n_steps),
+                "rho": rho,
+                "merit": merit,
+                "objective": self.objective,
+                "violation": violation,
+                "gap": result.gap,
+                "iterations": float(result.n_iter),
+                "seconds": self.budget.elapsed,
+            }
+        )
+        self.budget.tell("majorise", self.n_steps, self.objective, result.gap, violation)
+
+
+def minimise_ramp(
+    problem: RampProblem,
+    convex: ConvexSolver,
+    options: MajorizeOptions = MajorizeOptions(),
+    *,
+    start: tuple[Floats, float] | None = None,
+    state: ConvexState | None = None,
+    budget: Budget | None = None,
+) -> RampResult:
+    """Run Algorithm 1 with an exact penalty.
+
+    Parameters
+    ----------
+    problem : RampProblem
+    convex : callable
+        `convex(sub, tol=, start=, rho=, budget=) -> ConvexResult`.
+    options : MajorizeOptions
+    start : (w, b), optional
+        First point; by default w = 0 with the best b (a scan of the constant scores).
+    state : ConvexState, optional
+        Warm start of the convex solver.
+    budget : Budget, optional
+
+    Returns
+    -------
+    RampResult
+        Status INFEASIBLE where the violation stayed above `feasibility_tol` at the last rho: a statement about this
+        local search, not a proof.
+    """
+    budget = budget or Budget()
+    began = budget.elapsed
+    if start is None:
+        start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
+    walk = _Walk(problem, convex, budget, start[0], start[1], state)
+    rho = options.rhos[0]
+    try:
+        for rho in options.rhos:
+            _descend(walk, rho, options)
+            if budget.exhausted or _violation(walk) <= options.feasibility_tol:
+                break
+    except KeyboardInterrupt:
+        if walk.last is None:  # nothing to keep yet
+            raise
+        budget.interrupted = True
+    if walk.last is None:
+        raise ValueError("options.rhos and options.steps must allow at least one step")
+    return RampResult(
+        w=walk.w,
+        b=walk.b,
+        multipliers=walk.last.multipliers,
+        objective=walk.objective,
+        excess=walk.excess,
+        subproblem=walk.last,
+        certified=walk.certified,
+        rho=rho,
+        status=_status(walk, options),
+        n_steps=walk.n_steps,
+        n_iter=walk.n_iter,
+        n_epochs=walk.n_epochs,
+        seconds=budget.elapsed - began,
+        history=tuple(walk.history),
+    )
+
+
+def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+    """Loose steps until the merit stalls, then one at the final tolerance.
+
+    The last step is saved where the violation is so large that the next rho has to deal with it anyway.
+    """
+    for _ in range(options.steps):
+        before = walk.merit(rho)
+        moved = walk.step(rho, options.loose_tol)
+        if not moved or walk.budget.exhausted or before - walk.merit(rho) < options.stall * abs(before):
+            break
+    hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
+    if not (walk.budget.exhausted or (hopeless and options.steps > 0)):
+        walk.step(rho, options.tol)
+
+
+def _violation(walk: _Walk) -> float:
+    return float(np.maximum(walk.excess, 0.0).max(initial=0.0))
+
+
+def _merit(objective: float, excess: Floats, rho: float) -> float:
+    return objective + rho * float(np.maximum(excess - 1e-5, 0.0).sum())
+
+
+def _status(walk: _Walk, options: MajorizeOptions) -> Status:
+    if walk.budget.interrupted:
+        return Status.INTERRUPTED
+    if walk.budget.exhausted:
+        return Status.TIME_LIMIT
+    if _violation(walk) > options.feasibility_tol:
+        return Status.INFEASIBLE
+    if walk.last is not None and walk.last.gap > options.tol:
+        return Status.MAX_ITER
+    return Status.CONVERGED

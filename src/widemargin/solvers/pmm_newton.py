@@ -1,0 +1,333 @@
+"""Proximal method of multipliers with a semismooth Newton inner solve: the default for linear models.
+
+Outer loop (proximal point in the dual variables): each hinge `max(0, t) = max_{0<=U<=1} U t` gets a proximal term
+`-delta/2 (U - u)^2`, each constraint `max_{0<=v<=rho} v c` a term `-(v - v_old)^2 / (2 tau)`. What is left to minimise over
+(w, b) is convex, once differentiable and piecewise quadratic: Newton with an Armijo search. Its Hessian touches only the
+rows inside a band of width delta around the margin, so a step gets cheaper as the solution comes near.
+
+`U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the result.
+The penalty weight `rho` makes every problem feasible and is exact once it exceeds the multipliers.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg.blas import dsyrk
+
+from widemargin.linalg import cholesky
+from widemargin.linalg.cells import Floats
+from widemargin.solvers._loops import pmm_newton as loops
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.certificate import Bracket
+
+__all__ = ["solve"]
+
+_SHRINK = 0.5  # delta is halved; 0.15-0.35 fail or cost 2-3 times the steps
+_DELTA_MIN, _TAU_MAX = 1e-3, 1e4  # where both stop, unless the gap does too
+_DELTA_LAST, _TAU_LAST = 1e-8, 1e8
+_MAX_OUTER = 60
+_MAX_INNER = 50
+_MAX_BACKTRACK = 30
+_ARMIJO = 1e-4
+_NOISE = 1e-13  # relative accuracy of the smoothed value, a sum over all rows
+
+
+def solve(
+    sub: ConstrainedHinge,
+    *,
+    tol: float = 1e-4,
+    start: ConvexState | None = None,
+    rho: float = 1.0,
+    max_iter: int = 300,
+    delta: float | None = None,
+    budget: Budget | None = None,
+) -> ConvexResult:
+    """Solve the convex subproblem, with a penalty `rho` on every constraint.
+
+    Parameters
+    ----------
+    sub : ConstrainedHinge
+    tol : float, default=1e-4
+        Relative duality gap to reach.
+    start : ConvexState, optional
+        Warm start: the state of an earlier result on the same rows.
+    rho : float, default=1.0
+        Upper end of the multipliers, the weight of the exact penalty. `inf` is allowed.
+    max_iter : int, default=300
+        Newton steps.
+    delta : float, optional
+        First width of the proximal term: 1 from nothing, 0.1 from a warm start.
+    budget : Budget, optional
+
+    Returns
+    -------
+    ConvexResult
+        `n_iter` counts Newton steps; `history` has one entry an outer iteration.
+    """
+    budget = budget or Budget()
+    began = budget.elapsed
+    run = _Run(sub, rho, start, delta)
+    best = Bracket(rho)
+    history: list[dict[str, float]] = []
+    status = Status.MAX_ITER
+    for _ in range(_MAX_OUTER):
+        before = best.gap
+        run.minimise(best.primal - best.dual, max_iter, budget)
+        run.report(best)
+        history.append({"primal": best.primal, "dual": best.dual, "newton": run.steps, "seconds": budget.elapsed - began})
+        if best.gap <= tol:
+            status = Status.CONVERGED
+            break
+        if budget.exhausted:
+            status = Status.TIME_LIMIT
+            break
+        if run.steps >= max_iter:
+            break
+        run.advance(slow=best.gap > 0.5 * before)
+    run.adopt_dual()
+    return ConvexResult(
+        w=best.w,
+        b=best.b,
+        multipliers=best.v,
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.gap,
+        violation=best.excess,
+        status=status,
+        n_iter=run.steps,
+        n_epochs=0,
+        seconds=budget.elapsed - began,
+        state=ConvexState(run.w, run.b, run.up, run.um, run.here.vh),
+        history=tuple(history),
+    )
+
+
+class _Run:
+    """The iterate: primal point, proximal dual point, and what was last computed at it."""
+
+    def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None) -> None:
+        n, d, m, k = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints, sub.coef.n_cells
+        if start is None:
+            start = ConvexState(np.zeros(d), 0.0, np.zeros(n), np.zeros(n), np.zeros(m))
+            first = 1.0
+        else:
+            first = 0.1
+        self.sub, self.rho = sub, rho
+        self.w, self.b, self.z = start.w.copy(), start.b, sub.scores(start.w, start.b)
+        self.up, self.um, self.v = start.up.copy(), start.um.copy(), np.minimum(start.v, rho)
+        self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
+        self.lag, self.steps = np.inf, 0
+        self.alpha, self.beta = sub.coef.matrices(m)
+        self.by_cells = 2 * k * d <= max(4 * n, 100_000)  # else the sums of all cells would outgrow the rows
+        self.dz, self.plus, self.minus, self.curvature = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
+        self.here = self.evaluate(0.0)
+        self.slopes = self.differentiate()
+
+    def evaluate(self, step: float) -> "_Value":
+        """Smoothed Lagrangian without the regulariser at `z + step dz`."""
+        sub, coef = self.sub, self.sub.coef
+        sums = np.zeros((coef.n_cells, 6))
+        loops.smooth_sums(self.z, self.dz, step, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, sums)
+        plus, minus, plus_slope, minus_slope, plus_mass, minus_mass = sums.T
+        excess = self.alpha.T @ plus + self.beta.T @ minus - sub.gamma
+        vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
+        value = coef.alpha0 @ plus + coef.beta0 @ minus + vh @ excess
+        value -= (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
+        A, B = coef.alpha0 + self.alpha @ vh, coef.beta0 + self.beta @ vh
+        return _Value(float(value), float(A @ plus_slope + B @ minus_slope), vh, A, B, plus_mass, minus_mass)
+
+    def differentiate(self) -> "_Slopes":
+        """First derivatives at z, and in `curvature` the second ones by row."""
+        sub, rows, here = self.sub, self.sub.rows, self.here
+        loops.slopes(
+            self.z, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, here.A, here.B,
+            self.plus, self.minus, self.curvature,
+        )  # fmt: skip
+        active = np.flatnonzero((here.vh > 0.0) & (here.vh < self.rho))
+        alpha, beta = self.alpha[:, active], self.beta[:, active]
+        if self.by_cells:
+            above, below = rows.cell_sums(sub.cell, self.plus, self.minus, sub.coef.n_cells)
+            rise, fall, border = here.A @ above, here.B @ below, alpha.T @ above - beta.T @ below
+        else:
+            products = rows.border(self._right_sides(alpha, beta), 2 + active.shape[0])
+            rise, fall, border = products[0], products[1], products[2:]
+        totals = alpha.T @ here.plus_mass - beta.T @ here.minus_mass
+        return _Slopes(rise, fall, float(here.A @ here.plus_mass), float(here.B @ here.minus_mass), border, totals)
+
+    def _right_sides(self, alpha: Any, beta: Any) -> Callable[[slice, Floats], None]:
+        """What `RowBlocks.border` is to multiply with the rows, where sums by cell would take too much memory."""
+        cell, here = self.sub.cell, self.here
+
+        def fill(place: slice, columns: Floats) -> None:
+            c, plus, minus = cell[place], self.plus[place], self.minus[place]
+            columns[:, 0] = here.A[c] * plus
+            columns[:, 1] = here.B[c] * minus
+            columns[:, 2:] = _dense(alpha[c]) * plus[:, None] - _dense(beta[c]) * minus[:, None]
+
+        return fill
+
+    def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
+        """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
+        decrement_tol = 1e-2 * min(gap, 1e-4)
+        harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
+        lam, d = self.sub.lam, self.w.shape[0]
+        self.here = self.evaluate(0.0)
+        self.slopes = self.differentiate()
+        for inner in range(_MAX_INNER):
+            gradient = self.gradient()
+            if inner > 0:
+                # the last step's factor will do: only the order of magnitude counts
+                decrement = 0.5 * float(gradient @ cholesky.solve(lower, gradient))
+                harm = float(gradient[:d] @ gradient[:d]) / (2.0 * lam)  # what the gradient costs the dual value
+                if decrement <= 1e-17 or (decrement <= decrement_tol and harm <= harm_tol):
+                    return
+            if self.steps >= max_iter or budget.exhausted:
+                return
+            lower = cholesky.factor(self.hessian())
+            if not self.move(-cholesky.solve(lower, gradient), gradient):
+                return
+            self.slopes = self.differentiate()
+
+    def gradient(self) -> Floats:
+        """Gradient of the smoothed Lagrangian with respect to (w, b), or to w alone without an intercept."""
+        slopes = self.slopes
+        gradient = slopes.rise - slopes.fall + self.sub.lam * self.w
+        return np.append(gradient, slopes.fall_total - slopes.rise_total) if self.sub.fit_intercept else gradient
+
+    def hessian(self) -> Floats:
+        """Generalised Hessian, its lower triangle in Fortran order."""
+        sub, rows, slopes = self.sub, self.sub.rows, self.slopes
+        d = rows.n_features
+        size = d + 1 if sub.fit_intercept else d
+        hessian = np.zeros((size, size), order="F")
+        hessian[:d, :d] = rows.gram(self.curvature)
+        border = slopes.border
+        if sub.fit_intercept:
+            hessian[d, :d] = -rows.tdot(self.curvature)
+            hessian[d, d] = self.curvature.sum()
+            border = np.column_stack([border, -slopes.border_totals])
+        diagonal = np.arange(size)
+        hessian[diagonal[:d], diagonal[:d]] += sub.lam
+        if border.shape[0]:
+            hessian = dsyrk(self.tau, border.T, beta=1.0, c=hessian, lower=1, overwrite_c=1)
+        hessian[diagonal, diagonal] += 1e-12 * hessian[diagonal, diagonal].max()
+        return hessian
+
+    def move(self, direction: Floats, gradient: Floats) -> bool:
+        """Search along the direction; False where no step decreases the value (the end of the numbers)."""
+        sub = self.sub
+        d = self.w.shape[0]
+        dw = direction[:d]
+        db = float(direction[d]) if sub.fit_intercept else 0.0
+        sub.rows.dot(dw, out=self.dz)
+        self.dz -= db
+        linear, square = sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw)
+        initial = float(gradient @ direction)
+        noise = _NOISE * max(abs(self.here.value), 1.0)
+        step = 1.0
+        for attempt in range(_MAX_BACKTRACK):
+            there = self.evaluate(step)
+            change = there.value - self.here.value + step * linear + 0.5 * step * step * square
+            slope = there.slope + linear + step * square
+            flat = change <= noise and slope <= -(1.0 - 2.0 * _ARMIJO) * initial  # Hager and Zhang's approximate rule
+            if change <= _ARMIJO * step * initial or flat:
+                self.w = self.w + step * dw
+                self.b += step * db
+                self.z += step * self.dz
+                self.here = there
+                self.steps += 1
+                return True
+            if attempt == 0:
+                step = min(step, self._far())
+            step *= 0.5  # not the zero of the slopes' secant: a constraint is a wall, and before a wall secants creep
+        return False
+
+    def _far(self) -> float:
+        """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
+        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
+        spread = max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
+        return 4.0 * (spread + 1.0) / reach if reach > 0.0 else 1.0
+
+    def report(self, best: Bracket) -> None:
+        """Certify the point: the dual value at (U, vh) below, the exact loss above (spec 1, section 4b).
+
+        With an unregularised bias the dual point must have sum zero: the larger side is scaled down.
+        """
+        sub, slopes = self.sub, self.slopes
+        rise, fall = slopes.rise_total, slopes.fall_total
+        q = slopes.rise - slopes.fall
+        if sub.fit_intercept:
+            common = min(rise, fall)
+            q = slopes.rise * (common / rise if rise > 0.0 else 0.0) - slopes.fall * (common / fall if fall > 0.0 else 0.0)
+            rise = fall = common
+        dual = 0.5 * (rise + fall) - float(q @ q) / (2.0 * sub.lam) - float(self.here.vh @ sub.gamma) + sub.constant
+        best.add_dual(dual, self.here.vh)
+        loss, excess = sub.values(self.z)
+        best.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)
+
+    def advance(self, *, slow: bool) -> None:
+        """One proximal step: the slopes become the new centre, the width shrinks, tau grows where constraints lag."""
+        lag = float(np.abs(self.here.vh - self.v).max(initial=0.0)) / self.tau
+        if lag > 0.3 * self.lag:
+            self.tau = min(5.0 * self.tau, max(_TAU_LAST if slow else _TAU_MAX, self.tau))
+        self.lag = lag
+        self.adopt_dual()
+        self.v = self.here.vh
+        self.delta = max(_SHRINK * self.delta, min(_DELTA_LAST if slow else _DELTA_MIN, self.delta))
+
+    def adopt_dual(self) -> None:
+        """Make the slopes U the proximal point."""
+        loops.move_dual(self.z, self.sub.keep, self.up, self.um, self.delta)
+
+
+class _Value(NamedTuple):
+    """Smoothed Lagrangian (without the regulariser) at some scores, and what comes with it.
+
+    Attributes
+    ----------
+    value, slope : float
+        Value, and derivative along the line.
+    vh : ndarray of shape (m,)
+        Multipliers.
+    A, B : ndarrays of shape (k,)
+        Coefficients of the cells at `vh`.
+    plus_mass, minus_mass : ndarrays of shape (k,)
+        Sums of weight times slope of the two sides.
+    """
+
+    value: float
+    slope: float
+    vh: Floats
+    A: Floats
+    B: Floats
+    plus_mass: Floats
+    minus_mass: Floats
+
+
+class _Slopes(NamedTuple):
+    """First derivatives with respect to w, the two sides of the hinges apart.
+
+    Attributes
+    ----------
+    rise, fall : ndarrays of shape (d,)
+        `sum_i s_i A U+ x_i` and `sum_i s_i B U- x_i`.
+    rise_total, fall_total : float
+        The same sums without x.
+    border : ndarray of shape (a, d)
+        Gradients of the constraints whose multiplier lies strictly inside its range.
+    border_totals : ndarray of shape (a,)
+        The same sums without x.
+    """
+
+    rise: Floats
+    fall: Floats
+    rise_total: float
+    fall_total: float
+    border: Floats
+    border_totals: Floats
+
+
+def _dense(matrix: Any) -> Floats:
+    return matrix.toarray() if sp.issparse(matrix) else matrix  # type: ignore[no-any-return]

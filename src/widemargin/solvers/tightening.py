@@ -1,0 +1,201 @@
+"""Bounds met by the classifier that is shipped: tighten, solve again, keep the best.
+
+Majorisation meets the constraints in ramp rates. The 0/1 rates of the deterministic classifier differ a little, so the
+bounds are moved by what the last round missed (and moved back where a binding constraint has slack to use) and the ramp
+problem is solved again, warm. 0/1 rates jump, so rounds alternate between feasible and slightly infeasible: the best
+candidate is kept, never the last one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+import numpy as np
+
+from widemargin.linalg.cells import Floats
+from widemargin.solvers.base import Budget
+from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
+
+__all__ = ["Candidate", "Enforced", "EnforcedProblem", "Judge", "enforce"]
+
+ROUNDING = 1e-10
+"""Excess (in rates) that counts as rounding."""
+
+_GROW, _GIVE_BACK, _FLOOR = 1.2, 0.7, -0.05
+_PUSH = 0.002  # added to every bound in the last rounds where none was feasible
+_BINDING = 1e-6  # multiplier from which a constraint counts as binding
+_SLACK = 0.002  # slack of a binding constraint that is worth another round
+_WORTH = 0.003  # relative gain of the objective that is worth another round
+
+
+class EnforcedProblem(RampProblem, Protocol):
+    """A ramp problem that can also measure the classifier it will ship."""
+
+    def tightened(self, by: Floats) -> Self:
+        """The same problem with bounds lowered by `by`, shape (m,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A classifier with its own measures.
+
+    Attributes
+    ----------
+    w, b : the model.
+    objective : float
+        In the rates that are enforced (0/1 or ramp).
+    excess : ndarray of shape (m,)
+        Excess of each constraint over its bound in those rates.
+    before_shift : ndarray of shape (m,)
+        The same before b was moved: what the bounds are tightened by.
+    shifted : bool
+        Whether b was moved away from the solver's.
+    solution : RampResult
+        The ramp solution it comes from.
+    """
+
+    w: Floats
+    b: float
+    objective: float
+    excess: Floats
+    before_shift: Floats
+    shifted: bool
+    solution: RampResult
+
+    @property
+    def violation(self) -> float:
+        """Sum of the excesses, rounding left out; 0 where every bound is met."""
+        return float(self.excess[self.excess > ROUNDING].sum())
+
+    def beats(self, other: "Candidate") -> bool:
+        """Less violation, or the same and a lower objective."""
+        return (self.violation, self.objective) < (other.violation, other.objective)
+
+
+@dataclass(frozen=True)
+class Enforced:
+    """The best candidate and what the search took.
+
+    Attributes
+    ----------
+    best : Candidate
+    n_rounds, n_steps, n_iter, n_epochs : int
+        Rounds of tightening; majorisation steps, iterations and epochs of all rounds.
+    history : tuple of dict
+        The steps of all rounds.
+    """
+
+    best: Candidate
+    n_rounds: int
+    n_steps: int
+    n_iter: int
+    n_epochs: int
+    history: tuple[dict[str, float], ...]
+
+
+Judge = Callable[[RampResult], Candidate]
+
+
+@dataclass
+class _Taken:
+    """What the rounds took. Their solutions are let go: each holds a dual point with two numbers for every row."""
+
+    runs: int = 0
+    steps: int = 0
+    iterations: int = 0
+    epochs: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, run: RampResult) -> None:
+        self.runs += 1
+        self.steps += run.n_steps
+        self.iterations += run.n_iter
+        self.epochs += run.n_epochs
+        self.history.extend(run.history)
+
+
+def enforce(
+    problem: EnforcedProblem,
+    convex: ConvexSolver,
+    judge: Judge,
+    options: MajorizeOptions,
+    *,
+    rounds: int = 8,
+    give_back: bool = True,
+    start: tuple[Floats, float] | None = None,
+    budget: Budget | None = None,
+) -> Enforced:
+    """Solve the ramp problem, then tighten in rounds until the judged rates meet the bounds.
+
+    Parameters
+    ----------
+    problem : EnforcedProblem
+    convex : callable
+    judge : callable
+        Makes a candidate of a ramp solution, measured by the *original* bounds.
+    options : MajorizeOptions
+    rounds : int, default=8
+    give_back : bool, default=True
+        Also loosen binding constraints that have slack to use, as long as that pays.
+    start : (w, b), optional
+    budget : Budget, optional
+
+    Returns
+    -------
+    Enforced
+        The violation of its `best` is 0 where the bounds are met.
+    """
+    budget = budget or Budget()
+    solution = minimise_ramp(problem, convex, options, start=start, budget=budget)
+    latest = best = judge(solution)
+    taken = _Taken()
+    taken.add(solution)
+    tighten = np.zeros(problem.n_constraints)
+    warm = replace(options, steps=1, rhos=options.rhos[:1])
+    for turn in range(rounds):
+        if budget.exhausted or _finished(best, give_back):
+            break
+        change = _change(latest, give_back)
+        if best.violation > 0.0 and turn >= rounds - 2:
+            change = change + _PUSH
+        tighten = np.maximum(tighten + change, _FLOOR)
+        try:
+            solution = minimise_ramp(
+                problem.tightened(tighten), convex, warm,
+                start=(solution.w, solution.b), state=solution.subproblem.state, budget=budget,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            budget.interrupted = True
+            break
+        taken.add(solution)
+        latest, before = judge(solution), best
+        if latest.beats(best):
+            best = latest
+        budget.tell("tighten", turn + 1, best.objective, solution.subproblem.gap, best.violation)
+        gained = before.objective - best.objective > _WORTH * abs(best.objective)
+        if best.violation <= 0.0 and before.violation <= 0.0 and not gained:
+            break
+    return Enforced(
+        best=best,
+        n_rounds=taken.runs - 1,
+        n_steps=taken.steps,
+        n_iter=taken.iterations,
+        n_epochs=taken.epochs,
+        history=tuple(taken.history),
+    )
+
+
+def _finished(best: Candidate, give_back: bool) -> bool:
+    """Whether the bounds are met with nothing left to give back."""
+    if best.violation > 0.0:
+        return False
+    binding = best.solution.multipliers > _BINDING
+    return not give_back or float(-best.excess[binding].min(initial=0.0)) <= _SLACK
+
+
+def _change(latest: Candidate, give_back: bool) -> Floats:
+    """By how much each bound is tightened further (loosened where negative)."""
+    missed = latest.before_shift
+    binding = latest.solution.multipliers > _BINDING
+    return np.where(missed > 0.0, _GROW * missed, np.where(binding & give_back, _GIVE_BACK * missed, 0.0))

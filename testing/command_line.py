@@ -1,0 +1,64 @@
+"""A small project for the command line: a table, a goals file, and ways to spoil them."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+GOALS = """
+[data]
+table = "people.csv"
+target = "income"
+positive = "high"
+protected = ["sex"]
+split = { column = "split", train = "train", test = "test" }
+
+[baselines]
+deployed = { column = "old" }
+
+[goal]
+text = '''
+women = population(sex == "F")
+men = population(sex == "M")
+minimize error_rate()
+subject to fair: positive_rate(women) >= 0.8 * positive_rate(men)
+subject to recall: recall() >= 0.6
+subject to churn: churn("deployed") <= 0.3
+'''
+
+[goal.audit]
+text = "subject to recall: recall() >= 0.4"
+
+[output]
+model = "out/people.skops"
+"""
+
+
+def people(n_rows=600, seed=0):
+    """Rows whose income follows age and work; the earlier model looks at age alone."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 70, n_rows)
+    work = rng.choice(["own", "state", "private"], n_rows)
+    sex = rng.choice(["F", "M"], n_rows)
+    score = (age - 44) / 10 + (work == "own") + 0.5 * (sex == "M") + rng.normal(0, 0.7, n_rows)
+    return {
+        "age": age.tolist(),
+        "work": [None if rng.random() < 0.02 else str(word) for word in work],
+        "sex": sex.tolist(),
+        "split": ["train" if row % 3 else "test" for row in range(n_rows)],
+        "income": np.where(score > 0.6, "high", "low").tolist(),
+        "old": np.where(age > 48, "high", "low").tolist(),
+    }
+
+
+def write_csv(path, columns):
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join("" if value is None else str(value) for value in row) for row in rows]
+    path.write_text("\n".join([",".join(columns), *lines, ""]))
+
+
+def widemargin(*arguments, **more):
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "widemargin", *map(str, arguments)], capture_output=True, text=True, timeout=300, **more
+    )

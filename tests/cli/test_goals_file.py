@@ -1,0 +1,185 @@
+from pathlib import Path
+
+import pytest
+
+from widemargin.cli.goals_file import read_goals_file
+from widemargin.exceptions import GoalsFileError
+from widemargin.goals import Goal
+
+GOOD = '''
+[data]
+table = "people.csv"
+target = "income"
+positive = ">50K"
+protected = ["sex"]
+ignore = ["id"]
+words = ["zip"]
+split = { column = "split", train = "train", test = "test" }
+
+[baselines]
+deployed = { column = "old_model" }
+
+[goal]
+text = """
+women = population(sex == "Female")
+minimize error_rate()
+subject to positive_rate(women) >= 0.8 * positive_rate()
+subject to churn("deployed") <= 0.1
+"""
+[goal.audit]
+text = "subject to recall() >= 0.5"
+
+[model]
+C = 1
+enforce = "randomized"
+numbers = "bins"
+bins = 20
+time_budget = 60
+
+[output]
+model = "out/people.skops"
+'''
+
+SMALL = '[data]\ntable = "t.csv"\ntarget = "y"\npositive = 1\n[goal]\ntext = "subject to recall() >= 0.5"\n'
+
+
+def read(tmp_path, text):
+    path = tmp_path / "goals.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_goals_file(path)
+
+
+def problems(tmp_path, text):
+    with pytest.raises(GoalsFileError) as caught:
+        read(tmp_path, text)
+    return str(caught.value)
+
+
+def test_everything_is_read_and_paths_are_relative_to_the_file(tmp_path):
+    goals = read(tmp_path, GOOD)
+    assert goals.data.table == tmp_path / "people.csv"
+    assert goals.output == tmp_path / "out" / "people.skops"
+    assert (goals.data.target, goals.data.positive, goals.data.features) == ("income", ">50K", None)
+    assert (goals.data.protected, goals.data.ignore, goals.data.words) == (("sex",), ("id",), ("zip",))
+    assert goals.data.split is not None
+    assert (goals.data.split.column, goals.data.split.train, goals.data.split.test) == ("split", "train", "test")
+    assert goals.baselines == {"deployed": "old_model"}
+    assert len(goals.goal.constraints) == 2
+    assert goals.audit_goal == Goal.parse("subject to recall() >= 0.5")
+    model = goals.model
+    assert (model.C, model.enforce, model.numbers, model.bins, model.time_budget) == (
+        1.0,
+        "randomized",
+        "bins",
+        20,
+        60.0,
+    )
+
+
+def test_defaults(tmp_path):
+    goals = read(tmp_path, SMALL)
+    assert goals.data.split is None and goals.audit_goal is None and goals.output is None
+    assert goals.baselines == {} and goals.data.protected == ()
+    model = goals.model
+    assert (model.C, model.enforce, model.numbers, model.bins) == (0.2, "deterministic", "scale", 30)
+    assert model.time_budget is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('table = "people.csv"', 'tabel = "people.csv"', "data.table: missing. Add it"),
+        ('table = "people.csv"', 'tabel = "people.csv"', "data.tabel: unknown key. Is it 'table'?"),
+        ('table = "people.csv"', "table = 3", "data.table: must be a text between quotes; got 3"),
+        ('target = "income"', 'target = ""', "data.target: must be a text between quotes; got ''"),
+        ('positive = ">50K"', "positive = [1]", "data.positive: must be one value of the column; got [1]"),
+        ('protected = ["sex"]', 'protected = "sex"', 'data.protected: must be a list of column names, such as ["sex"]'),
+        ('protected = ["sex"]', 'protected = ["sex", "sex"]', "data.protected: names a column twice"),
+        (
+            'protected = ["sex"]',
+            'protected = ["sex"]\nfeatures = ["age", "sex"]',
+            "'sex' is also named by data.protected",
+        ),
+        ('words = ["zip"]', 'features = ["income"]', "data.features: 'income' is also named by data.target"),
+        ('words = ["zip"]', 'features = ["old_model"]', "'old_model' is also named by baselines.deployed"),
+        ('test = "test" }', 'test = "train" }', "data.split: train and test are both 'train'"),
+        ('train = "train", ', "", "data.split.train: missing"),
+        (
+            '{ column = "split", train = "train", test = "test" }',
+            "3",
+            "data.split: must be a section, [data.split]; got 3",
+        ),
+        ('{ column = "old_model" }', '"old_model"', "baselines.deployed: must be a section"),
+        (
+            '{ column = "old_model" }',
+            '{ colum = "old_model" }',
+            "baselines.deployed.colum: unknown key. Is it 'column'?",
+        ),
+        ("deployed =", "other =", "goal.text: the baseline 'deployed' is not in [baselines]"),
+        ("[baselines]", "[baseline]", "baseline: unknown key. Is it 'baselines'?"),
+        ("recall() >= 0.5", "recall() >=", "goal.audit.text: no valid goal"),
+        (
+            "recall() >= 0.5",
+            "recall(external('x')) >= 0.5",
+            "external data set 'x' cannot be given on the command line",
+        ),
+        ("minimize error_rate()", "minimize __import__('os')", "goal.text: no valid goal"),
+        ("C = 1", "C = 0", "model.C: must be a number above 0; got 0"),
+        ("C = 1", "C = nan", "model.C: must be a number above 0; got nan"),
+        ("C = 1", "C = true", "model.C: must be a number above 0; got True"),
+        ("C = 1", "c = 1", "model.c: unknown key. Is it 'C'?"),
+        ("bins = 20", "bins = 2.5", "model.bins: must be a whole number from 2 to 1000; got 2.5"),
+        ('"randomized"', '"random"', "model.enforce: must be one of 'deterministic', 'randomized'; got 'random'"),
+        ("[output]", "[outputs]", "outputs: unknown key. Is it 'output'?"),
+        ('model = "out/people.skops"', 'nothing = "x"', "output.nothing: unknown key. Known here: model"),
+    ],
+)
+def test_every_problem_is_named_by_its_key_and_cured(tmp_path, old, new, message):
+    assert old in GOOD
+    assert message in problems(tmp_path, GOOD.replace(old, new))
+
+
+def test_all_problems_are_told_at_once(tmp_path):
+    text = problems(tmp_path, '[data]\ntable = 1\n[model]\nC = "x"\nD = 1\n')
+    assert "6 problems" in text
+    for key in ("data.table", "data.target", "data.positive", "[goal]: the section is missing", "model.C", "model.D"):
+        assert key in text
+    assert "goal.text" not in text  # said once, by its section
+
+
+def test_one_problem_is_singular(tmp_path):
+    assert "goals.toml: 1 problem\n" in problems(tmp_path, SMALL + "more = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[data\n", "no valid TOML"),
+        (b"a = 1\na = 2\n", "no valid TOML"),
+        (b"\xff\xfe", "no UTF-8 text (byte 0)"),
+        (b"x" * (1 << 20) + b"yy", "larger than 1048576 bytes"),
+        (b"x = " + b"[" * 5000, "goals.toml: "),
+        (b"", "[data]: the section is missing"),
+    ],
+)
+def test_files_that_are_no_goals_file(tmp_path, content, message):
+    path = tmp_path / "goals.toml"
+    path.write_bytes(content)
+    with pytest.raises(GoalsFileError) as caught:
+        read_goals_file(path)
+    assert message in str(caught.value)
+
+
+def test_absent_files_and_folders_are_named(tmp_path):
+    with pytest.raises(GoalsFileError, match=r"none\.toml: the file cannot be read \(No such file"):
+        read_goals_file(tmp_path / "none.toml")
+    with pytest.raises(GoalsFileError, match=r"Is a directory"):
+        read_goals_file(tmp_path)
+
+
+def test_the_example_is_a_goals_file():
+    goals = read_goals_file(Path(__file__).parents[2] / "examples" / "adult.toml")
+    assert len(goals.goal.constraints) == 4
+    assert "sex" in goals.data.protected
+    assert goals.data.table.exists()
+    assert goals.audit_goal is not None

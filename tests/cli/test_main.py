@@ -1,0 +1,343 @@
+"""The command line as its users meet it: in a process of its own, with good input and every kind of bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.svm import LinearSVC
+
+from command_line import people, widemargin, write_csv
+from widemargin import __version__
+from widemargin.cli.main import main
+from widemargin.persistence import load_model, model_info, save_model
+
+ADULT = Path(__file__).parents[2] / "examples" / "adult.toml"
+
+
+def failed_cleanly(result, code, *texts):
+    """Exit code, nothing on stdout, a message without traceback on stderr."""
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.startswith("widemargin: ")
+    assert "Traceback" not in result.stderr
+    for text in texts:
+        assert text in result.stderr
+
+
+def test_the_example_is_trained_saved_and_audited(tmp_path):
+    """The main job: four constraints met on training rows, the promise kept on test rows, all in the printed text."""
+    model = tmp_path / "adult.skops"
+    trained = widemargin("train", ADULT, "--model", model)
+    assert trained.returncode == 0, trained.stderr
+    for text in (
+        'women = population(sex == "Female")',
+        "PASSED: 4 of 4 constraints met by the estimate",
+        "Training rows (32561)",
+        "Test rows (16281)",
+        "unconstrained SVM",
+        "deployed",
+        "NOT MET",  # the others do not meet the goal
+        f"Model saved as {model}",
+    ):
+        assert text in trained.stdout
+    assert trained.stderr == ""  # no terminal, no progress; nothing to warn about
+    info = model_info(model)
+    assert info.goal is not None and "fair: positive_rate(women)" in info.goal
+    assert not {"sex", "race", "income", "deployed", "split", "fnlwgt"} & set(info.features)
+    assert model.stat().st_size < 100_000  # no training rows inside
+    data = ADULT.parent / "data" / "adult.csv.gz"
+    audited = widemargin("audit", ADULT, "--model", model, "--data", data, "--json")
+    assert audited.returncode == 0, audited.stderr
+    report = json.loads(audited.stdout)
+    assert report["rows"] == "test rows" and report["report"]["n_rows"] == 16281
+    assert all(item["met"] for item in report["report"]["constraints"])
+
+
+def test_train_prints_json_and_exits_by_the_goal(project, capsys):
+    assert main(["train", str(project / "goals.toml"), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["command"] == "train" and content["exit_code"] == 0
+    assert content["features"] == ["age", "work"]
+    assert content["status"] == "converged"
+    assert [item["label"] for item in content["training"]["constraints"]] == ["fair", "recall", "churn"]
+    assert set(content["reports"]) == {"train", "test"}
+    assert set(content["reports"]["train"]) == {"this model", "unconstrained SVM", "deployed"}
+    assert [item["label"] for item in content["reports"]["test"]["this model"]["constraints"]] == ["recall"]
+    assert content["model"] == str(project / "out" / "people.skops")
+    loaded = load_model(project / "out" / "people.skops")
+    assert loaded.classes_.tolist() == ["high", "low"]
+    assert loaded[-1].positive_class_ == "high"
+    assert model_info(project / "out" / "people.skops").metadata["rows"] == {"train": 400, "test": 200}
+
+
+def test_the_promise_on_test_rows_decides_too(project, capsys):
+    text = (project / "goals.toml").read_text()
+    (project / "goals.toml").write_text(text.replace("recall() >= 0.4", "recall() >= 0.999"))
+    assert main(["train", str(project / "goals.toml")]) == 1
+    assert "NOT PASSED" in capsys.readouterr().out
+
+
+def test_without_a_split_nothing_is_claimed_about_unseen_rows(project, capsys):
+    text = (project / "goals.toml").read_text()
+    split = 'split = { column = "split", train = "train", test = "test" }'
+    (project / "goals.toml").write_text(text.replace(split, 'ignore = ["split"]'))
+    assert main(["train", str(project / "goals.toml")]) == 0
+    printed = capsys.readouterr().out
+    assert "No rows were held out (no data.split), so nothing is known about unseen rows." in printed
+    assert "Test rows" not in printed and "Training rows (600)" in printed
+
+
+def test_without_a_file_name_the_model_is_not_saved(project, capsys):
+    text = (project / "goals.toml").read_text()
+    (project / "goals.toml").write_text(text[: text.index("[output]")])
+    assert main(["train", str(project / "goals.toml")]) == 0
+    assert "The model was not saved. Name a file by [output] model or --model." in capsys.readouterr().out
+    assert main(["train", str(project / "goals.toml"), "--model", str(project / "m.skops")]) == 0
+    assert (project / "m.skops").exists()
+
+
+@pytest.fixture
+def trained(project, capsys):
+    assert main(["train", str(project / "goals.toml")]) == 0
+    capsys.readouterr()
+    return project
+
+
+def audit(folder, *more, data="people.csv"):
+    goals, model = folder / "goals.toml", folder / "out" / "people.skops"
+    return ["audit", str(goals), "--model", str(model), "--data", str(folder / data), *more]
+
+
+@pytest.mark.parametrize(("rows", "count"), [((), 200), (("--rows", "train"), 400), (("--rows", "all"), 600)])
+def test_audit_measures_the_rows_asked_for(trained, capsys, rows, count):
+    assert main(audit(trained, *rows, "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["n_rows"] == count
+
+
+def test_audit_of_a_file_without_the_split_takes_all_rows(trained, capsys):
+    columns = people(100, seed=1)
+    del columns["split"]
+    write_csv(trained / "new.csv", columns)
+    assert main(audit(trained, data="new.csv")) == 0
+    assert "all rows of" in capsys.readouterr().out
+    assert main(audit(trained, "--rows", "test", data="new.csv")) == 2
+    assert "--rows test needs the column that data.split names, 'split'" in capsys.readouterr().err
+
+
+def test_audit_decides_by_estimate_or_with_confidence(trained, capsys):
+    text = (trained / "goals.toml").read_text()
+    assert main(audit(trained, "--json")) == 0
+    rate = json.loads(capsys.readouterr().out)["report"]["constraints"][0]["rate"]
+    close = text.replace("recall() >= 0.4", f"recall() >= {rate - 0.001:.4f}")
+    (trained / "goals.toml").write_text(close)
+    assert main(audit(trained)) == 0
+    assert main(audit(trained, "--decide", "confident")) == 1
+    assert "undecided" in capsys.readouterr().out
+    (trained / "goals.toml").write_text(text.replace("recall() >= 0.4", f"recall() >= {rate + 0.001:.4f}"))
+    assert main(audit(trained)) == 1
+
+
+def test_unknown_words_in_new_rows_are_counted_on_stderr(trained, capsys):
+    columns = people(100, seed=1)
+    columns["work"][0] = "robot"
+    write_csv(trained / "new.csv", columns)
+    main(audit(trained, "--rows", "all", data="new.csv"))
+    assert "warning: the table differs from the training table" in (text := capsys.readouterr().err)
+    assert "'work' holds unknown words in 1 of 100 rows ('robot')" in text
+
+
+def test_usage():
+    shown = widemargin("--version")
+    assert shown.stdout == f"widemargin {__version__}\n" and shown.returncode == 0
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "goals.toml"])
+
+
+# Bad input: each kind is told in one message, with exit code 2 (a goal that cannot be met: 1)
+
+
+def changed_goals(old, new):
+    def change(folder):
+        text = (folder / "goals.toml").read_text()
+        assert old in text
+        (folder / "goals.toml").write_text(text.replace(old, new))
+
+    return change
+
+
+def changed_table(**columns):
+    def change(folder):
+        write_csv(folder / "people.csv", {**people(), **columns})
+
+    return change
+
+
+BAD_FOR_TRAINING = {
+    "no goals file": (lambda folder: (folder / "goals.toml").unlink(), 2, ["goals.toml: the file cannot be read"]),
+    "no TOML": (changed_goals("[data]", "[data"), 2, ["goals.toml: no valid TOML", "line 2"]),
+    "unknown key": (changed_goals("protected", "protekted"), 2, ["data.protekted: unknown key. Is it 'protected'?"]),
+    "goal syntax": (
+        changed_goals("recall() >= 0.6", "recall() >= >= 0.6"),
+        2,
+        ["goal.text: no valid goal: line 5", "recall"],
+    ),
+    "no table": (lambda folder: (folder / "people.csv").unlink(), 2, ["people.csv: the table cannot be read"]),
+    "unknown column": (changed_goals('["sex"]', '["gender"]'), 2, ["'gender' (data.protected)", "It has 'age'"]),
+    "unknown column in the goal": (changed_goals('sex == "F"', 'sexx == "F"'), 2, ["'sexx'", "'sex'"]),
+    "unknown value": (changed_goals('sex == "F"', 'sex == "Female"'), 2, ["'Female'"]),
+    "three classes": (
+        changed_table(income=["a", "b", "b", "c"] * 150),
+        2,
+        ["'income' has 3 classes", "two are needed"],
+    ),
+    "wrong positive class": (changed_goals('"high"', '"rich"'), 2, ["data.positive is 'rich'", "'high', 'low'"]),
+    "infinite number": (changed_table(age=["inf", *people()["age"][1:]]), 2, ["'age' holds 1 infinite number(s)"]),
+    "missing label": (changed_table(income=[None, *people()["income"][1:]]), 2, ["'income' is missing in 1 row(s)"]),
+    "wrong split": (changed_goals('test = "test"', 'test = "tset"'), 2, ["0 rows have 'tset' in column 'split'"]),
+    "baseline of another label space": (changed_table(old=[0, 1] * 300), 2, ["'deployed'"]),
+    "no place for the model": (changed_goals('"out/people.skops"', '"people.csv/x.skops"'), 2, ["people.csv"]),
+    "infeasible goal": (
+        changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99'),
+        1,
+        ["the goal cannot be met", "churn", "recall"],
+    ),
+}
+
+
+# A process costs two seconds of imports, so only these kinds get their own; the others call `main` as the process does.
+IN_A_PROCESS = {
+    "no goals file", "no TOML", "unknown key", "goal syntax", "unknown column", "unknown value", "three classes",
+    "infinite number", "infeasible goal", "damaged model", "foreign model", "feature absent", "wrong type",
+}  # fmt: skip
+
+
+def run(kind, arguments, capsys):
+    if kind in IN_A_PROCESS:
+        return widemargin(*arguments)
+    code = main(list(map(str, arguments)))
+    printed = capsys.readouterr()
+    return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+
+@pytest.mark.parametrize("kind", BAD_FOR_TRAINING)
+def test_bad_input_for_training(project, kind, capsys):
+    change, code, texts = BAD_FOR_TRAINING[kind]
+    change(project)
+    failed_cleanly(run(kind, ["train", project / "goals.toml"], capsys), code, *texts)
+    assert not (project / "out" / "people.skops").exists()
+
+
+def new_rows(**columns):
+    def change(folder):
+        content = {name: values for name, values in {**people(100), **columns}.items() if values is not None}
+        write_csv(folder / "people.csv", content)
+
+    return change
+
+
+def both(first, second):
+    def change(folder):
+        first(folder)
+        second(folder)
+
+    return change
+
+
+def promise(constraint):
+    return changed_goals('"subject to recall: recall() >= 0.4"', f"'subject to {constraint}'")
+
+
+FAIR = 'positive_rate(population(sex == "F")) >= 0.1'
+CHURN = 'churn("deployed") <= 0.9'
+
+
+def damaged(folder):
+    path = folder / "out" / "people.skops"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+BAD_FOR_AUDITS = {
+    "damaged model": (damaged, ["people.skops: the file is damaged"]),
+    "foreign model": (
+        lambda folder: (folder / "out" / "people.skops").write_text("hello"),
+        ["people.skops: no widemargin model file"],
+    ),
+    "no model": (lambda folder: (folder / "out" / "people.skops").unlink(), ["people.skops: the file cannot be read"]),
+    "model of arrays": (
+        lambda folder: save_model(LinearSVC().fit([[0.0], [1.0]], ["low", "high"]), folder / "out" / "people.skops"),
+        ["people.skops: the model takes arrays, not tables"],
+    ),
+    "feature absent": (new_rows(age=None), ["lacks 1 column(s): 'age'"]),
+    "population's column absent": (both(new_rows(sex=None), promise(FAIR)), ["column 'sex' is in no table given"]),
+    "wrong type": (new_rows(age=["young"] * 100), ["'age' held numbers in training but holds words now", "'young'"]),
+    "no known word": (new_rows(work=["x"] * 100), ["not one value of column 'work' was known in training"]),
+    "labels absent": (new_rows(income=None), ["label"]),
+    "baseline absent": (both(new_rows(old=None), promise(CHURN)), ["'old' (baselines.deployed)"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FOR_AUDITS)
+def test_bad_input_for_audits(trained, kind, capsys):
+    change, texts = BAD_FOR_AUDITS[kind]
+    change(trained)
+    failed_cleanly(run(kind, audit(trained), capsys), 2, *texts)
+
+
+def test_errors_are_json_too(project, capsys):
+    (project / "goals.toml").unlink()
+    assert main(["train", str(project / "goals.toml"), "--json"]) == 2
+    content = json.loads(capsys.readouterr().out)
+    assert content["exit_code"] == 2 and "cannot be read" in content["error"]
+
+
+def test_hostile_names_cannot_write_to_the_terminal(project, capsys):
+    changed_goals('["sex"]', '["sex", "\\u001b[31mred"]')(project)
+    result = run("hostile", ["train", project / "goals.toml"], capsys)
+    failed_cleanly(result, 2, "data.protected")
+    assert "\x1b" not in result.stderr
+
+
+def test_a_defect_is_no_traceback(project, monkeypatch, capsys):
+    def fail(options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("widemargin.cli.train.run", fail)
+    assert main(["train", "goals.toml"]) == 2
+    text = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: oops" in text and "Traceback" not in text
+    assert main(["--traceback", "train", "goals.toml"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_training_ends_quietly(project, monkeypatch, capsys):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("widemargin.cli.train.run", interrupt)
+    assert main(["train", "goals.toml"]) == 130
+    assert capsys.readouterr().err == "widemargin: interrupted\n"
+
+
+def test_ctrl_c_while_training_keeps_the_best_so_far(project, monkeypatch, capsys):
+    def interrupt(self, progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("widemargin.cli.console.Progress.watch", interrupt)
+    assert main(["train", str(project / "goals.toml"), "--json"]) in (0, 1)
+    printed = capsys.readouterr()
+    assert "warning: interrupted after" in printed.err
+    assert json.loads(printed.out)["status"] == "interrupted"
+    assert load_model(project / "out" / "people.skops")[-1].status_ == "interrupted"
+
+
+def test_a_reader_that_leaves_is_no_error(project):
+    command = f'"{sys.executable}" -m widemargin train "{project / "goals.toml"}" | head -n 1'
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
+    assert result.stdout == "Asked for\n"
+    assert "Traceback" not in result.stderr and "Exception" not in result.stderr

@@ -1,0 +1,32 @@
+"""Factor and solve against numpy; singular systems get a ridge, unusable ones an error."""
+
+import numpy as np
+import pytest
+from scipy.linalg import LinAlgError
+
+from widemargin.linalg import cholesky
+
+
+def test_only_the_lower_triangle_counts() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((6, 6))
+    matrix = root @ root.T + np.eye(6)
+    lower = np.asfortranarray(np.tril(matrix) + np.triu(np.full((6, 6), np.nan), 1))
+    kept = lower.copy()
+    factored = cholesky.factor(lower)
+    for right in (rng.standard_normal(6), rng.standard_normal((6, 3))):
+        np.testing.assert_allclose(cholesky.solve(factored, right), np.linalg.solve(matrix, right), rtol=1e-10)
+    np.testing.assert_array_equal(lower, kept)
+
+
+def test_a_singular_consistent_system_is_solved() -> None:
+    root = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    matrix = np.asfortranarray(root.T @ root)
+    right = matrix @ np.array([1.0, -1.0, 0.5])
+    solution = cholesky.solve(cholesky.factor(matrix), right)
+    np.testing.assert_allclose(matrix @ solution, right, rtol=1e-6)
+
+
+def test_an_indefinite_matrix_is_refused() -> None:
+    with pytest.raises(LinAlgError, match="scale the features"):
+        cholesky.factor(np.asfortranarray([[1.0, 0.0], [0.0, -1.0]]))

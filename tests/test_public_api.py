@@ -1,0 +1,52 @@
+"""The public face: what `import widemargin` offers, and what it does not drag in."""
+
+import subprocess
+import sys
+
+import pytest
+
+import widemargin
+
+HEAVY = ("numba", "matplotlib", "pandas", "polars", "sklearn", "scipy", "pyarrow", "skops", "rich")
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_is_lazy():
+    loaded = run(f"import sys, widemargin; print([m for m in {HEAVY!r} if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_the_goals_do_not_need_compiled_code_or_plots():
+    late = ("numba", "matplotlib", "highspy", "skops", "rich")  # scikit-learn itself imports pandas where it finds it
+    loaded = run(f"import sys, widemargin.goals; print([m for m in {late!r} if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_all_is_sorted_strings():
+    assert all(isinstance(name, str) for name in widemargin.__all__)
+    assert list(widemargin.__all__) == sorted(widemargin.__all__)
+    assert len(set(widemargin.__all__)) == len(widemargin.__all__)
+
+
+@pytest.mark.parametrize("name", widemargin.__all__)
+def test_every_name_resolves_and_is_listed(name):
+    assert getattr(widemargin, name) is getattr(widemargin, name)
+    assert name in dir(widemargin)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="module 'widemargin' has no attribute 'nothing'"):
+        _ = widemargin.nothing
+
+
+def test_star_import_gives_the_public_names():
+    assert run("from widemargin import *; print(load_model.__module__)").startswith("widemargin.persistence")
+
+
+def test_version_is_the_installed_one():
+    from importlib.metadata import version
+
+    assert widemargin.__version__ == version("widemargin")
