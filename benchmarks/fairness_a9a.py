@@ -5,9 +5,12 @@ Minimise the error rate subject to `positive_rate(women) / positive_rate(men) >=
 Run as `python -m benchmarks.fairness_a9a`; see README.md here.
 """
 
+import itertools
 import math
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,7 @@ from benchmarks.common import (
     write,
 )
 from widemargin import RateConstrainedClassifier
-from widemargin.estimators._rate_constrained_fit import train
+from widemargin.estimators._rate_constrained_fit import Trained, train
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding import bind
 from widemargin.goals.sources import make_sources
@@ -39,14 +42,17 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.majorize import MajorizeOptions
 
 KAPPAS = (0.4, 0.6, 0.8, 1.0)
-REGULARISERS = {2.0: "1/n", 1.0: "2/n"}
-"""C and the paper's lambda = 2 / (n C)."""
+DEFAULT_C = 0.2
+REGULARISERS = {2.0: "1/n", 1.0: "2/n", DEFAULT_C: "10/n"}
+"""C and the paper's lambda = 2 / (n C); the last one is the library's default."""
+
+ENFORCE = ("randomized", "deterministic")
 
 FRONTIER = ((1.03, 0.1702), (1.28, 0.1640), (1.68, 0.1590), (2.42, 0.1540))
 """Test (ratio men/women, error) to be on or below; linear in between, the end pieces go on beyond."""
 
 MAX_GAP, MAX_VIOLATION, MAX_SECONDS, MAX_NEST_SECONDS = 1e-3, 1e-4, 0.5, 5.0
-TEST_ERROR_SE = 0.0028
+TEST_ERROR_SE, ROUNDING = 0.0028, 5e-5
 
 WOMEN = Population("women", where=col("sex") == "Female")
 MEN = Population("men", where=col("sex") == "Male")
@@ -67,25 +73,32 @@ def frontier_error(ratio: float) -> float:
 def fit(data: Adult, kappa: float, **parameters: Any) -> RateConstrainedClassifier:
     """Fit the estimator."""
     made = RateConstrainedClassifier(goal_of(kappa), on_infeasible="warn", **parameters)
-    return made.fit(data.X, data.y, populations=data.populations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # predicting nothing positive meets the cleared form; an unmet goal shows below
+        return made.fit(data.X, data.y, populations=data.populations)
 
 
-def fit_every_step(data: Adult, kappa: float, C: float, enforce: str) -> dict[str, Any]:
+def train_every_step(data: Adult, kappa: float, C: float, enforce: str) -> Trained:
     """The same training with every convex step solved to 1e-3 (by default all but the last stop at 1e-2)."""
-    goal = goal_of(kappa)
-    bound = bind(goal, make_sources({None: ()}, data.X, data.y, classes=(-1.0, 1.0), populations=data.populations))
-    trained = train(
-        bound, [data.X], lam=2.0 / (data.X.shape[0] * C), fit_intercept=True, enforcement=enforce, solver="auto",
+    sources = make_sources({None: ()}, data.X, data.y, classes=(-1.0, 1.0), populations=data.populations)
+    return train(
+        bind(goal_of(kappa), sources, warn_trivial=False), [data.X], lam=2.0 / (data.X.shape[0] * C),
+        fit_intercept=True, enforcement=enforce, solver="auto",
         options=MajorizeOptions(steps=4, loose_tol=MAX_GAP, tol=1e-4), start=None, budget=Budget(),
     )  # fmt: skip
-    best = trained.best
-    return quality(data, kappa, lambda X: X @ best.w - best.b, trained.search.history)
 
 
-def quality(
-    data: Adult, kappa: float, score: Callable[[Any], Any], history: Sequence[Mapping[str, float]]
-) -> dict[str, Any]:
+def scores_and_history(model: Any) -> tuple[Callable[[Any], Any], Sequence[Mapping[str, float]]]:
+    """How a fitted estimator, or what training found, scores rows; and its steps."""
+    if isinstance(model, Trained):
+        best = model.best
+        return (lambda X: X @ best.w - best.b), model.search.history
+    return model.decision_function, model.history_
+
+
+def quality(data: Adult, kappa: float, model: Any) -> dict[str, Any]:
     """What a fitted linear model reaches: gaps of its convex steps, ramp violation, test ratio and error."""
+    score, history = scores_and_history(model)
     z, z_test = np.asarray(score(data.X)), np.asarray(score(data.X_test))
     women, women_test = data.women, data.women_test
     soft, hard, soft_test = ramp(z), z > 0, ramp(z_test)
@@ -111,14 +124,14 @@ def quality(
 def quality_rows(data: Adult, kappas: Sequence[float]) -> list[dict[str, Any]]:
     """Quality of every setting, with the default steps and with every step to 1e-3."""
     rows = []
-    for C, lam in REGULARISERS.items():
-        for enforce in ("randomized", "deterministic"):
-            for kappa in kappas:
-                model = fit(data, kappa, C=C, enforce=enforce)
-                ours = quality(data, kappa, model.decision_function, model.history_)
-                about = {"kappa": kappa, "lambda": lam, "C": C, "enforce": enforce}
-                rows.append(about | ours | {"steps": "default", "status": model.status_, "newton_steps": model.n_iter_})
-                rows.append(about | fit_every_step(data, kappa, C, enforce) | {"steps": "all to 1e-3"})
+    for (C, lam), enforce, kappa in itertools.product(REGULARISERS.items(), ENFORCE, kappas):
+        about = {"kappa": kappa, "lambda": lam, "C": C, "enforce": enforce}
+        model = fit(data, kappa, C=C, enforce=enforce)
+        ours = {"steps": "default", "status": model.status_, "newton_steps": model.n_iter_}
+        rows.append(about | quality(data, kappa, model) | ours)
+        if C != DEFAULT_C:
+            strict = train_every_step(data, kappa, C, enforce)
+            rows.append(about | quality(data, kappa, strict) | {"steps": "all to 1e-3", "status": str(strict.status)})
     return rows
 
 
@@ -150,7 +163,7 @@ def show_quality(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 row["lambda"], row["enforce"], row["kappa"], row["steps"], f"{row['test_ratio']:.3f}",
                 f"{row['test_error']:.4f}", f"{row['frontier_error']:.4f}",
                 f"{row['test_error'] - row['frontier_error']:+.4f}",
-                verdict(row["test_error"] <= row["frontier_error"] + 5e-5),
+                verdict(row["test_error"] <= row["frontier_error"] + ROUNDING),
                 f"{row['ramp_test_ratio']:.3f} / {row['ramp_test_error']:.4f}",
             ]
             for row in rows
@@ -165,24 +178,24 @@ def timed_cases(data: Adult, kappas: Sequence[float], peers: Any) -> dict[str, C
     dense = data.X.toarray() if peers else None
     labels = (data.y > 0).astype(int)
     for kappa in kappas:
-        for C, lam in REGULARISERS.items():
-            for enforce in ("randomized", "deterministic"):
-                cases[f"ours, lambda = {lam}, {enforce}|{kappa}"] = lambda k=kappa, c=C, e=enforce: fit(
-                    data, k, C=c, enforce=e
-                )
+        for (C, lam), enforce in itertools.product(REGULARISERS.items(), ENFORCE):
+            name = f"ours, lambda = {lam}, {enforce}"
+            cases[f"{name}|{kappa}"] = partial(fit, data, kappa, C=C, enforce=enforce)
+            if C != DEFAULT_C:
+                cases[f"{name}, all steps to 1e-3|{kappa}"] = partial(train_every_step, data, kappa, C, enforce)
         if peers:
-            cases[f"fairlearn|{kappa}"] = lambda k=kappa: peers.fit_parity(dense, labels, ~data.women, k)
+            cases[f"fairlearn|{kappa}"] = partial(peers.fit_parity, dense, labels, ~data.women, kappa)
     return cases
 
 
 def nest_cases(data: Adult, kappas: Sequence[float]) -> dict[str, Callable[[], Any]]:
     """The paper's nest at a gap of 1e-3."""
     return {
-        f"nest, lambda = {lam}|{kappa}": lambda k=kappa, c=C: fit(
-            data, k, C=c, enforce="randomized", solver="cutting-plane", tol=1e-3
+        f"nest, lambda = {lam}|{kappa}": partial(
+            fit, data, kappa, C=C, enforce="randomized", solver="cutting-plane", tol=1e-3
         )
-        for C, lam in REGULARISERS.items()
-        for kappa in kappas
+        for (C, lam), kappa in itertools.product(REGULARISERS.items(), kappas)
+        if C != DEFAULT_C
     }
 
 
@@ -195,15 +208,11 @@ def time_rows(data: Adult, timings: Mapping[str, Timing]) -> list[dict[str, Any]
         model = timing.result
         if what.startswith("fairlearn"):
             row |= _mixture_quality(data, model)
-            row["faster_here"] = {
-                other.partition("|")[0]: round(compare(timing, timings[other]), 2)
-                for other in timings
-                if other.startswith("ours") and other.endswith(f"|{kappa}")
-            }
         else:
-            reached = quality(data, float(kappa), model.decision_function, model.history_)
+            reached = quality(data, float(kappa), model)
             row |= {key: reached[key] for key in ("last_gap", "ramp_violation", "test_ratio", "test_error")}
-            row |= {"status": model.status_, "certified_point": model.certified_point_}
+            if f"fairlearn|{kappa}" in timings:
+                row["fairlearn_time_ratio"] = round(compare(timings[f"fairlearn|{kappa}"], timing), 2)
         rows.append(row)
     return rows
 
@@ -229,11 +238,38 @@ def show_times(rows: Sequence[Mapping[str, Any]], title: str) -> str:
                 row["what"], row["kappa"], f"{row['median_s']:.3f}", f"{row['fastest_s']:.2f} - {row['slowest_s']:.2f}",
                 f"{row['median_processor_s']:.3f}", f"{row['last_gap']:.1e}" if "last_gap" in row else "",
                 f"{row['test_ratio']:.3f} / {row['test_error']:.4f}",
-                " ".join(f"{ratio:.1f}" for ratio in row.get("faster_here", {}).values()),
+                row.get("fairlearn_time_ratio", ""),
             ]
             for row in rows
         ],
     )  # fmt: skip
+
+
+def targets(
+    rows: Sequence[Mapping[str, Any]], whole: Sequence[Mapping[str, Any]], nest: Sequence[Mapping[str, Any]]
+) -> str:
+    """How many settings reach each target, at lambda = 1/n and 2/n."""
+    asked = [row for row in rows if row["C"] != DEFAULT_C]
+    lines = []
+    for steps in dict.fromkeys(row["steps"] for row in asked):
+        here = [row for row in asked if row["steps"] == steps]
+        gaps = sum(row["largest_gap"] <= MAX_GAP for row in here)
+        lasts = sum(row["last_gap"] <= 1e-4 for row in here)
+        ramps = sum(row["ramp_violation"] <= MAX_VIOLATION for row in here)
+        tests = sum(row["test_error"] <= row["frontier_error"] + ROUNDING for row in here)
+        worst = max(row["test_error"] - row["frontier_error"] for row in here)
+        lines.append(
+            f"- steps {steps}, {len(here)} settings: every gap <= {MAX_GAP:g} on {gaps}; last gap <= 1e-4 on {lasts}; "
+            f"ramp violation <= {MAX_VIOLATION:g} on {ramps}; "
+            f"test point on or below the frontier on {tests} (worst {worst:+.4f})"
+        )
+    for what, times, limit in (("whole fits", whole, MAX_SECONDS), ("nest", nest, MAX_NEST_SECONDS)):
+        medians = [row["median_s"] for row in times if not row["what"].startswith("fairlearn")]
+        within = sum(seconds <= limit for seconds in medians)
+        lines.append(
+            f"- {what}: medians {min(medians):.3f} to {max(medians):.3f} s, at most {limit:g} s on {within} of {len(medians)}"
+        )
+    return "Targets:\n\n" + "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -256,12 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nest_timings = interleave(nest_cases(data, kappas), 1 if options.quick else 3)
         nest = time_rows(data, nest_timings)
         sections.append(show_times(nest, "The paper's nest (cutting plane over dual coordinate ascent), gap 1e-3"))
-    ours = [row["median_s"] for row in whole if row["what"].startswith("ours")]
-    sections.append(
-        f"Slowest median of our fits {max(ours):.3f} s (at most {MAX_SECONDS} s: {verdict(max(ours) <= MAX_SECONDS)}); "
-        f"of the nest {max(row['median_s'] for row in nest):.2f} s "
-        f"(at most {MAX_NEST_SECONDS:g} s: {verdict(max(row['median_s'] for row in nest) <= MAX_NEST_SECONDS)}).\n"
-    )
+    sections.append(targets(rows, whole, nest))
     print(sections[-1])
     results = {"machine": about, "data": data.name, "quality": rows, "times": whole, "nest": nest}
     write(options, "fairness_a9a", results, sections)

@@ -177,11 +177,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = [run_case(case) for case in CASES if options.only in "{kind} {goal} {n}".format(**case)]
     section = show(
         f"Peak over the data, numbers of 8 bytes a row (allowed: {BASE} + {PER_TOUCH} x constraints that touch a row)",
-        ["features", "constraints", "rows", "cells", "touch a row", "rounds", "allowed", "resident", "traced", "Arrow", "within"],
+        [
+            "features", "constraints", "rows", "cells", "touch a row", "rounds", "allowed", "resident", "traced",
+            "Arrow", "within",
+        ],
         [
             [
-                row["kind"], row["goal"], row["n"], row["cells"], row["touch"], row["rounds"], row["allowed"], row["resident_per_row"],
-                row["traced_per_row"], row["arrow_peak_per_row"],
+                row["kind"], row["goal"], row["n"], row["cells"], row["touch"], row["rounds"], row["allowed"],
+                row["resident_per_row"], row["traced_per_row"], row["arrow_peak_per_row"],
                 verdict(max(row["resident_per_row"] or 0.0, row["traced_per_row"]) <= row["allowed"]),
             ]
             for row in rows

@@ -47,7 +47,7 @@ def fit_parity(X: Floats, y: npt.NDArray[np.int64], male: npt.NDArray[np.bool_],
     `ratio_bound = 1 / (q / kappa + 1 - q)` with q the share of men.
     """
     q = float(male.mean())
-    bound = 1.0 / (q / kappa + 1.0 - q)
+    bound = min(1.0, 1.0 / (q / kappa + 1.0 - q))
     reduction = ExponentiatedGradient(_base(), DemographicParity(ratio_bound=bound))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
 """The one decorator for compiled loops, and the place of their cache.
 
-numba does not notice when a *called* function in another file changes, so a cache shared between versions of the sources
-could run old code. The cache folder is therefore named by a hash of the sources and lies inside the virtual environment
-(mode 0700), unless the user has chosen a folder by `NUMBA_CACHE_DIR`.
+numba does not notice when a *called* function in another file changes, so a cache shared between versions of the
+sources could run old code. The cache folder is therefore named by a hash of the sources and lies inside the virtual
+environment (mode 0700), unless the user has chosen a folder by `NUMBA_CACHE_DIR`.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """All errors and warnings of the library.
 
-A message states the fact with its number, then the cure. Everything derives from `WidemarginError`, and the errors about
-input also derive from `ValueError`, so code that knows nothing of this library still catches them.
+A message states the fact with its number, then the cure. Everything derives from `WidemarginError`, and the errors
+about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
 """
 
 from sklearn.exceptions import ConvergenceWarning
@@ -54,7 +54,7 @@ class GoalWarning(UserWarning):
     """A goal that can be used but deserves a second look (dropped population, trivial solution, ...)."""
 
 
-class MarginConvergenceWarning(ConvergenceWarning):
+class MarginConvergenceWarning(ConvergenceWarning):  # type: ignore[misc]
     """A solver stopped before its certificate reached the tolerance."""
 
 

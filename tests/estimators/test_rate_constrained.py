@@ -1,6 +1,7 @@
 """RateConstrainedClassifier: the contract of scikit-learn, goals met on the training rows, and clear refusals."""
 
 import copy
+import itertools
 import pickle
 import warnings
 
@@ -129,7 +130,7 @@ def test_every_table_gives_the_same_model(data, kind):
 
 
 def test_columns_of_x_serve_as_populations(data):
-    X, y, columns = data
+    X, y, _ = data
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
     goal = "upper = population(f1 > 0)\nsubject to positive_rate(upper) <= 0.5"
     clf = RateConstrainedClassifier(goal).fit(frame, y)
@@ -224,7 +225,8 @@ def test_strings_without_order_warn_once(data):
 
 def test_more_than_two_classes_are_refused(data):
     X, y, _ = data
-    with pytest.raises(ValueError, match=r"Only binary classification is supported. The type of the target is multiclass"):
+    message = r"Only binary classification is supported. The type of the target is multiclass"
+    with pytest.raises(ValueError, match=message):
         RateConstrainedClassifier().fit(X, y + (X[:, 2] > 1))
 
 
@@ -344,7 +346,7 @@ def test_callbacks_see_progress(data):
     seen = []
     RateConstrainedClassifier(PARITY, callbacks=[seen.append]).fit(X, y, populations=pd.DataFrame(columns))
     assert [p.iteration for p in seen if p.stage == "majorise"][:3] == [1, 2, 3]
-    assert all(b.seconds >= a.seconds for a, b in zip(seen, seen[1:], strict=False))
+    assert all(b.seconds >= a.seconds for a, b in itertools.pairwise(seen))
 
 
 # --- probabilities --------------------------------------------------------------------------------------------------

@@ -30,3 +30,22 @@ def test_a_singular_consistent_system_is_solved() -> None:
 def test_an_indefinite_matrix_is_refused() -> None:
     with pytest.raises(LinAlgError, match="scale the features"):
         cholesky.factor(np.asfortranarray([[1.0, 0.0], [0.0, -1.0]]))
+
+
+def test_pivots_are_raised_each_by_its_own_size() -> None:
+    scales = np.array([1e-8, 1.0, 1e8, 1e8])
+    root = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]) * scales[:, None]
+    factored = np.tril(cholesky.factor(np.asfortranarray(root @ root.T)))
+    np.testing.assert_allclose(factored @ factored.T / np.outer(scales, scales), [
+        [1.25, 0.25, 0.5, 0.5], [0.25, 1.25, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.5, 0.5, 1.0, 1.0]
+    ], rtol=1e-8)  # fmt: skip
+
+
+def test_an_unknown_that_nothing_depends_on_is_zero() -> None:
+    matrix = np.asfortranarray(np.diag([2.0, 0.0, 4.0]))
+    np.testing.assert_allclose(cholesky.solve(cholesky.factor(matrix), np.array([2.0, 0.0, 2.0])), [1.0, 0.0, 0.5])
+
+
+def test_a_matrix_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(LinAlgError, match="scale the features"):
+        cholesky.factor(np.full((2, 2), np.nan, order="F"))

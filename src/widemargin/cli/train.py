@@ -13,6 +13,7 @@ from widemargin.cli.goals_file import GoalsFile, read_goals_file
 from widemargin.cli.tables import Rows, feature_columns, read_table, require_columns, rows_of, split_rows
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
+from widemargin.exceptions import ModelFileError
 from widemargin.goals import Goal
 from widemargin.persistence import save_model
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
@@ -87,9 +88,16 @@ def _fit(
     model = Pipeline([("table", step), ("model", classifier)])
     if path is not None:
         progress.step("saving the model")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         save_model(model, path, metadata=_metadata(goals, rows))
     return _Result(goals, rows, model, reports, path)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelFileError(f"{folder}: the folder cannot be made ({error.strerror}). Choose another one") from error
 
 
 def _classifier(goals: GoalsFile, goal: Goal | None, progress: Progress) -> RateConstrainedClassifier:

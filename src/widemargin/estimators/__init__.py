@@ -1,1 +1,1 @@
-""""""
+"""The scikit-learn face: validate, bind the goal, solve, set attributes, warn."""

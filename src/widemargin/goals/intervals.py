@@ -13,24 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import scipy.stats
 
 from widemargin.exceptions import DataError
+from widemargin.goals.bootstrap import slack_replicates, tally
 from widemargin.goals.bound import BoundConstraint, BoundGoal
-from widemargin.goals.cells import Packer
 from widemargin.goals.linear import Linear, Rate, Ratio
-from widemargin.goals.measure import RateTable, constraint_standing
 
 __all__ = ["Interval", "clopper_pearson", "simultaneous_confidence", "slack_intervals"]
 
 Floats = npt.NDArray[np.float64]
-
-MAX_WEIGHTS = 1000
-"""Distinct kinds of weighted rows that are kept apart; beyond, weights within 1% of each other are averaged."""
-
-WEIGHT_STEP = 0.01
-DRAWS_AT_ONCE = 4_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +119,7 @@ def slack_intervals(
             raise DataError("intervals need 0/1 predictions, not probabilities.")
     mass = bound.positive_mass(signs)
     measured = bound.measure(mass)
-    seed = _seed(random_state)
+    seed, rows = _seed(random_state), None
     found: list[Interval | None] = []
     for j, item in enumerate(bound.constraints):
         if np.isnan(measured.slack[j]):
@@ -138,7 +130,8 @@ def slack_intervals(
             found.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
         rng = np.random.default_rng([seed, j])
-        slack, size = _replicates(item, bound, signs, n_replicates, rng)
+        rows = tally(bound, signs) if rows is None else rows
+        slack, size = slack_replicates(item, bound, rows, n_replicates, rng)
         found.append(_percentile(slack, float(measured.slack[j]), confidence, size))
     return tuple(found)
 
@@ -209,140 +202,6 @@ def _ratio_counts(ratio: Ratio, bound: BoundGoal, mass: Floats) -> tuple[float, 
 
 def _zero_or_one(values: Floats) -> bool:
     return bool(((values == 0.0) | (values == 1.0)).all())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Kinds:
-    """Kinds of rows that a constraint can tell apart: stratum, group of cells, prediction, weight, number of rows."""
-
-    stratum: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int64]
-    positive: npt.NDArray[np.bool_]
-    weight: Floats
-    count: Floats
-
-
-def _replicates(
-    item: BoundConstraint, bound: BoundGoal, positive: Sequence[npt.NDArray[Any]], number: int, rng: np.random.Generator
-) -> tuple[Floats, float]:
-    """Slack of the constraint in each replicate (NaN where undefined), and the least effective number of rows."""
-    constraint = item.constraint
-    wanted = dict.fromkeys((*constraint.lhs.rates, *constraint.rhs.rates))
-    table = bound.table.select([bound.table.place[rate] for rate in wanted])
-    groups, first, strata = _groups(table, bound)
-    small = _grouped(table, first)
-    kinds = _kinds(bound, positive, groups, strata[first])
-    slack = np.empty(number)
-    step = max(1, DRAWS_AT_ONCE // max(1, len(kinds.count)))
-    for start in range(0, number, step):
-        stop = min(start + step, number)
-        mass, weight = _draw(kinds, len(first), stop - start, rng)
-        values = small.values(mass, weight)
-        slack[start:stop] = constraint_standing(constraint.lhs, constraint.rhs, item.cleared, small, values).slack
-    first_moment = np.bincount(kinds.group, kinds.count * kinds.weight, len(first))
-    second_moment = np.bincount(kinds.group, kinds.count * kinds.weight**2, len(first))
-    sizes = (small.over @ first_moment) ** 2 / (small.over @ second_moment)
-    return slack, float(sizes.min())
-
-
-def _groups(
-    table: RateTable, bound: BoundGoal
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Group of each cell (-1: in no population here), one cell of each group, stratum of each cell."""
-    space = bound.space
-    patterns, packer = Packer(space.n_cells), Packer(space.n_cells)
-    inside = np.zeros(space.n_cells, bool)
-    for rows in dict.fromkeys(rate.population.rows for rate in table.rates):
-        member = np.zeros(space.n_cells, bool)
-        start, part = space.start[rows[0]], space.parts[rows[0]]
-        member[start : start + part.n_cells] = part.member(rows)
-        patterns.add(member, 1)
-        packer.add(member, 1)
-        inside |= member
-    strata = patterns.finish()[0].astype(np.int64)
-    for matrix in (table.alpha, table.beta, table.over):
-        for row in range(len(table.rates)):
-            member = np.zeros(space.n_cells, bool)
-            member[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]] = True
-            packer.add(member, 1)
-    codes = packer.finish()[0]
-    _, first, groups = np.unique(np.where(inside, codes, -1), return_index=True, return_inverse=True)
-    if not inside.all():
-        first, groups = first[1:], groups - 1
-    return groups.astype(np.int64), first.astype(np.int64), strata
-
-
-def _grouped(table: RateTable, first: npt.NDArray[np.int64]) -> RateTable:
-    """The table over groups of cells, as dense arrays."""
-    dense = [matrix[:, first].toarray() for matrix in (table.alpha, table.beta, table.over)]
-    return dataclasses.replace(table, alpha=dense[0], beta=dense[1], over=dense[2])
-
-
-def _kinds(
-    bound: BoundGoal,
-    positive: Sequence[npt.NDArray[Any]],
-    groups: npt.NDArray[np.int64],
-    stratum_of: npt.NDArray[np.int64],
-) -> _Kinds:
-    """Count the rows of each kind, over all sources.
-
-    A prediction that a group of cells never shows has half a row, with the group's mean weight: else a rate of 0 or 1
-    would have an interval of no width.
-    """
-    n_groups = len(stratum_of)
-    keys, weights, counts = [], [], []
-    for cell, weight, sign in zip(bound.cell, bound.row_weight, positive, strict=True):
-        key = 2 * groups[cell] + (sign != 0)
-        if weight is None:
-            found = np.bincount(key[key >= 0], minlength=2 * n_groups)
-            keys.append(np.flatnonzero(found))
-            weights.append(np.ones(len(keys[-1])))
-            counts.append(found[keys[-1]].astype(np.float64))
-        else:
-            one, mean, number = _weight_kinds(key[key >= 0], weight[key >= 0])
-            keys.append(one)
-            weights.append(mean)
-            counts.append(number)
-    key, weight, count = np.concatenate(keys), np.concatenate(weights), np.concatenate(counts)
-    rows = np.bincount(key, count, 2 * n_groups).reshape(n_groups, 2)
-    total = np.bincount(key, count * weight, 2 * n_groups).reshape(n_groups, 2).sum(axis=1)
-    lonely = np.flatnonzero((rows == 0).any(axis=1) & (rows > 0).any(axis=1))
-    key = np.concatenate([key, 2 * lonely + (rows[lonely, 1] == 0)])
-    weight = np.concatenate([weight, total[lonely] / rows[lonely].sum(axis=1)])
-    count = np.concatenate([count, np.full(len(lonely), 0.5)])
-    group = key // 2
-    order = np.argsort(stratum_of[group], kind="stable")
-    group = group[order]
-    return _Kinds(stratum_of[group], group, key[order] % 2 == 1, weight[order], count[order])
-
-
-def _weight_kinds(key: npt.NDArray[np.int64], weight: Floats) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-    """Rows of the same key and (nearly) the same weight: key, mean weight, number."""
-    levels, code = np.unique(weight, return_inverse=True)
-    if len(levels) > MAX_WEIGHTS:  # a bin of 1% loses 1e-5 of the variance, and its mean is exact
-        with np.errstate(divide="ignore"):
-            bins = np.floor(np.log(levels) / WEIGHT_STEP)  # weight 0 has the bin -inf of its own
-        _, coarse = np.unique(bins, return_inverse=True)
-        code = coarse[code]
-    pairs, index = np.unique(key * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
-    number = np.bincount(index, minlength=len(pairs)).astype(np.float64)
-    mean = np.bincount(index, weight, len(pairs)) / number
-    return pairs // (int(code.max(initial=0)) + 1), mean, number
-
-
-def _draw(kinds: _Kinds, n_groups: int, number: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Weight predicted positive and whole weight of each group in each replicate, shapes (n_groups, number)."""
-    mass, whole = np.zeros((n_groups, number)), np.zeros((n_groups, number))
-    _, starts = np.unique(kinds.stratum, return_index=True)
-    for start, stop in zip(starts, [*starts[1:], len(kinds.stratum)], strict=True):
-        count = kinds.count[start:stop]
-        rows = round(float(count[count >= 1].sum()))
-        drawn = rng.multinomial(rows, count / count.sum(), size=number).T.astype(np.float64)
-        place = (kinds.group[start:stop], np.arange(stop - start))
-        weight, said = kinds.weight[start:stop], kinds.positive[start:stop]
-        whole += sp.csr_array((weight, place), shape=(n_groups, stop - start)) @ drawn
-        mass += sp.csr_array((weight * said, place), shape=(n_groups, stop - start)) @ drawn
-    return mass, whole
 
 
 def _percentile(slack: Floats, estimate: float, confidence: float, size: float) -> Interval:

@@ -84,6 +84,8 @@ class RateTable:
     def select(self, keep: Sequence[int]) -> "RateTable":
         """The table of some of its rates."""
         rows = list(keep)
+        if rows == list(range(len(self.rates))):
+            return self
         return RateTable(
             tuple(self.rates[j] for j in rows), self.alpha[rows], self.beta[rows], self.over[rows], self.is_count[rows],
             self.population_rows[rows], self.rows[rows], self.total[rows], self.cap[rows],

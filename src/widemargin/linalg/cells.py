@@ -48,7 +48,7 @@ class CellCoefficients(NamedTuple):
     @property
     def n_cells(self) -> int:
         """Number of cells k."""
-        return self.alpha0.shape[0]
+        return int(self.alpha0.shape[0])
 
     def matrices(self, n_constraints: int) -> tuple[Any, Any]:
         """Constraint coefficients as two (k, m) matrices for many products: dense where small, else CSR."""
@@ -84,5 +84,5 @@ class CellCoefficients(NamedTuple):
         """
         counts = np.diff(self.indptr)
         entries = self.alpha * np.repeat(positive, counts) + self.beta * np.repeat(negative, counts)
-        constraints = np.bincount(self.column, entries, n_constraints)
+        constraints: Floats = np.bincount(self.column, entries, n_constraints).astype(np.float64, copy=False)
         return float(self.alpha0 @ positive + self.beta0 @ negative), constraints

@@ -13,28 +13,29 @@ from widemargin.linalg.cells import Floats
 
 __all__ = ["factor", "solve"]
 
+_TINY = 1e-300  # for a row of zeros: nothing depends on that unknown
+
 
 def factor(matrix: Floats) -> Any:
     """Factor of a symmetric positive definite matrix given by its lower triangle in Fortran order.
 
-    Where rounding made it singular the diagonal is raised, by a relative 1e-14 first and then a hundred times more each
-    time: the solution of a singular but consistent system hardly changes.
+    Where rounding made it singular each pivot is raised, by a relative 1e-14 first and then a hundred times more each
+    time: relative to the pivot and not to the largest one, because Cholesky does not care how the unknowns are scaled.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where raising the diagonal a hundredfold of rounding does not help, that is, the matrix is not finite.
+        Where raising the diagonal by a hundredth does not help, or the matrix is not finite.
     """
     lower, info = dpotrf(matrix, lower=1, clean=0)
     ridge = 1e-14
     while info != 0 and ridge < 1e-2:
         raised = matrix.copy(order="F")
-        diagonal = np.arange(matrix.shape[0])
-        top = float(np.abs(matrix[diagonal, diagonal]).max())
-        raised[diagonal, diagonal] += ridge * top
+        pivots = np.abs(np.diagonal(matrix))
+        np.fill_diagonal(raised, np.diagonal(matrix) + ridge * pivots + _TINY)
         lower, info = dpotrf(raised, lower=1, clean=0)
         ridge *= 100.0
-    if info != 0:
+    if info != 0 or not np.isfinite(np.diagonal(lower)).all():
         raise LinAlgError("The Newton system stays singular: scale the features (columns of very different size).")
     return lower
 

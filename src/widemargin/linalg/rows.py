@@ -103,8 +103,8 @@ class RowBlocks:
     def cell_sums(self, cell: Cells, plus: Floats, minus: Floats, n_cells: int) -> tuple[Floats, Floats]:
         """Sums of `plus_i x_i` and of `minus_i x_i` over the rows of each cell, two arrays of shape (k, d).
 
-        One pass over the data, after which `X' C` is at hand for every C that is a combination of `plus` and `minus` with
-        coefficients by cell: the gradients of the objective and of all constraints together.
+        One pass over the data, after which `X' C` is at hand for every C that is a combination of `plus` and `minus`
+        with coefficients by cell: the gradients of the objective and of all constraints together.
         """
         above, below = np.zeros((n_cells, self.n_features)), np.zeros((n_cells, self.n_features))
         for block in self.blocks:

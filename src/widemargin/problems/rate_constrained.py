@@ -39,7 +39,7 @@ class _Weighted:
     @property
     def n_constraints(self) -> int:
         """Number of constraints m."""
-        return self.gamma.shape[0]
+        return int(self.gamma.shape[0])
 
     @property
     def n_features(self) -> int:

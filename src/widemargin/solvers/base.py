@@ -12,7 +12,9 @@ import numpy.typing as npt
 from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.linalg.rows import RowBlocks
 
-__all__ = ["Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Status", "exact_penalty"]
+__all__ = [
+    "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Status", "exact_penalty",
+]  # fmt: skip
 
 
 class Status(enum.StrEnum):
@@ -107,7 +109,7 @@ class ConstrainedHinge(Protocol):
 
 
 def exact_penalty(multipliers: Floats, rho: float) -> Floats:
-    """Weights of the violations in the primal value that is certified against a dual bound at `multipliers`, shape (m,).
+    """Weights, shape (m,), of the violations in a primal value that is compared with a dual bound at `multipliers`.
 
     Each is at least the multiplier, so the dual value at these multipliers bounds the penalised problem from below, and
     at most `rho`. Near the solution it exceeds the optimal multiplier: the penalised and the hard problem then have the

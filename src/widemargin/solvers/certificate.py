@@ -1,6 +1,7 @@
 """What a convex solver may claim: the best point and the best lower bound seen, measured by one penalty.
 
-With multipliers v and the dual value D(v) of spec 1, section 4b, any point x = (w, b) with objective f and excesses c gives
+With multipliers v and the dual value D(v) of spec 1, section 4b, any point x = (w, b) with objective f and excesses c
+gives
 
     D(v) <= optimum of the hard problem,      D(v) <= f(x) + sum_j p_j max(0, c_j(x)) =: P_p(x)  for every p >= v,
 
@@ -8,9 +9,9 @@ because p >= v makes the right-hand side at least `f + v.c >= min f + v.c >= D(v
 
     f(x) <= optimum + gap,                    c_j(x) <= gap / (p_j - v_j):
 
-the point costs at most `gap` more than the best feasible one, and violates next to nothing. Both hold only when P and D are
-compared by the *same* p, so the penalty is chosen from the best v (twice v, at most rho) and the kept point measured anew
-each time: a primal value taken under an earlier, smaller penalty can lie far below the optimum.
+the point costs at most `gap` more than the best feasible one, and violates next to nothing. Both hold only when P and
+D are compared by the *same* p, so the penalty is chosen from the best v (`base.exact_penalty`) and the kept point is
+measured anew each time: a primal value taken under an earlier, smaller penalty can lie far below the optimum.
 Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the constraints cannot be met.
 """
 
@@ -19,10 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from widemargin.linalg.cells import Floats
+from widemargin.solvers.base import exact_penalty
 
 __all__ = ["Bracket", "relative_gap"]
 
-_SMALLEST_PENALTY = 0.1
 _FLOOR = 1e-6
 """Objective coefficients sum to about one, so a smaller objective is not worth a relative accuracy."""
 
@@ -62,7 +63,7 @@ class Bracket:
     @property
     def penalty(self) -> Floats:
         """The penalty weights p by which points are measured."""
-        return np.minimum(self.rho, 2.0 * np.maximum(self.v, 0.5 * _SMALLEST_PENALTY))
+        return exact_penalty(self.v, self.rho)
 
     @property
     def primal(self) -> float:

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs
 
+from widemargin.linalg import cholesky
 from widemargin.linalg.cells import Floats
 from widemargin.solvers._loops import interior_point as loops
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, exact_penalty
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.certificate import Bracket
 
 __all__ = ["solve"]
 
@@ -36,7 +37,6 @@ _FIRST_MULTIPLIER = 0.1
 _THETA = 1e-3  # weight of a constraint's complementarity relative to all hinges'; 1e-5 to 1e-2 make no difference
 _CAP = 2.0  # of the second-order terms; without it they overshoot: 35 iterations on a9a instead of 22
 _STEP = 0.995
-_FLOOR = 1e-8  # smallest denominator of a relative gap: the optimum can be zero, the coefficients sum to about one
 _DIVERGED = 1e6  # dual value, in units of the objective at w = 0 (at least one), that no sensible model can reach
 _DIVERGING = 1e3  # the same where the iteration cannot go on
 _STALL = 8  # iterations without progress after which the iterate is taken to be too far from the central path
@@ -61,7 +61,7 @@ def solve(
     ----------
     sub : ConstrainedHinge
     tol : float, default=1e-4
-        Relative duality gap to reach. An optimum below 1e-8 is counted as 1e-8.
+        Relative duality gap to reach (see `certificate.relative_gap`).
     start : ConvexState, optional
         Warm start; only `w`, `b` and `v` are used, the rows are centred anew around them.
     rho : float, default=inf
@@ -82,24 +82,25 @@ def solve(
     budget = budget or Budget()
     began = budget.elapsed
     run = _Run(sub, rho, start)
-    best = _Best(run)
+    watch = _Watch(run)
+    best = watch.best
     history: list[dict[str, float]] = []
     restarts = 0
     while True:
         history.append({"primal": best.primal, "dual": best.dual, "mu": run.mu, "seconds": budget.elapsed - began})
-        status = best.verdict(tol, budget)
+        status = watch.verdict(tol, budget)
         if status is not None or len(history) > max_iter:
             break
         if run.iterate():
-            best.look(run)
+            watch.look(run)
         else:
-            best.stalled = _STALL
-        if best.stalled >= _STALL:
+            watch.stalled = _STALL
+        if watch.stalled >= _STALL:
             if restarts == _RESTARTS or best.gap < _ROUNDING:
-                status = best.last_word()
+                status = Status.INFEASIBLE if watch.diverged(_DIVERGING) else None
                 break
             restarts += 1
-            run = best.recentred()
+            run = watch.recentred()
     return ConvexResult(
         w=best.w,
         b=best.b,
@@ -324,24 +325,25 @@ class _System:
         if sub.fit_intercept:
             matrix[d, :d] = -columns[1, :d]
             matrix[d, d] = -columns[1, d]
-        factor = _cholesky(matrix)
+        factor = cholesky.factor(matrix)
         border = columns[2:].T
-        solved = _backward(factor, border)
+        solved = cholesky.solve(factor, border) if m else border
         schur = _square(run.alpha, inverse[:k]) + _square(run.beta, inverse[k:]) + border.T @ solved
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         residual = sub.gamma + run.q - run.by_constraint(value) - run.e
         right = -columns[0]
         right[:d] -= sub.lam * run.w
         affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
-        return cls(run, factor, border, solved, _cholesky(schur), residual), affine
+        return cls(run, factor, border, solved, cholesky.factor(schur), residual), affine
 
     def solve(self, target: _Target) -> _Direction:
         """The Newton direction; `run.dz` becomes its change of the scores."""
         run, sub = self.run, self.run.sub
         d = sub.rows.n_features
         h = target.ve / run.v - target.yq / run.y - self.residual + run.by_constraint(target.pull)
-        free = _backward(self.factor, target.right)
-        dv = _backward(self.schur, h + self.border.T @ free)
+        free = cholesky.solve(self.factor, target.right)
+        h += self.border.T @ free
+        dv = cholesky.solve(self.schur, h) if h.size else h
         point = free - self.solved_border @ dv
         sub.rows.dot(point[:d], run.dz)
         if sub.fit_intercept:
@@ -355,76 +357,54 @@ class _System:
         )
 
 
-class _Best:
-    """Best primal point and best lower bound seen; the primal value is penalised by `exact_penalty` at that bound."""
+class _Watch:
+    """Keeps what is best, and sees whether the run gets on."""
 
     def __init__(self, run: _Run) -> None:
-        self.sub, self.rho = run.sub, run.rho
-        self.scale = max(1.0, self.sub.values(np.zeros(run.z.shape[0]))[0])
-        self.dual, self.primal, self.gap = -np.inf, np.inf, np.inf
+        self.sub = run.sub
+        self.best = Bracket(run.rho)
+        self.scale = max(1.0, run.sub.values(np.zeros(run.z.shape[0]))[0])
         self.stalled = 0
-        self.keep(run, self.objective(run.w, run.z))
-        self.v = run.v
         self.look(run)
 
-    def objective(self, w: Floats, z: Floats) -> tuple[float, Floats]:
-        """Loss with the regulariser, and excess of the constraints."""
+    def look(self, run: _Run) -> None:
+        """Certify the iterate, and count the iterations without progress."""
+        best, gap, dual = self.best, self.best.gap, self.best.dual
+        best.add_dual(run.dual_value(), run.v)
+        best.add_point(run.w, run.b, *self.values(run.w, run.z))
+        moving = best.gap < gap or best.dual - dual > 1e-3 * (best.primal - best.dual)
+        self.stalled = 0 if moving else self.stalled + 1
+
+    def values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
+        """Objective with the regulariser, and excess of the constraints."""
         loss, excess = self.sub.values(z)
         return loss + 0.5 * self.sub.lam * float(w @ w), excess
 
-    def keep(self, run: _Run, values: tuple[float, Floats]) -> None:
-        """Make the run's point the best primal one."""
-        self.w, self.b = run.w, run.b
-        self.plain, self.excess = values
-
-    def look(self, run: _Run) -> None:
-        """Certify the iterate, and keep what is better; a change of the bound changes the penalty of both points."""
-        bound, dual = self.dual, run.dual_value()
-        if dual > bound:
-            self.dual, self.v = dual, run.v
-        values = self.objective(run.w, run.z)
-        if self.penalised(*values) <= self.penalised(self.plain, self.excess):
-            self.keep(run, values)
-        before = self.gap
-        self.certify()
-        moving = self.gap < before or self.dual - bound > 1e-3 * (self.primal - self.dual)
-        self.stalled = 0 if moving else self.stalled + 1
-
-    def penalised(self, plain: float, excess: Floats) -> float:
-        """Primal value of a point."""
-        return plain + float(exact_penalty(self.v, self.rho) @ np.maximum(excess, 0.0))
-
-    def certify(self) -> None:
-        """Primal value and relative gap of what is kept."""
-        self.primal = self.penalised(self.plain, self.excess)
-        self.gap = (self.primal - self.dual) / max(abs(self.primal), _FLOOR)
-
     def verdict(self, tol: float, budget: Budget) -> Status | None:
         """Why to stop now, or None."""
-        if self.gap <= tol and self.confirmed(tol):
+        if self.best.gap <= tol and self.confirmed(tol):
             return Status.CONVERGED
-        if np.isinf(self.rho) and self.dual > _DIVERGED * self.scale:
+        if self.diverged(_DIVERGED):
             return Status.INFEASIBLE
         if budget.exhausted:
             return Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
         return None
 
-    def last_word(self) -> Status:
-        """What to say where the iteration cannot go on."""
-        diverging = np.isinf(self.rho) and self.dual > _DIVERGING * self.scale
-        return Status.INFEASIBLE if diverging else Status.MAX_ITER
-
-    def recentred(self) -> _Run:
-        """A new run from here, on the central path."""
-        self.stalled = 0
-        nothing = np.zeros(0)
-        return _Run(self.sub, self.rho, ConvexState(self.w, self.b, nothing, nothing, self.v))
-
     def confirmed(self, tol: float) -> bool:
         """Whether the gap holds with scores computed afresh: the run's are sums of many small steps."""
-        self.plain, self.excess = self.objective(self.w, self.sub.scores(self.w, self.b))
-        self.certify()
-        return self.gap <= tol
+        best = self.best
+        best.objective, best.excess = self.values(best.w, self.sub.scores(best.w, best.b))
+        return best.gap <= tol
+
+    def diverged(self, limit: float) -> bool:
+        """Whether hard constraints drove the dual value beyond `limit`."""
+        return bool(np.isinf(self.best.rho)) and self.best.dual > limit * self.scale
+
+    def recentred(self) -> _Run:
+        """A new run from the best point, on the central path."""
+        self.stalled = 0
+        best, nothing = self.best, np.zeros(0)
+        return _Run(self.sub, best.rho, ConvexState(best.w, best.b, nothing, nothing, best.v))
 
 
 def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
@@ -448,23 +428,3 @@ def _square(coefficients: Any, by_cell: Floats) -> Floats:
     """`C' diag(by_cell) C` of a dense or sparse (k, m) matrix, dense, shape (m, m)."""
     product = coefficients.T @ (coefficients * by_cell[:, None])
     return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
-
-
-def _cholesky(matrix: Floats) -> Floats:
-    """Lower Cholesky factor; a ridge, relative to each pivot, where rounding made the matrix singular."""
-    ridge = 0.0
-    while ridge < 1e-2:
-        lifted = matrix.copy(order="F")
-        np.fill_diagonal(lifted, (1.0 + ridge) * np.diagonal(matrix) + _TINY)
-        factor, failed = dpotrf(lifted, lower=1, overwrite_a=1)
-        if not failed and np.isfinite(np.diagonal(factor)).all():
-            return np.asarray(factor)
-        ridge = max(1e-14, 100.0 * ridge)
-    raise LinAlgError("the interior-point system stays singular")
-
-
-def _backward(factor: Floats, right: Floats) -> Floats:
-    """Solve with a Cholesky factor."""
-    if factor.shape[0] == 0 or right.size == 0:
-        return np.zeros_like(right)
-    return np.asarray(dpotrs(factor, right, lower=1)[0])

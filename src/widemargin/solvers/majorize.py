@@ -145,17 +145,15 @@ class _Walk:
             objective, excess = self.problem.ramp_values(result.w, z)
             after = _merit(objective, excess, rho)
             state = self.state = result.state
-            self.last = result
-            if after <= before:
+            self.last, self.certified = result, after <= before
+            if self.certified:
                 self.w, self.b, self.z = result.w, result.b, z
                 self.objective, self.excess = objective, excess
                 self.n_steps += 1
-                self.certified = True
                 self._record(rho, after, result)
                 return True
             if self.budget.exhausted:
                 break
-        self.certified = False
         return False
 
     def _record(self, rho: float, merit: float, result: ConvexResult) -> None:
@@ -203,7 +201,16 @@ def minimise_ramp(
     RampResult
         Status INFEASIBLE where the violation stayed above `feasibility_tol` at the last rho: a statement about this
         local search, not a proof.
+
+    Raises
+    ------
+    ValueError
+        If `options.rhos` is empty.
+    KeyboardInterrupt
+        If it comes before the first step is done; later ones end the run with status INTERRUPTED.
     """
+    if not options.rhos:
+        raise ValueError("options.rhos is empty; give at least one penalty weight.")
     budget = budget or Budget()
     began = budget.elapsed
     if start is None:
@@ -216,11 +223,10 @@ def minimise_ramp(
             if budget.exhausted or _violation(walk) <= options.feasibility_tol:
                 break
     except KeyboardInterrupt:
+        budget.interrupted = True
         if walk.last is None:  # nothing to keep yet
             raise
-        budget.interrupted = True
-    if walk.last is None:
-        raise ValueError("options.rhos and options.steps must allow at least one step")
+    assert walk.last is not None  # every descent takes at least one step
     return RampResult(
         w=walk.w,
         b=walk.b,
@@ -250,7 +256,7 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
         if not moved or walk.budget.exhausted or before - walk.merit(rho) < options.stall * abs(before):
             break
     hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
-    if not (walk.budget.exhausted or (hopeless and options.steps > 0)):
+    if walk.last is None or not (walk.budget.exhausted or hopeless):
         walk.step(rho, options.tol)
 
 

@@ -1,12 +1,13 @@
 """Proximal method of multipliers with a semismooth Newton inner solve: the default for linear models.
 
 Outer loop (proximal point in the dual variables): each hinge `max(0, t) = max_{0<=U<=1} U t` gets a proximal term
-`-delta/2 (U - u)^2`, each constraint `max_{0<=v<=rho} v c` a term `-(v - v_old)^2 / (2 tau)`. What is left to minimise over
-(w, b) is convex, once differentiable and piecewise quadratic: Newton with an Armijo search. Its Hessian touches only the
-rows inside a band of width delta around the margin, so a step gets cheaper as the solution comes near.
+`-delta/2 (U - u)^2`, each constraint `max_{0<=v<=rho} v c` a term `-(v - v_old)^2 / (2 tau)`. What is left to minimise
+over (w, b) is convex, once differentiable and piecewise quadratic: Newton with an Armijo search. Its Hessian touches
+only the rows inside a band of width delta around the margin, so a step gets cheaper as the solution comes near.
 
-`U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the result.
-The penalty weight `rho` makes every problem feasible and is exact once it exceeds the multipliers.
+`U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the
+result (see `certificate`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
+multipliers.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,8 @@ _MAX_INNER = 50
 _MAX_BACKTRACK = 30
 _ARMIJO = 1e-4
 _NOISE = 1e-13  # relative accuracy of the smoothed value, a sum over all rows
+_TINY = float(np.finfo(np.float64).tiny)
+_CELL_SUMS = 100_000  # numbers that sums by cell may always take
 
 
 def solve(
@@ -64,7 +67,8 @@ def solve(
     Returns
     -------
     ConvexResult
-        `n_iter` counts Newton steps; `history` has one entry an outer iteration.
+        `n_iter` counts Newton steps; `history` has one entry an outer iteration. Infeasible constraints show by their
+        multipliers: they end at `rho`, and with `rho=inf` they grow until the steps run out.
     """
     budget = budget or Budget()
     began = budget.elapsed
@@ -76,7 +80,8 @@ def solve(
         before = best.gap
         run.minimise(best.primal - best.dual, max_iter, budget)
         run.report(best)
-        history.append({"primal": best.primal, "dual": best.dual, "newton": run.steps, "seconds": budget.elapsed - began})
+        entry = {"primal": best.primal, "dual": best.dual, "newton": run.steps, "seconds": budget.elapsed - began}
+        history.append(entry)
         if best.gap <= tol:
             status = Status.CONVERGED
             break
@@ -105,7 +110,10 @@ def solve(
 
 
 class _Run:
-    """The iterate: primal point, proximal dual point, and what was last computed at it."""
+    """The iterate: primal point, proximal dual point, and what was last computed at it (`here`, `slopes`)."""
+
+    here: "_Value"
+    slopes: "_Slopes"
 
     def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None) -> None:
         n, d, m, k = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints, sub.coef.n_cells
@@ -120,10 +128,8 @@ class _Run:
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps = np.inf, 0
         self.alpha, self.beta = sub.coef.matrices(m)
-        self.by_cells = 2 * k * d <= max(4 * n, 100_000)  # else the sums of all cells would outgrow the rows
+        self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
         self.dz, self.plus, self.minus, self.curvature = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
-        self.here = self.evaluate(0.0)
-        self.slopes = self.differentiate()
 
     def evaluate(self, step: float) -> "_Value":
         """Smoothed Lagrangian without the regulariser at `z + step dz`."""
@@ -175,10 +181,10 @@ class _Run:
         lam, d = self.sub.lam, self.w.shape[0]
         self.here = self.evaluate(0.0)
         self.slopes = self.differentiate()
-        for inner in range(_MAX_INNER):
+        lower = None
+        for _ in range(_MAX_INNER):
             gradient = self.gradient()
-            if inner > 0:
-                # the last step's factor will do: only the order of magnitude counts
+            if lower is not None:  # the last step's factor will do: only the order of magnitude counts
                 decrement = 0.5 * float(gradient @ cholesky.solve(lower, gradient))
                 harm = float(gradient[:d] @ gradient[:d]) / (2.0 * lam)  # what the gradient costs the dual value
                 if decrement <= 1e-17 or (decrement <= decrement_tol and harm <= harm_tol):
@@ -260,7 +266,7 @@ class _Run:
         q = slopes.rise - slopes.fall
         if sub.fit_intercept:
             common = min(rise, fall)
-            q = slopes.rise * (common / rise if rise > 0.0 else 0.0) - slopes.fall * (common / fall if fall > 0.0 else 0.0)
+            q = slopes.rise * (common / max(rise, _TINY)) - slopes.fall * (common / max(fall, _TINY))
             rise = fall = common
         dual = 0.5 * (rise + fall) - float(q @ q) / (2.0 * sub.lam) - float(self.here.vh @ sub.gamma) + sub.constant
         best.add_dual(dual, self.here.vh)

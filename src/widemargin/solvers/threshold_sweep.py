@@ -83,6 +83,6 @@ def _between(z: Floats, order: npt.NDArray[np.int64], count: int) -> float:
     if count == order.shape[0]:
         return float(z[order[-1]]) - 0.5
     low, high = float(z[order[count]]), float(z[order[count - 1]])
-    if low < 0.0 < high:
+    if low <= 0.0 < high:
         return 0.0  # the scores' own sign already does it
     return 0.5 * (low + high)

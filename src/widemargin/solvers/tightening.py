@@ -23,6 +23,7 @@ ROUNDING = 1e-10
 
 _GROW, _GIVE_BACK, _FLOOR = 1.2, 0.7, -0.05
 _PUSH = 0.002  # added to every bound in the last rounds where none was feasible
+_SATURATED = 0.99  # share of the penalty at which a multiplier is taken to be at its end
 _BINDING = 1e-6  # multiplier from which a constraint counts as binding
 _SLACK = 0.002  # slack of a binding constraint that is worth another round
 _WORTH = 0.003  # relative gain of the objective that is worth another round
@@ -152,27 +153,31 @@ def enforce(
     taken = _Taken()
     taken.add(solution)
     tighten = np.zeros(problem.n_constraints)
-    warm = replace(options, steps=1, rhos=options.rhos[:1])
+    rho = solution.rho
     for turn in range(rounds):
         if budget.exhausted or _finished(best, give_back):
             break
+        if _powerless(latest, rho):
+            rho = next((larger for larger in options.rhos if larger > rho), np.inf)
+            if np.isinf(rho):
+                break
         change = _change(latest, give_back)
         if best.violation > 0.0 and turn >= rounds - 2:
             change = change + _PUSH
         tighten = np.maximum(tighten + change, _FLOOR)
         try:
             solution = minimise_ramp(
-                problem.tightened(tighten), convex, warm,
+                problem.tightened(tighten), convex, replace(options, steps=1, rhos=(rho,)),
                 start=(solution.w, solution.b), state=solution.subproblem.state, budget=budget,
             )  # fmt: skip
+            taken.add(solution)
+            latest, before = judge(solution), best
+            if latest.beats(best):
+                best = latest
+            budget.tell("tighten", turn + 1, best.objective, solution.subproblem.gap, best.violation)
         except KeyboardInterrupt:
             budget.interrupted = True
             break
-        taken.add(solution)
-        latest, before = judge(solution), best
-        if latest.beats(best):
-            best = latest
-        budget.tell("tighten", turn + 1, best.objective, solution.subproblem.gap, best.violation)
         gained = before.objective - best.objective > _WORTH * abs(best.objective)
         if best.violation <= 0.0 and before.violation <= 0.0 and not gained:
             break
@@ -192,6 +197,11 @@ def _finished(best: Candidate, give_back: bool) -> bool:
         return False
     binding = best.solution.multipliers > _BINDING
     return not give_back or float(-best.excess[binding].min(initial=0.0)) <= _SLACK
+
+
+def _powerless(latest: Candidate, rho: float) -> bool:
+    """Whether a bound is missed whose multiplier is already the whole penalty: tightening it further changes nothing."""
+    return bool(np.any((latest.excess > ROUNDING) & (latest.solution.multipliers >= _SATURATED * rho)))
 
 
 def _change(latest: Candidate, give_back: bool) -> Floats:

@@ -1,0 +1,208 @@
+"""Bootstrap replicates of the slack of a constraint.
+
+Rows that a constraint cannot tell apart are counted once, and a replicate is a draw of multinomial counts: never an
+array of rows times replicates.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from widemargin.goals.bound import BoundConstraint, BoundGoal
+from widemargin.goals.cells import Packer
+from widemargin.goals.measure import RateTable, constraint_standing
+
+__all__ = ["Tally", "slack_replicates", "tally"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+MAX_WEIGHTS = 256
+"""Most distinct weights of a source that are kept apart; beyond, those within 5% of each other are averaged."""
+
+WEIGHT_STEP = 0.05
+"""Width of a bin of weights on the logarithmic scale; it hides 2e-4 of their second moment, nothing of the first."""
+
+DRAWS_AT_ONCE = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tally:
+    """Rows counted by cell, prediction and weight; one entry per kind that occurs.
+
+    Attributes
+    ----------
+    cell, bin : ndarray of int64
+        Cell, and number of the bin of weights.
+    positive : ndarray of bool
+    weight, count : ndarray of float64
+        Mean weight of the rows of the kind, and their number.
+    """
+
+    cell: Ints
+    bin: Ints
+    positive: Flags
+    weight: Floats
+    count: Floats
+
+
+def tally(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
+    """Count the rows of all sources, given 0/1 predictions for each source."""
+    parts, n_bins = [], 0
+    for cell, weight, sign in zip(bound.cell, bound.row_weight, positive, strict=True):
+        bins, number = (np.zeros(len(cell), np.int64), 1) if weight is None else _weight_bins(weight)
+        key = (2 * cell.astype(np.int64) + (sign != 0)) * number + bins
+        keys, count, mean = _counted(key, weight, 2 * len(bound.cell_weight) * number)
+        said = keys // number
+        parts.append((said // 2, keys % number + n_bins, said % 2 == 1, mean, count))
+        n_bins += number
+    return Tally(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _counted(key: Ints, weight: Floats | None, n_keys: int) -> tuple[Ints, Floats, Floats]:
+    """Keys that occur, in order, the number of their rows, and their mean weight."""
+    if n_keys > 4 * len(key):  # sort, where counting would need more memory than the rows
+        keys, place = np.unique(key, return_inverse=True)
+    else:
+        keys, place = np.flatnonzero(np.bincount(key, minlength=n_keys)), key
+    count = np.bincount(place).astype(np.float64)
+    total = count if weight is None else np.bincount(place, weight)
+    if place is key:
+        count, total = count[keys], total[keys]
+    return keys.astype(np.int64), count, total / count
+
+
+def _weight_bins(weight: Floats) -> tuple[Ints, int]:
+    """Bin of each weight, and the number of bins; one bin per value while there are few."""
+    levels, code = np.unique(weight, return_inverse=True)
+    if len(levels) > MAX_WEIGHTS:
+        with np.errstate(divide="ignore"):
+            logarithm = np.floor(np.log(levels) / WEIGHT_STEP)  # weight 0 has the bin -inf of its own
+        _, coarse = np.unique(logarithm, return_inverse=True)
+        code = coarse[code]
+    return code.astype(np.int64), int(code.max(initial=0)) + 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Kinds:
+    """Kinds of rows that a constraint can tell apart: stratum, group of cells, prediction, weight, number of rows."""
+
+    stratum: Ints
+    group: Ints
+    positive: Flags
+    weight: Floats
+    count: Floats
+
+
+def slack_replicates(
+    item: BoundConstraint, bound: BoundGoal, rows: Tally, number: int, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Slack of a constraint in replicates of the data, drawn with replacement within each stratum.
+
+    Parameters
+    ----------
+    rows : Tally
+        What `tally` counted.
+    number : int
+        Of replicates.
+
+    Returns
+    -------
+    slack : ndarray of shape (number,)
+        NaN where the constraint is undefined.
+    size : float
+        Effective number of rows, `(sum of weights)^2 / sum of squares`, of the smallest denominator.
+    """
+    constraint = item.constraint
+    wanted = dict.fromkeys((*constraint.lhs.rates, *constraint.rhs.rates))
+    table = bound.table.select([bound.table.place[rate] for rate in wanted])
+    groups, first, strata = _groups(table, bound)
+    small = _grouped(table, first)
+    kinds = _kinds(rows, groups, strata[first])
+    slack = np.empty(number)
+    step = max(1, DRAWS_AT_ONCE // max(1, len(kinds.count)))
+    for start in range(0, number, step):
+        stop = min(start + step, number)
+        mass, weight = _draw(kinds, len(first), stop - start, rng)
+        values = small.values(mass, weight)
+        slack[start:stop] = constraint_standing(constraint.lhs, constraint.rhs, item.cleared, small, values).slack
+    first_moment = np.bincount(kinds.group, kinds.count * kinds.weight, len(first))
+    second_moment = np.bincount(kinds.group, kinds.count * kinds.weight**2, len(first))
+    sizes = (small.over @ first_moment) ** 2 / (small.over @ second_moment)
+    return slack, float(sizes.min())
+
+
+def _groups(table: RateTable, bound: BoundGoal) -> tuple[Ints, Ints, Ints]:
+    """Group of each cell (-1: in no population here), one cell of each group, stratum of each cell."""
+    space = bound.space
+    patterns, packer = Packer(space.n_cells), Packer(space.n_cells)
+    inside = np.zeros(space.n_cells, bool)
+    for rows in dict.fromkeys(rate.population.rows for rate in table.rates):
+        member = np.zeros(space.n_cells, bool)
+        start, part = space.start[rows[0]], space.parts[rows[0]]
+        member[start : start + part.n_cells] = part.member(rows)
+        patterns.add(member, 1)
+        packer.add(member, 1)
+        inside |= member
+    strata = patterns.finish()[0].astype(np.int64)
+    for matrix in (table.alpha, table.beta, table.over):
+        for row in range(len(table.rates)):
+            member = np.zeros(space.n_cells, bool)
+            member[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]] = True
+            packer.add(member, 1)
+    codes = packer.finish()[0]
+    _, first, groups = np.unique(np.where(inside, codes, -1), return_index=True, return_inverse=True)
+    if not inside.all():
+        first, groups = first[1:], groups - 1
+    return groups.astype(np.int64), first.astype(np.int64), strata
+
+
+def _grouped(table: RateTable, first: Ints) -> RateTable:
+    """The table over groups of cells, as dense arrays."""
+    dense = [matrix[:, first].toarray() for matrix in (table.alpha, table.beta, table.over)]
+    return dataclasses.replace(table, alpha=dense[0], beta=dense[1], over=dense[2])
+
+
+def _kinds(rows: Tally, groups: Ints, stratum_of: Ints) -> _Kinds:
+    """Merge the kinds of rows of cells that the constraint cannot tell apart.
+
+    A prediction that a group of cells never shows has half a row, with the group's mean weight: else a rate of 0 or 1
+    would have an interval of no width.
+    """
+    n_groups, n_bins = len(stratum_of), int(rows.bin.max(initial=0)) + 1
+    used = groups[rows.cell] >= 0
+    whole_key = (2 * groups[rows.cell[used]] + rows.positive[used]) * n_bins + rows.bin[used]
+    keys, place = np.unique(whole_key, return_inverse=True)
+    count = np.bincount(place, rows.count[used], len(keys)).astype(np.float64)
+    weight = np.bincount(place, rows.count[used] * rows.weight[used], len(keys)) / count
+    key = keys // n_bins
+    seen = np.bincount(key, count, 2 * n_groups).reshape(n_groups, 2)
+    total = np.bincount(key, count * weight, 2 * n_groups).reshape(n_groups, 2).sum(axis=1)
+    lonely = np.flatnonzero((seen == 0).any(axis=1) & (seen > 0).any(axis=1))
+    key = np.concatenate([key, 2 * lonely + (seen[lonely, 1] == 0)])
+    weight = np.concatenate([weight, total[lonely] / seen[lonely].sum(axis=1)])
+    count = np.concatenate([count, np.full(len(lonely), 0.5)])
+    group = key // 2
+    order = np.argsort(stratum_of[group], kind="stable")
+    group = group[order]
+    return _Kinds(stratum_of[group], group, key[order] % 2 == 1, weight[order], count[order])
+
+
+def _draw(kinds: _Kinds, n_groups: int, number: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Weight predicted positive and whole weight of each group in each replicate, shapes (n_groups, number)."""
+    mass, whole = np.zeros((n_groups, number)), np.zeros((n_groups, number))
+    _, starts = np.unique(kinds.stratum, return_index=True)
+    for start, stop in zip(starts, [*starts[1:], len(kinds.stratum)], strict=True):
+        count = kinds.count[start:stop]
+        rows = round(float(count[count >= 1].sum()))
+        drawn = rng.multinomial(rows, count / count.sum(), size=number).T.astype(np.float64)
+        place = (kinds.group[start:stop], np.arange(stop - start))
+        weight, said = kinds.weight[start:stop], kinds.positive[start:stop]
+        whole += sp.csr_array((weight, place), shape=(n_groups, stop - start)) @ drawn
+        mass += sp.csr_array((weight * said, place), shape=(n_groups, stop - start)) @ drawn
+    return mass, whole

@@ -1,0 +1,229 @@
+"""The canonical problem against rates computed row by row from the goal's words."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from testing.naive_rates import NaiveSource, naive_constraint, naive_form
+
+from widemargin.goals import (
+    External,
+    Goal,
+    Population,
+    churn,
+    col,
+    error_rate,
+    errors,
+    positive_rate,
+    precision,
+    recall,
+)
+from widemargin.goals.binding import baselines_used, bind
+from widemargin.goals.bound import BoundGoal
+from widemargin.goals.sources import make_sources
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.losses.ramp import ramp
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+
+WOMEN = Population("women", where=col("sex") == "F")
+MEN = Population("men", where=col("sex") == "M")
+TRAFFIC = Population.external("traffic")
+GOAL = Goal(
+    error_rate() + 0.5 * churn("old", on=TRAFFIC),
+    [
+        positive_rate(WOMEN) >= 0.8 * positive_rate(MEN),
+        recall() >= 0.6,
+        churn("old", on=TRAFFIC) <= 0.3,
+        errors(WOMEN) <= 8,
+        precision() >= 0.55,
+    ],
+)
+IS_RATIO = np.array([False, False, False, False, True])
+
+
+class Data:
+    """Training rows and unlabelled traffic, with many equal rows."""
+
+    def __init__(self, seed: int, n: int = 60, n_traffic: int = 25) -> None:
+        rng = np.random.default_rng(seed)
+        self.X = rng.integers(0, 2, (n, 3)) - 0.25  # eight different rows
+        self.y = rng.integers(0, 2, n)
+        self.y[:4] = [0, 1, 0, 1]
+        self.sex = rng.choice(np.array(["F", "M", "x"]), n, p=[0.45, 0.45, 0.1])
+        self.sex[:4] = ["F", "F", "M", "M"]
+        self.weight = rng.integers(1, 4, n).astype(float)
+        self.X_traffic = rng.integers(0, 2, (n_traffic, 3)) - 0.25
+        self.old = rng.integers(0, 2, n_traffic)
+        self.weight_traffic = rng.integers(1, 3, n_traffic).astype(float)
+
+    def bind(self, rows: Any = slice(None), traffic: Any = slice(None), *, weighted: bool = True) -> BoundGoal:
+        sources = make_sources(
+            baselines_used(GOAL), self.X[rows], self.y[rows], classes=(0, 1),
+            sample_weight=self.weight[rows] if weighted else None, populations=pd.DataFrame({"sex": self.sex[rows]}),
+            external={
+                "traffic": External(
+                    self.X_traffic[traffic], old=self.old[traffic],
+                    sample_weight=self.weight_traffic[traffic] if weighted else None,
+                )
+            },
+        )  # fmt: skip
+        return bind(GOAL, sources, warn_trivial=False)
+
+    def naive(self) -> dict[str | None, NaiveSource]:
+        return {
+            None: NaiveSource({"sex": list(self.sex)}, list(2 * self.y - 1), list(self.weight), {}, len(self.y)),
+            "traffic": NaiveSource({}, None, list(self.weight_traffic), {"old": list(2 * self.old - 1)}, len(self.old)),
+        }
+
+
+def build(data: Data, *, storage: Any = np.asarray, merge: bool = True, **options: Any) -> RateConstrainedProblem:
+    return build_problem(data.bind(), [storage(data.X), storage(data.X_traffic)], 0.1, merge=merge, **options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ramp_and_hard_values_follow_the_definition(seed: int) -> None:
+    data = Data(seed)
+    bound, problem = data.bind(), build(data)
+    rng = np.random.default_rng(seed + 100)
+    w, b = rng.standard_normal(3), 0.1
+    scores = {None: data.X @ w - b, "traffic": data.X_traffic @ w - b}
+    z = problem.scores(w, b)
+    soft, soft_excess = problem.ramp_values(w, z)
+    hard, hard_excess = problem.values(problem.hard_mass(z))
+    for objective, excess, p in (
+        (soft - 0.05 * w @ w, soft_excess, {name: ramp(s) for name, s in scores.items()}),
+        (hard, hard_excess, {name: (s > 0).astype(float) for name, s in scores.items()}),
+    ):
+        naive = data.naive()
+        expected = naive_form(GOAL.objective, naive, p)
+        assert objective * problem.objective_scale + bound.objective_constant == pytest.approx(expected, abs=1e-12)
+        slack = np.array([naive_constraint(constraint, naive, p) for constraint in GOAL.constraints])
+        weight = np.concatenate([data.weight])
+        positive = float(weight @ p[None])  # the denominator of precision
+        units = np.where(IS_RATIO, positive, 1.0)
+        np.testing.assert_allclose(-excess * problem.constraint_scale, slack * units, rtol=0, atol=1e-9)
+
+
+def test_scales_make_the_objective_sum_to_one_and_constraints_rates() -> None:
+    problem = build(Data(0))
+    coef = problem.coef
+    assert np.maximum(coef.alpha0, coef.beta0) @ problem.cell_weight == pytest.approx(1.0)
+    spread = np.zeros(problem.n_constraints)
+    sizes = np.abs(coef.alpha - coef.beta) * np.repeat(problem.cell_weight, np.diff(coef.indptr))
+    np.add.at(spread, coef.column, sizes)
+    assert np.all((spread > 0.2) & (spread < 5.0))
+
+
+@given(seed=st.integers(0, 500))
+def test_the_majoriser_bounds_the_ramp_problem_and_is_tight(seed: int) -> None:
+    problem = build(Data(seed % 5))
+    rng = np.random.default_rng(seed)
+    w, b, other, c = rng.standard_normal(3), rng.normal(), rng.standard_normal(3), rng.normal()
+    z = problem.scores(w, b)
+    sub = problem.majorise(z)
+    loss, excess = sub.values(z)
+    objective, ramp_excess = problem.values(problem.ramp_mass(z))
+    assert loss == pytest.approx(objective, abs=1e-13)
+    np.testing.assert_allclose(excess, ramp_excess, rtol=0, atol=1e-13)
+    z = problem.scores(other, c)
+    loss, excess = sub.values(z)
+    objective, ramp_excess = problem.values(problem.ramp_mass(z))
+    assert loss >= objective - 1e-13
+    assert np.all(excess >= ramp_excess - 1e-13)
+
+
+def both_at(one: RateConstrainedProblem, other: RateConstrainedProblem, seed: int) -> list[tuple[Any, Any]]:
+    """Ramp, 0/1 and majoriser values of two problems at the same random point."""
+    rng = np.random.default_rng(seed)
+    w, b, v = rng.standard_normal(3), rng.normal(), rng.standard_normal(3)
+    pairs = []
+    for problem in (one, other):
+        z, y = problem.scores(w, b), problem.scores(v, b)
+        values = [problem.ramp_values(w, z), problem.values(problem.hard_mass(z)), problem.majorise(z).values(y)]
+        pairs.append(np.concatenate([np.append(excess, objective) for objective, excess in values]))
+    return [(pairs[0], pairs[1])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_storage_merging_and_repetition_change_nothing(seed: int) -> None:
+    data = Data(seed)
+    reference = build(data)
+    assert reference.rows.n_rows <= 70  # something was merged
+    twice = np.repeat(np.arange(60), data.weight.astype(int))
+    traffic = np.repeat(np.arange(25), data.weight_traffic.astype(int))
+    repeated = build_problem(data.bind(twice, traffic, weighted=False), [data.X[twice], data.X_traffic[traffic]], 0.1)
+    np.testing.assert_array_equal(reference.weight, repeated.weight)
+    variants = [
+        build(data, storage=sp.csr_matrix), build(data, merge=False), build(data, storage=np.float32), repeated,
+    ]  # fmt: skip
+    for variant in variants:
+        for one, other in both_at(reference, variant, seed):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-13)
+
+
+def test_rows_that_no_rate_looks_at_are_left_out() -> None:
+    data = Data(0)
+    goal = Goal(error_rate(WOMEN), positive_rate(WOMEN) >= 0.2)
+    table = pd.DataFrame({"sex": data.sex})
+    sources = make_sources(baselines_used(goal), data.X, data.y, classes=(0, 1), populations=table)
+    for merge in (True, False):
+        problem = build_problem(bind(goal, sources), [data.X], 0.1, merge=merge)
+        assert problem.weight.sum() == (data.sex == "F").sum() == problem.cell_weight.sum()
+
+
+def test_tightened_lowers_the_bounds_only() -> None:
+    problem = build(Data(1))
+    by = np.arange(5) / 100.0
+    z = problem.scores(np.ones(3), 0.0)
+    before, after = problem.values(problem.ramp_mass(z)), problem.tightened(by).values(problem.ramp_mass(z))
+    assert before[0] == after[0]
+    np.testing.assert_allclose(after[1], before[1] + by, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("rho", [1.0, 100.0])
+@given(seed=st.integers(0, 2000))
+def test_constant_start_is_the_best_constant(rho: float, seed: int) -> None:
+    """No b on a grid has a lower merit at w = 0, unless q = 1/2 violates as little (every hinge keeps a slope there)."""
+    rng = np.random.default_rng(seed)
+    k, m = 4, int(rng.integers(0, 4))
+    used = np.ones((k, m), dtype=bool)
+    coef = CellCoefficients(
+        rng.random(k), rng.random(k), np.arange(0, k * m + 1, m) if m else np.zeros(k + 1, dtype=np.int64),
+        np.tile(np.arange(m), k), rng.random((k, m))[used], rng.random((k, m))[used],
+    )  # fmt: skip
+    mass = rng.random(k)
+    positive = coef.totals(mass, np.zeros(k), m)[1]
+    negative = coef.totals(np.zeros(k), mass, m)[1]
+    gamma = rng.uniform(-0.2, 1.2, m) * (positive - negative) + negative  # some cannot be met by a constant
+    template = build(Data(0))
+    problem = replace(template, coef=coef, gamma=gamma, cell_weight=mass)
+
+    def merit(b: float) -> tuple[float, float]:
+        loss, excess = problem.values(mass * ramp(np.array(-b)))
+        violation = float(np.maximum(excess, 0.0).sum())
+        return loss + rho * violation, violation
+
+    b = problem.constant_start(rho)
+    assert -0.5 <= b <= 0.5
+    chosen, violation = merit(b)
+    grid = [merit(other) for other in np.linspace(-0.6, 0.6, 241)]
+    lowest = min(value for value, _ in grid)
+    if chosen > lowest + 1e-12:
+        assert b == 0.0
+        assert violation <= min(grid)[1] + 1e-9
+    if m == 0:
+        assert b == 0.0
+    assert replace(problem, fit_intercept=False).constant_start(rho) == 0.0
+
+
+def test_multipliers_in_the_units_of_the_goal() -> None:
+    problem = build(Data(0))
+    v = np.arange(1.0, 6.0)
+    np.testing.assert_allclose(
+        problem.multipliers_to_goal(v) * problem.constraint_scale / problem.objective_scale, v, rtol=1e-14
+    )

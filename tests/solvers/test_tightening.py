@@ -1,0 +1,263 @@
+"""Tightening: what it returns with violation 0 is met, and it never returns less than its first candidate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from testing.ramp_problems import random_ramp_problem, scores_of_rows
+
+from widemargin.problems.rate_constrained import RateConstrainedProblem
+from widemargin.solvers import pmm_newton
+from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
+from widemargin.solvers.majorize import MajorizeOptions, RampResult
+from widemargin.solvers.threshold_sweep import best_threshold
+from widemargin.solvers.tightening import Candidate, Enforced, Judge, enforce
+
+OPTIONS = MajorizeOptions()
+
+
+def deterministic(problem: RateConstrainedProblem, seen: list[Candidate]) -> Judge:
+    """Measures 0/1 rates at the best threshold, by the original bounds, and keeps what it saw."""
+
+    def judge(solution: RampResult) -> Candidate:
+        z = problem.scores(solution.w, solution.b)
+        _, before = problem.values(problem.hard_mass(z))
+        shift = 0.0
+        if problem.fit_intercept:
+            shift = best_threshold(
+                z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight
+            ).threshold
+        objective, excess = problem.values(problem.hard_mass(z - shift))
+        seen.append(Candidate(solution.w, solution.b + shift, objective, excess, before, shift != 0.0, solution))
+        return seen[-1]
+
+    return judge
+
+
+def zero_one(problem: RateConstrainedProblem, w: np.ndarray, b: float) -> tuple[float, np.ndarray]:
+    """0/1 objective and excesses of a classifier, row by row from the stored matrices."""
+    coef, m = problem.coef, problem.n_constraints
+    positive = scores_of_rows(problem, w, b) > 0
+    objective, values = 0.0, np.zeros(m)
+    for said, c, s in zip(positive, problem.cell, problem.weight, strict=True):
+        entries = slice(coef.indptr[c], coef.indptr[c + 1])
+        objective += s * (coef.alpha0[c] if said else coef.beta0[c])
+        np.add.at(values, coef.column[entries], s * (coef.alpha if said else coef.beta)[entries])
+    return float(objective), values - problem.gamma
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    m=st.integers(1, 4),
+    fit_intercept=st.booleans(),
+    give_back=st.booleans(),
+    slack=st.sampled_from([0.0, 0.03]),
+)
+def test_what_is_called_met_is_met_and_nothing_beats_it(
+    seed: int, m: int, fit_intercept: bool, give_back: bool, slack: float
+) -> None:
+    problem, _, _ = random_ramp_problem(seed, 150, 4, m, lam=5e-3, slack=slack, fit_intercept=fit_intercept)
+    seen: list[Candidate] = []
+    found = enforce(problem, pmm_newton.solve, deterministic(problem, seen), OPTIONS, give_back=give_back)
+    objective, excess = zero_one(problem, found.best.w, found.best.b)
+    assert found.best.objective == pytest.approx(objective, abs=1e-12)
+    np.testing.assert_allclose(found.best.excess, excess, rtol=0, atol=1e-12)
+    if found.best.violation == 0.0:
+        assert np.all(excess <= 1e-10)
+    assert not any(other.beats(found.best) for other in seen)
+    assert found.n_rounds == len(seen) - 1 <= 8
+    assert found.n_steps == sum(candidate.solution.n_steps for candidate in seen)
+    assert found.n_iter == sum(candidate.solution.n_iter for candidate in seen)
+    assert len(found.history) == found.n_steps
+
+
+def test_tightening_reaches_the_bounds_where_the_ramp_solution_misses_them() -> None:
+    """Without an intercept nothing but the rounds can repair a missed bound."""
+    missed = repaired = 0
+    for seed in range(25):
+        problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02, fit_intercept=False)
+        seen: list[Candidate] = []
+        found = enforce(problem, pmm_newton.solve, deterministic(problem, seen), OPTIONS)
+        if seen[0].violation > 0.0:
+            missed += 1
+            repaired += found.best.violation == 0.0
+    assert missed >= 8
+    assert repaired >= 0.8 * missed
+
+
+def test_giving_back_pays() -> None:
+    """Somewhere slack is turned into a better objective, and nowhere does it cost anything."""
+    gains = []
+    for seed in range(20):
+        problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02)
+        without, with_it = (
+            enforce(problem, pmm_newton.solve, deterministic(problem, []), OPTIONS, give_back=give_back).best
+            for give_back in (False, True)
+        )
+        if without.violation == 0.0:
+            assert with_it.violation == 0.0
+            gains.append(without.objective - with_it.objective)
+    assert max(gains) > 0.003
+    assert np.mean(gains) > 0.0
+
+
+# scripted: every turn of the loop
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """One constraint whose bound is lowered by `by`; the scripted solver ignores it."""
+
+    lam: float = 0.0
+    n_constraints: int = 1
+    n_features: int = 1
+    by: tuple[float, ...] = (0.0,)
+
+    def scores(self, w: np.ndarray, b: float) -> np.ndarray:
+        return w - b
+
+    def ramp_values(self, w: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(w[0]), np.array([self.by[0] * 0.0])
+
+    def majorise(self, z: np.ndarray) -> "Bounded":
+        return self
+
+    def constant_start(self, rho: float) -> float:
+        return 0.0
+
+    def tightened(self, by: np.ndarray) -> "Bounded":
+        return replace(self, by=tuple(by))
+
+
+def scripted(
+    verdicts: list[tuple[float, float, float]], *, multiplier: float = 1.0, rounds: int = 8, give_back: bool = True,
+    budget: Budget | None = None, status: Status | None = None, rho: float = 1.0,
+) -> tuple[Enforced, list[float]]:  # fmt: skip
+    """Judge the rounds by a list of (objective, excess, excess before the shift); the tightenings asked for."""
+    asked: dict[int, float] = {}
+    judged: list[RampResult] = []
+
+    def convex(sub: Bounded, *, start: Any, **options: Any) -> ConvexResult:
+        asked[len(judged)] = sub.by[0]
+        w, none = np.array([-float(len(judged))]), np.zeros(0)
+        return ConvexResult(
+            w, 0.0, np.array([multiplier]), 0.0, 0.0, 0.0, np.zeros(1), Status.CONVERGED, 1, 0, 0.0,
+            ConvexState(w, 0.0, none, none, none),
+        )  # fmt: skip
+
+    def judge(solution: RampResult) -> Candidate:
+        if status is not None:
+            solution = replace(solution, status=status, rho=rho)
+        judged.append(solution)
+        objective, excess, before = verdicts[len(judged) - 1]
+        return Candidate(
+            np.array([float(len(judged))]), 0.0, objective, np.array([excess]), np.array([before]), False, solution
+        )  # fmt: skip
+
+    found = enforce(
+        Bounded(), convex, judge, MajorizeOptions(steps=1), rounds=rounds, give_back=give_back, budget=budget
+    )  # fmt: skip
+    return found, [asked[i] for i in range(1, len(judged))]
+
+
+def test_a_miss_tightens_by_more_than_the_miss() -> None:
+    found, asked = scripted([(1.0, 0.05, 0.05), (1.1, 0.01, 0.01), (1.2, 0.0, 0.0)])
+    assert asked == pytest.approx([0.06, 0.072])
+    assert (found.best.objective, found.n_rounds) == (1.2, 2)
+
+
+def test_a_miss_counts_before_the_shift_of_the_bias() -> None:
+    _, asked = scripted([(1.0, 0.01, 0.05), (1.1, 0.0, 0.0)])
+    assert asked == pytest.approx([0.06])
+
+
+def test_slack_of_a_binding_constraint_is_given_back_while_that_pays() -> None:
+    found, asked = scripted([(1.0, -0.02, -0.02), (0.9, -0.01, -0.01), (0.899, -0.01, -0.01), (0.5, 0.0, 0.0)])
+    assert asked == pytest.approx([-0.014, -0.021])
+    assert (found.best.objective, found.n_rounds) == (0.899, 2)
+    _, deep = scripted([(1.0 - 0.1 * i, -0.09, -0.09) for i in range(5)], rounds=3)
+    assert deep == pytest.approx([-0.05, -0.05, -0.05])  # the floor
+
+
+@pytest.mark.parametrize("case", [{"multiplier": 0.0}, {"give_back": False}])
+def test_slack_is_left_alone_where_it_buys_nothing(case: dict[str, Any]) -> None:
+    found, asked = scripted([(1.0, -0.02, -0.02)], **case)
+    assert (asked, found.n_rounds) == ([], 0)
+
+
+def test_tiny_slack_is_not_worth_a_round() -> None:
+    assert scripted([(1.0, -0.0019, -0.0019)])[1] == []
+
+
+def test_the_last_rounds_push_every_bound() -> None:
+    _, asked = scripted([(1.0, 1e-3, 1e-3)] * 4, rounds=3)
+    steps = np.diff([0.0, *asked])
+    np.testing.assert_allclose(steps, [0.0012, 0.0032, 0.0032], rtol=1e-12)
+
+
+def test_the_best_candidate_is_kept_and_not_the_last() -> None:
+    found, _ = scripted([(1.0, 0.05, 0.05), (1.2, 0.0, -0.02), (1.1, 0.03, 0.03), (0.9, 0.1, 0.1)], rounds=3)
+    assert (found.best.objective, found.best.violation, found.best.w[0]) == (1.2, 0.0, 2.0)
+    found, _ = scripted([(1.0, 0.05, 0.05), (0.5, 0.08, 0.08), (2.0, 0.04, 0.04)], rounds=2)
+    assert found.best.objective == 2.0
+
+
+@pytest.mark.parametrize(
+    ("status", "rho", "expected"), [(Status.CONVERGED, 10.0, 10.0), (Status.INFEASIBLE, 100.0, 1.0)]
+)
+def test_rounds_use_the_penalty_that_made_the_bounds_hold(status: Status, rho: float, expected: float) -> None:
+    """A penalty of 100 that did not help is only slow; one of 10 that did must not be given up."""
+    problem, _, _ = random_ramp_problem(4, 80, 3, 2, feasible=status is Status.CONVERGED)
+    used: list[list[float]] = [[]]
+
+    def convex(sub: Any, *, rho: float, **options: Any) -> ConvexResult:
+        used[-1].append(rho)
+        return pmm_newton.solve(sub, rho=rho, **options)
+
+    judge_hard = deterministic(problem, [])
+
+    def judge(solution: RampResult) -> Candidate:
+        used.append([])
+        return replace(judge_hard(solution), excess=np.array([0.01, 0.01]), before_shift=np.array([0.01, 0.01]))
+
+    options = MajorizeOptions(rhos=(rho,) if status is Status.CONVERGED else (1.0, rho))
+    enforce(problem, convex, judge, options, rounds=2)
+    assert [set(calls) for calls in used[1:3]] == [{expected}] * 2
+
+
+def interrupting(at: Callable[[Progress], bool]) -> Budget:
+    def callback(progress: Progress) -> None:
+        if at(progress):
+            raise KeyboardInterrupt
+
+    return Budget(callbacks=(callback,))
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (lambda p: p.stage == "tighten" and p.iteration == 2, 1.2),
+        (lambda p: p.stage == "majorise" and p.objective <= -2.0, 1.2),
+        (lambda p: p.stage == "majorise" and p.objective <= -1.0, 1.1),
+    ],
+)
+def test_an_interrupt_keeps_the_best_so_far(at: Callable[[Progress], bool], expected: float) -> None:
+    budget = interrupting(at)
+    found, _ = scripted([(1.0, 0.05, 0.05), (1.1, 0.04, 0.04), (1.2, 0.03, 0.03), (1.3, 0.0, 0.0)], budget=budget)
+    assert budget.interrupted
+    assert found.best.objective == expected
+
+
+def test_a_spent_budget_ends_with_the_first_candidate() -> None:
+    found, asked = scripted([(1.0, 0.05, 0.05)], budget=Budget(seconds=0.0))
+    assert (found.best.objective, asked) == (1.0, [])
+
+
+def test_rounding_is_no_violation() -> None:
+    found, asked = scripted([(1.0, 0.9e-10, 0.9e-10)])
+    assert (found.best.violation, asked) == (0.0, [])

@@ -1,0 +1,45 @@
+"""The documents keep their word: the code they show runs and prints what they say."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from widemargin.cli.goals_file import read_goals_file
+from widemargin.goals.metrics import METRICS
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(name, language):
+    """Code blocks of a document, and the plain block behind each (None where there is none)."""
+    text = (ROOT / name).read_text()
+    pattern = rf"```{language}\n(.*?)```(?:\n\n[^\n#]*\n\n```(?:text)?\n(.*?)```)?"
+    return re.findall(pattern, text, re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["docs/goal-language.md", "README.md"])
+def test_python_examples_run_and_print_what_is_shown(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = blocks(name, "python")
+    assert found
+    for code, shown in found:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(code, name, "exec"), {})
+        if shown:
+            assert said.getvalue() == shown
+
+
+def test_every_metric_is_in_the_table_of_the_language():
+    text = (ROOT / "docs/goal-language.md").read_text()
+    missing = [name for name in METRICS if f"`{name}" not in text]
+    assert not missing
+
+
+def test_goals_file_of_the_example_is_the_documented_kind():
+    keys = re.findall(r"^\| `([a-zA-Z.]+)` \|", (ROOT / "docs/goals-file.md").read_text(), re.MULTILINE)
+    assert {"data.table", "goal.text", "model.C"} <= set(keys)
+    assert read_goals_file(ROOT / "examples" / "adult.toml").audit_goal is not None
