@@ -267,7 +267,8 @@ def targets(
         medians = [row["median_s"] for row in times if not row["what"].startswith("fairlearn")]
         within = sum(seconds <= limit for seconds in medians)
         lines.append(
-            f"- {what}: medians {min(medians):.3f} to {max(medians):.3f} s, at most {limit:g} s on {within} of {len(medians)}"
+            f"- {what}: medians {min(medians):.3f} to {max(medians):.3f} s, "
+            f"at most {limit:g} s on {within} of {len(medians)}"
         )
     return "Targets:\n\n" + "\n".join(lines) + "\n"
 
@@ -286,10 +287,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with one_thread():
         rows = quality_rows(data, kappas)
         sections = show_quality(rows)
-        timings = interleave(timed_cases(data, kappas, load_peers(options)), repeats)
+        timings = interleave(timed_cases(data, kappas, load_peers(options)), repeats, warm_up=not options.quick)
         whole = time_rows(data, timings)
         sections.append(show_times(whole, f"Whole fits, median of {repeats} interleaved repeats after a warm-up"))
-        nest_timings = interleave(nest_cases(data, kappas), 1 if options.quick else 3)
+        nest_timings = interleave(nest_cases(data, kappas), 1 if options.quick else 3, warm_up=not options.quick)
         nest = time_rows(data, nest_timings)
         sections.append(show_times(nest, "The paper's nest (cutting plane over dual coordinate ascent), gap 1e-3"))
     sections.append(targets(rows, whole, nest))

@@ -45,7 +45,8 @@ class RecallTask:
     deployed3 : ndarray of shape (n3,)
         Predictions of the deployed model on D3.
     deployed_recall : float
-        Its recall on D2.
+        Recall of the deployed model on D2.
+    X_test, y_test, deployed_test : unseen rows, and the deployed model's predictions there.
     """
 
     X: sp.csr_matrix
@@ -53,6 +54,9 @@ class RecallTask:
     n1: int
     X3: sp.csr_matrix
     deployed3: npt.NDArray[np.float64]
+    X_test: sp.csr_matrix
+    y_test: npt.NDArray[np.float64]
+    deployed_test: npt.NDArray[np.float64]
     deployed_recall: float
 
     @property
@@ -78,6 +82,15 @@ class RecallTask:
             float(np.where(said, 1.0 - share3, share3).mean()),
         )
 
+    def measure_test(self, share: npt.NDArray[np.float64]) -> dict[str, float]:
+        """Recall, error rate and churn on the unseen rows."""
+        positive, said = self.y_test > 0, self.deployed_test > 0
+        return {
+            "test_recall": float(share[positive].mean()),
+            "test_error": float(np.where(positive, 1.0 - share, share).mean()),
+            "test_churn": float(np.where(said, 1.0 - share, share).mean()),
+        }
+
 
 def draw(adult: Adult, seed: int) -> RecallTask:
     """Draw the task; the same seed gives the same rows on every machine.
@@ -102,6 +115,9 @@ def draw(adult: Adult, seed: int) -> RecallTask:
         n1=n1,
         X3=adult.X[for_third],
         deployed3=said[for_third],
+        X_test=adult.X_test,
+        y_test=adult.y_test,
+        deployed_test=deployed.predict(adult.X_test[:, :DEPLOYED_COLUMNS]),
         deployed_recall=float((said[positives] > 0).mean()),
     )
 

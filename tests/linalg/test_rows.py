@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin.linalg import _loops, rows
-from widemargin.linalg.rows import RowBlocks, merge_rows
+from widemargin.linalg.rows import RowBlocks, canonical_rows, merge_rows
 
 STORAGES = ["dense64", "dense32", "csr64", "csr32", "csr-int64", "csr-unsorted", "csr_array"]
 
@@ -198,11 +198,13 @@ def test_a_collision_of_the_projection_does_not_merge(sparse: bool, monkeypatch:
 
 
 def test_dense_duplicates_are_found_wherever_they_stand() -> None:
-    """A BLAS product may round equal rows differently by their place; the projection must not."""
+    """A BLAS product may round equal rows differently by their place; ours must not: merging and ties need it."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((997, 37))
     twice = np.vstack([X, X])[rng.permutation(2 * 997)]
     for matrix in (twice, twice.astype(np.float32)):
+        z = RowBlocks([(matrix, None)]).dot(rng.standard_normal(37))
+        assert np.unique(z).shape == (997,)
         row_of, s = merge_rows(matrix, np.zeros(2 * 997, dtype=np.int32), None)
         assert row_of.shape == (997,)
         assert np.all(s == 2.0)
@@ -218,6 +220,7 @@ def test_compiled_loops_equal_their_python_source() -> None:
     csr = (matrix.data, matrix.indices, matrix.indptr, np.array([0, 2, 3, 7, 11]))
     w, g, C = rng.standard_normal(7), rng.standard_normal(5), rng.standard_normal((5, 2))
     g[1] = 0.0
+    wide, long = sample(rng, 12, 21), rng.standard_normal(21)
     cell, plus, minus = np.array([0, 1, 1, 0, 1], dtype=np.int32), np.abs(g), np.array([0.0, 1.0, 0.0, 2.0, 0.5])
     shapes: dict[Any, tuple[tuple[Any, ...], list[tuple[int, ...]]]] = {
         _loops.csr_dot: ((*csr, w), [(5,)]),
@@ -227,7 +230,9 @@ def test_compiled_loops_equal_their_python_source() -> None:
         _loops.add_border_csr: ((*csr, C), [(2, 7)]),
         _loops.csr_cell_sums: ((*csr, cell, plus, minus), [(2, 7), (2, 7)]),
         _loops.dense_cell_sums: ((X, csr[3], cell, plus, minus), [(2, 7), (2, 7)]),
-        _loops.dense_dot: ((X, csr[3], w), [(5,)]),
+        _loops.dense_dot: ((wide, csr[3], long), [(5,)]),
+        _loops.dense_tdot: ((X, csr[3], g), [(7,)]),
+        _loops.dense_norms2: ((X, csr[3]), [(5,)]),
         _loops.add_folded: ((X[:7], w), [(7, 7)]),
         _loops.csr_equal_rows: ((*csr[:3], np.array([0, 6]), np.array([0, 1])), [(2,)]),
         _loops.dense_equal_rows: ((X, np.array([0, 6]), np.array([0, 1])), [(2,)]),
@@ -240,3 +245,12 @@ def test_compiled_loops_equal_their_python_source() -> None:
         for one, other in zip(compiled, plain, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
         assert any(np.any(one) for one in compiled)
+
+
+def test_canonical_rows_adds_up_repeated_entries_in_a_copy():
+    X = sp.csr_matrix((np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
+    tidy = canonical_rows(X)
+    np.testing.assert_array_equal(tidy.toarray(), [[0, 3], [4, 0]])
+    assert tidy.nnz == 2
+    assert X.nnz == 3
+    assert canonical_rows(tidy) is tidy

@@ -188,7 +188,7 @@ def test_tightened_lowers_the_bounds_only() -> None:
 @pytest.mark.parametrize("rho", [1.0, 100.0])
 @given(seed=st.integers(0, 2000))
 def test_constant_start_is_the_best_constant(rho: float, seed: int) -> None:
-    """No b on a grid has a lower merit at w = 0, unless q = 1/2 violates as little (every hinge keeps a slope there)."""
+    """No b on a grid has a lower merit at w = 0, unless 1/2 violates as little (all hinges slope there)."""
     rng = np.random.default_rng(seed)
     k, m = 4, int(rng.integers(0, 4))
     used = np.ones((k, m), dtype=bool)

@@ -159,16 +159,17 @@ def test_the_best_bias_of_a_point_is_a_minimum():
 
 
 def test_a_warm_search_needs_fewer_epochs():
+    """After a change of the size of the accuracy; a larger one costs as much as a cold start."""
     sub = random_subproblem(4, 2000, 20, 1, lam=1e-3)
     search = searcher(sub, v=[0.3])
-    search.solve(1e-4)
+    search.solve(1e-3)
     before = search.ascent.n_epochs
     reweigh(search.ascent, sub, [0.301])
-    warm = search.solve(1e-4)
+    warm = search.solve(1e-3)
     cold = searcher(sub, v=[0.301])
-    cold.solve(1e-4)
-    assert warm.primal - warm.dual <= 1e-4
-    assert search.ascent.n_epochs - before < cold.ascent.n_epochs
+    cold.solve(1e-3)
+    assert warm.primal - warm.dual <= 1e-3
+    assert search.ascent.n_epochs - before < 0.7 * cold.ascent.n_epochs
 
 
 def test_stops_early_with_valid_bounds():

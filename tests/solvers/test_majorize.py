@@ -193,6 +193,11 @@ def test_a_step_that_does_not_improve_is_repeated_once_more_accurately() -> None
     assert result.n_steps == 4
 
 
+def test_a_merit_that_rises_by_a_hair_is_no_step() -> None:
+    result, _ = walk([8.0, 8.0 + 1e-9, 8.0 + 1e-9, 8.0 + 1e-9, 8.0 + 1e-9])
+    assert (result.w[0], result.n_steps) == (8.0, 1)
+
+
 def test_a_point_that_stays_behind_is_not_called_certified() -> None:
     result, convex = walk([8.0, 9.0, 9.0, 9.0, 9.0])
     assert [call["tol"] for call in convex.asked] == pytest.approx([0.1, 0.1, 0.01, 1e-3, 1e-4])

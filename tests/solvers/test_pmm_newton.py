@@ -206,6 +206,16 @@ def test_the_state_of_a_result_warm_starts() -> None:
     assert solve(moved, tol=1e-6, start=cold.state).n_iter < 0.8 * solve(moved, tol=1e-6).n_iter
 
 
+def test_a_start_beyond_the_penalty_is_pulled_back() -> None:
+    sub = random_subproblem(1, 60, 4, 2, feasible=False)
+    far = solve(sub, tol=1e-6, rho=100.0)
+    assert far.multipliers.max() == pytest.approx(100.0)
+    near = solve(sub, tol=1e-6, rho=1.0, start=far.state)
+    assert near.status is Status.CONVERGED
+    check_certificate(sub, near, 1.0)
+    assert near.primal == pytest.approx(solve(sub, tol=1e-6, rho=1.0).primal, rel=2e-6)
+
+
 def test_the_start_is_not_changed() -> None:
     sub = random_subproblem(0)
     state = solve(sub, tol=1e-2).state

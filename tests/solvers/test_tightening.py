@@ -87,7 +87,7 @@ def test_tightening_reaches_the_bounds_where_the_ramp_solution_misses_them() -> 
             missed += 1
             repaired += found.best.violation == 0.0
     assert missed >= 8
-    assert repaired >= 0.8 * missed
+    assert repaired >= 0.85 * missed
 
 
 def test_giving_back_pays() -> None:
@@ -134,70 +134,87 @@ class Bounded:
         return replace(self, by=tuple(by))
 
 
+class Script:
+    """Judges the rounds by a list of (objective, excess, excess before the shift), and notes what they were asked.
+
+    `share` is the multiplier as a share of the penalty.
+    """
+
+    def __init__(self, verdicts: list[tuple[float, float, float]], share: float = 0.5) -> None:
+        self.verdicts, self.share = verdicts, share
+        self.by: list[float] = []
+        self.rho: list[float] = []
+        self.judged = 0
+
+    def convex(self, sub: Bounded, *, rho: float, **options: Any) -> ConvexResult:
+        if len(self.by) == self.judged:
+            self.by.append(sub.by[0])
+            self.rho.append(rho)
+        w, none = np.array([-float(self.judged)]), np.zeros(0)
+        state = ConvexState(w, 0.0, none, none, none)
+        v = np.array([self.share * rho])
+        return ConvexResult(w, 0.0, v, 0.0, 0.0, 0.0, np.zeros(1), Status.CONVERGED, 1, 0, 0.0, state)
+
+    def judge(self, solution: RampResult) -> Candidate:
+        self.judged += 1
+        objective, excess, before = self.verdicts[self.judged - 1]
+        w = np.array([float(self.judged)])
+        return Candidate(w, 0.0, objective, np.array([excess]), np.array([before]), False, solution)
+
+
 def scripted(
-    verdicts: list[tuple[float, float, float]], *, multiplier: float = 1.0, rounds: int = 8, give_back: bool = True,
-    budget: Budget | None = None, status: Status | None = None, rho: float = 1.0,
-) -> tuple[Enforced, list[float]]:  # fmt: skip
-    """Judge the rounds by a list of (objective, excess, excess before the shift); the tightenings asked for."""
-    asked: dict[int, float] = {}
-    judged: list[RampResult] = []
-
-    def convex(sub: Bounded, *, start: Any, **options: Any) -> ConvexResult:
-        asked[len(judged)] = sub.by[0]
-        w, none = np.array([-float(len(judged))]), np.zeros(0)
-        return ConvexResult(
-            w, 0.0, np.array([multiplier]), 0.0, 0.0, 0.0, np.zeros(1), Status.CONVERGED, 1, 0, 0.0,
-            ConvexState(w, 0.0, none, none, none),
-        )  # fmt: skip
-
-    def judge(solution: RampResult) -> Candidate:
-        if status is not None:
-            solution = replace(solution, status=status, rho=rho)
-        judged.append(solution)
-        objective, excess, before = verdicts[len(judged) - 1]
-        return Candidate(
-            np.array([float(len(judged))]), 0.0, objective, np.array([excess]), np.array([before]), False, solution
-        )  # fmt: skip
-
-    found = enforce(
-        Bounded(), convex, judge, MajorizeOptions(steps=1), rounds=rounds, give_back=give_back, budget=budget
-    )  # fmt: skip
-    return found, [asked[i] for i in range(1, len(judged))]
+    verdicts: list[tuple[float, float, float]],
+    *,
+    share: float = 0.5,
+    rhos: tuple[float, ...] = (1.0,),
+    **options: Any,
+) -> tuple[Enforced, Script]:
+    """Run the rounds of a script."""
+    script = Script(verdicts, share)
+    return enforce(Bounded(), script.convex, script.judge, MajorizeOptions(steps=1, rhos=rhos), **options), script
 
 
 def test_a_miss_tightens_by_more_than_the_miss() -> None:
-    found, asked = scripted([(1.0, 0.05, 0.05), (1.1, 0.01, 0.01), (1.2, 0.0, 0.0)])
-    assert asked == pytest.approx([0.06, 0.072])
+    found, script = scripted([(1.0, 0.05, 0.05), (1.1, 0.01, 0.01), (1.2, 0.0, 0.0)])
+    assert script.by == pytest.approx([0.0, 0.06, 0.072])
     assert (found.best.objective, found.n_rounds) == (1.2, 2)
 
 
 def test_a_miss_counts_before_the_shift_of_the_bias() -> None:
-    _, asked = scripted([(1.0, 0.01, 0.05), (1.1, 0.0, 0.0)])
-    assert asked == pytest.approx([0.06])
+    _, script = scripted([(1.0, 0.01, 0.05), (1.1, 0.0, 0.0)])
+    assert script.by == pytest.approx([0.0, 0.06])
 
 
 def test_slack_of_a_binding_constraint_is_given_back_while_that_pays() -> None:
-    found, asked = scripted([(1.0, -0.02, -0.02), (0.9, -0.01, -0.01), (0.899, -0.01, -0.01), (0.5, 0.0, 0.0)])
-    assert asked == pytest.approx([-0.014, -0.021])
+    found, script = scripted([(1.0, -0.02, -0.02), (0.9, -0.01, -0.01), (0.899, -0.01, -0.01), (0.5, 0.0, 0.0)])
+    assert script.by == pytest.approx([0.0, -0.014, -0.021])
     assert (found.best.objective, found.n_rounds) == (0.899, 2)
-    _, deep = scripted([(1.0 - 0.1 * i, -0.09, -0.09) for i in range(5)], rounds=3)
-    assert deep == pytest.approx([-0.05, -0.05, -0.05])  # the floor
+    _, script = scripted([(1.0 - 0.1 * i, -0.09, -0.09) for i in range(5)], rounds=3)
+    assert script.by == pytest.approx([0.0, -0.05, -0.05, -0.05])  # the floor
 
 
-@pytest.mark.parametrize("case", [{"multiplier": 0.0}, {"give_back": False}])
+def test_giving_back_too_much_is_tried_once_more_from_the_other_side() -> None:
+    verdicts = [(1.0, -0.02, -0.02), (0.8, 0.01, 0.01), (0.9, -0.001, -0.001)]
+    found, script = scripted(verdicts)
+    assert script.by == pytest.approx([0.0, -0.014, -0.002])
+    assert found.best.objective == 0.9
+    found, _ = scripted([(1.0, -0.02, -0.02), (0.8, 0.01, 0.01), (0.7, 0.02, 0.02), (0.1, 0.0, 0.0)])
+    assert (found.best.objective, found.n_rounds) == (1.0, 2)
+
+
+@pytest.mark.parametrize("case", [{"share": 0.0}, {"give_back": False}])
 def test_slack_is_left_alone_where_it_buys_nothing(case: dict[str, Any]) -> None:
-    found, asked = scripted([(1.0, -0.02, -0.02)], **case)
-    assert (asked, found.n_rounds) == ([], 0)
+    found, _ = scripted([(1.0, -0.02, -0.02)], **case)
+    assert found.n_rounds == 0
 
 
 def test_tiny_slack_is_not_worth_a_round() -> None:
-    assert scripted([(1.0, -0.0019, -0.0019)])[1] == []
+    assert scripted([(1.0, -0.0019, -0.0019)])[0].n_rounds == 0
 
 
 def test_the_last_rounds_push_every_bound() -> None:
-    _, asked = scripted([(1.0, 1e-3, 1e-3)] * 4, rounds=3)
-    steps = np.diff([0.0, *asked])
-    np.testing.assert_allclose(steps, [0.0012, 0.0032, 0.0032], rtol=1e-12)
+    _, script = scripted([(1.0, 1e-3, 1e-3)] * 4, rounds=3)
+    np.testing.assert_allclose(np.diff(script.by), [0.0012, 0.0032, 0.0032], rtol=1e-12)
 
 
 def test_the_best_candidate_is_kept_and_not_the_last() -> None:
@@ -207,27 +224,40 @@ def test_the_best_candidate_is_kept_and_not_the_last() -> None:
     assert found.best.objective == 2.0
 
 
-@pytest.mark.parametrize(
-    ("status", "rho", "expected"), [(Status.CONVERGED, 10.0, 10.0), (Status.INFEASIBLE, 100.0, 1.0)]
-)
-def test_rounds_use_the_penalty_that_made_the_bounds_hold(status: Status, rho: float, expected: float) -> None:
-    """A penalty of 100 that did not help is only slow; one of 10 that did must not be given up."""
-    problem, _, _ = random_ramp_problem(4, 80, 3, 2, feasible=status is Status.CONVERGED)
-    used: list[list[float]] = [[]]
+def test_a_multiplier_at_the_penalty_raises_the_penalty() -> None:
+    """There the elastic problem no longer looks at the bound: tightening it alone would repeat the same round."""
+    verdicts = [(1.0, 0.05, 0.05), (1.0, 0.04, 0.04), (1.1, 0.0, 0.0)]
+    _, script = scripted(verdicts, share=1.0, rhos=(1.0, 3.0, 10.0))
+    assert script.rho == [1.0, 3.0, 10.0]
+    _, script = scripted(verdicts, share=0.9, rhos=(1.0, 3.0, 10.0))
+    assert script.rho == [1.0, 1.0, 1.0]
+    found, script = scripted(verdicts, share=1.0, rhos=(1.0, 3.0))
+    assert script.rho == [1.0, 3.0]
+    assert found.best.objective == 1.0
+    assert scripted([(1.0, 0.05, 0.05)], share=1.0)[0].n_rounds == 0  # nothing left to try
+
+
+def test_a_saturated_bound_that_is_met_does_not_end_the_rounds() -> None:
+    assert scripted([(1.0, -0.02, -0.02), (0.9, 0.0, 0.0)], share=1.0)[1].rho == [1.0, 1.0]
+
+
+def test_rounds_keep_the_penalty_that_made_the_bounds_hold() -> None:
+    """A penalty of 10 that was needed to meet the ramp bounds must not be given up in the rounds."""
+    problem, _, _ = random_ramp_problem(4, 80, 3, 2)
+    used: list[float] = []
 
     def convex(sub: Any, *, rho: float, **options: Any) -> ConvexResult:
-        used[-1].append(rho)
+        used.append(rho)
         return pmm_newton.solve(sub, rho=rho, **options)
 
     judge_hard = deterministic(problem, [])
 
     def judge(solution: RampResult) -> Candidate:
-        used.append([])
+        used.append(0.0)
         return replace(judge_hard(solution), excess=np.array([0.01, 0.01]), before_shift=np.array([0.01, 0.01]))
 
-    options = MajorizeOptions(rhos=(rho,) if status is Status.CONVERGED else (1.0, rho))
-    enforce(problem, convex, judge, options, rounds=2)
-    assert [set(calls) for calls in used[1:3]] == [{expected}] * 2
+    enforce(problem, convex, judge, MajorizeOptions(rhos=(10.0, 100.0)), rounds=2)
+    assert set(used[used.index(0.0) :]) == {0.0, 10.0}
 
 
 def interrupting(at: Callable[[Progress], bool]) -> Budget:
@@ -254,10 +284,10 @@ def test_an_interrupt_keeps_the_best_so_far(at: Callable[[Progress], bool], expe
 
 
 def test_a_spent_budget_ends_with_the_first_candidate() -> None:
-    found, asked = scripted([(1.0, 0.05, 0.05)], budget=Budget(seconds=0.0))
-    assert (found.best.objective, asked) == (1.0, [])
+    found, _ = scripted([(1.0, 0.05, 0.05)], budget=Budget(seconds=0.0))
+    assert (found.best.objective, found.n_rounds) == (1.0, 0)
 
 
 def test_rounding_is_no_violation() -> None:
-    found, asked = scripted([(1.0, 0.9e-10, 0.9e-10)])
-    assert (found.best.violation, asked) == (0.0, [])
+    found, _ = scripted([(1.0, 0.9e-10, 0.9e-10)])
+    assert (found.best.violation, found.n_rounds) == (0.0, 0)

@@ -25,7 +25,7 @@ from widemargin.goals.binding import BoundGoal, baselines_used, bind
 from widemargin.goals.report import GoalReport, make_report
 from widemargin.goals.sources import External, make_sources, positive_class
 from widemargin.linalg.cells import Floats
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.rows import RowBlocks, canonical_rows
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.majorize import MajorizeOptions
@@ -34,6 +34,7 @@ __all__ = ["RateConstrainedClassifier"]
 
 logger = logging.getLogger("widemargin")
 
+_RANDOMIZED_NOTE = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
 _DTYPES = [np.float64, np.float32]
 
 
@@ -70,6 +71,8 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         point where it stalls; "cutting-plane" is the paper's own nest over dual coordinate ascent.
     tol : float, default=1e-4
         Relative duality gap of the last convex step.
+    step_tol : float, default=1e-2
+        Relative duality gap of the steps before the last. Lowering it costs time and was measured to gain nothing.
     max_steps : int, default=5
         Majorisation steps, the last one included. More fit the training rows more closely, not better unseen ones.
     pos_label : label, default=None
@@ -155,6 +158,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         "fit_intercept": ["boolean"],
         "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "step_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "pos_label": [Real, str, "boolean", None],
         "baselines": [Mapping, None],
@@ -177,6 +181,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         fit_intercept: bool = True,
         solver: str = "auto",
         tol: float = 1e-4,
+        step_tol: float = 1e-2,
         max_steps: int = 5,
         pos_label: Any = None,
         baselines: Mapping[str, Any] | None = None,
@@ -195,6 +200,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.tol = tol
+        self.step_tol = step_tol
         self.max_steps = max_steps
         self.pos_label = pos_label
         self.baselines = baselines
@@ -254,6 +260,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         budget = Budget(self.time_budget, self._watchers())
         original = X
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X = canonical_rows(X)
         self._set_classes(y)
         weight = None
         if sample_weight is not None:
@@ -302,7 +309,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         bound = bind(self.goal_, sources)
         matrices = [X, *(self._external_features(external, source.name) for source in sources[1:])]
         total = float(X.shape[0] if weight is None else weight.sum())
-        options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=max(1e-2, self.tol))
+        options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=self.step_tol)
         with limit_threads(self.n_jobs):
             trained = train(
                 bound, matrices, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
@@ -314,9 +321,8 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def decision_function(self, X: Any) -> Floats:
         """Signed scores `X @ coef_[0] + intercept_`, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=_DTYPES)
-        scores: Floats = np.asarray(X @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
-        return scores
+        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
+        return _scores(X, self.coef_[0], self.intercept_[0])
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
@@ -392,18 +398,23 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.n_steps_ = trained.search.n_steps
         self.n_rounds_ = trained.search.n_rounds
         self.history_ = trained.search.history
-        # RowBlocks, because `X @ w` would copy the whole of a float32 X to double precision
-        scores = [RowBlocks([(X, None)]).dot(best.w) - best.b for X in matrices]
+        scores = [_scores(X, best.w, -best.b) for X in matrices]
         soft = [ramp(z) for z in scores]
         mass = bound.positive_mass(soft)
         self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
         self.goal_report_: GoalReport = make_report(
             bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, data_name="training rows",
-            ramp=soft, multipliers=self.multipliers_, status=self.status_, certificate=self._certificate(),
+            ramp=soft, multipliers=self.multipliers_, status=self.status_, certificate=self._certificate(trained),
+            notes=() if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,),
         )  # fmt: skip
 
-    def _certificate(self) -> str:
-        point = "the model is that step's solution" if self.certified_point_ else "the bias was moved afterwards"
+    def _certificate(self, trained: Trained) -> str:
+        if self.certified_point_:
+            point = "the model is that step's solution"
+        elif trained.best.shifted:
+            point = "the bias was moved afterwards"
+        else:
+            point = "the model is an earlier step's, which was better"
         return f"gap {self.subproblem_gap_:.1e} of the last convex step ({point}); the ramp problem is solved locally"
 
     def _conclude(self, trained: Trained, budget: Budget) -> None:
@@ -437,6 +448,13 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 "scale the features or raise tol.",
                 MarginConvergenceWarning, stacklevel=3,
             )  # fmt: skip
+
+
+def _scores(X: Any, w: Floats, intercept: float) -> Floats:
+    """`X w + intercept` in double precision; by RowBlocks, because `X @ w` would copy the whole of a float32 X."""
+    scores = RowBlocks([(X, None)]).dot(w)
+    scores += intercept
+    return scores
 
 
 def _as_goal(goal: Goal | str | None) -> Goal:

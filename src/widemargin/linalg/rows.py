@@ -4,7 +4,7 @@
 matrix and the numbers of the rows that count (duplicates are merged away by `merge_rows`), so a row costs one integer.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.linalg.blas import dsyrk
 from widemargin.linalg import _loops
 from widemargin.linalg.cells import Floats, Ints
 
-__all__ = ["RowBlocks", "merge_rows"]
+__all__ = ["RowBlocks", "canonical_rows", "merge_rows"]
 
 Cells = npt.NDArray[np.int32]
 
@@ -31,27 +31,20 @@ class _Block:
     X: Any
     row_of: Ints
     start: int
-    all_rows: bool
-    """Whether the block uses every row of its matrix, in order (then no gathering is needed)."""
 
     @property
     def place(self) -> slice:
         return slice(self.start, self.start + self.row_of.shape[0])
 
     @property
+    def whole(self) -> bool:
+        """Whether every row counts: increasing numbers as many as rows are all of them, in order."""
+        return bool(self.row_of.shape[0] == self.X.shape[0])
+
+    @property
     def csr(self) -> tuple[Any, Any, Any, Ints]:
         """What the compiled loops take for a CSR block."""
         return self.X.data, self.X.indices, self.X.indptr, self.row_of
-
-    def chunks(self, size: int) -> Iterator[slice]:
-        """Positions inside the block, `size` at a time."""
-        for low in range(0, self.row_of.shape[0], size):
-            yield slice(low, low + size)
-
-    def dense(self, part: slice) -> Floats:
-        """Some rows of a dense block in double precision."""
-        rows = self.X[part] if self.all_rows else self.X[self.row_of[part]]
-        return rows.astype(np.float64, copy=False)  # type: ignore[no-any-return]
 
 
 class RowBlocks:
@@ -68,9 +61,8 @@ class RowBlocks:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
-            n = X.shape[0]
-            rows = np.arange(n, dtype=np.int64) if row_of is None else row_of
-            built.append(_Block(X, rows, start, rows.shape[0] == n and (n == 0 or bool(rows[-1] == n - 1))))
+            rows = np.arange(X.shape[0], dtype=np.int64) if row_of is None else row_of
+            built.append(_Block(X, rows, start))
             start += rows.shape[0]
         self.blocks = tuple(built)
         self.n_rows = start
@@ -84,20 +76,18 @@ class RowBlocks:
             if sp.issparse(block.X):
                 _loops.csr_dot(*block.csr, w, mine)
             else:
-                for part in block.chunks(_CHUNK):
-                    np.dot(block.dense(part), w, out=mine[part])
+                _loops.dense_dot(block.X, block.row_of, w, mine)
         return out
 
     def tdot(self, g: Floats) -> Floats:
-        """`X' g`, shape (d,); for CSR rows where g is zero cost nothing."""
+        """`X' g`, shape (d,); rows where g is zero cost nothing."""
         out = np.zeros(self.n_features)
         for block in self.blocks:
             mine = g[block.place]
             if sp.issparse(block.X):
                 _loops.csr_tdot(*block.csr, mine, out)
             else:
-                for part in block.chunks(_CHUNK):
-                    out += mine[part] @ block.dense(part)
+                _loops.dense_tdot(block.X, block.row_of, mine, out)
         return out
 
     def cell_sums(self, cell: Cells, plus: Floats, minus: Floats, n_cells: int) -> tuple[Floats, Floats]:
@@ -144,15 +134,15 @@ class RowBlocks:
         out = np.zeros((n_columns, self.n_features))
         for block in self.blocks:
             sparse = sp.issparse(block.X)
-            for part in block.chunks(max(1, _COLUMNS // max(n_columns, 1)) if sparse else _CHUNK):
-                rows = block.row_of[part]
+            size = max(1, _COLUMNS // max(n_columns, 1)) if sparse else _CHUNK
+            for low in range(0, block.row_of.shape[0], size):
+                rows = block.row_of[low : low + size]
                 columns = np.empty((rows.shape[0], n_columns))
-                low = block.start + part.start
-                fill(slice(low, low + rows.shape[0]), columns)
+                fill(slice(block.start + low, block.start + low + rows.shape[0]), columns)
                 if sparse:
                     _loops.add_border_csr(block.X.data, block.X.indices, block.X.indptr, rows, columns, out)
                 else:
-                    out += columns.T @ block.dense(part)
+                    out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
         return out
 
     def norms2(self) -> Floats:
@@ -163,10 +153,17 @@ class RowBlocks:
             if sp.issparse(X):
                 _loops.csr_norms2(X.data, X.indptr, block.row_of, mine)
             else:
-                for part in block.chunks(_CHUNK):
-                    rows = block.dense(part)
-                    np.einsum("ij,ij->i", rows, rows, out=mine[part])
+                _loops.dense_norms2(X, block.row_of, mine)
         return out
+
+
+def canonical_rows(X: Any) -> Any:
+    """X itself, or a copy of a CSR matrix whose rows name a column twice, with such entries added up."""
+    if not sp.issparse(X) or X.has_canonical_format:
+        return X
+    copy = X.copy()
+    copy.sum_duplicates()
+    return copy
 
 
 def merge_rows(X: Any, cell: Cells, weight: Floats | None) -> tuple[Ints, Floats]:

@@ -153,7 +153,7 @@ def enforce(
     taken = _Taken()
     taken.add(solution)
     tighten = np.zeros(problem.n_constraints)
-    rho = solution.rho
+    rho, retried = solution.rho, False
     for turn in range(rounds):
         if budget.exhausted or _finished(best, give_back):
             break
@@ -178,9 +178,11 @@ def enforce(
         except KeyboardInterrupt:
             budget.interrupted = True
             break
-        gained = before.objective - best.objective > _WORTH * abs(best.objective)
-        if best.violation <= 0.0 and before.violation <= 0.0 and not gained:
+        gained = before.violation > 0.0 or before.objective - best.objective > _WORTH * abs(best.objective)
+        overshot = not gained and latest.violation > 0.0  # gave back too much: once more, from the other side
+        if not gained and (retried or not overshot):
             break
+        retried = overshot
     return Enforced(
         best=best,
         n_rounds=taken.runs - 1,
@@ -200,7 +202,7 @@ def _finished(best: Candidate, give_back: bool) -> bool:
 
 
 def _powerless(latest: Candidate, rho: float) -> bool:
-    """Whether a bound is missed whose multiplier is already the whole penalty: tightening it further changes nothing."""
+    """Whether a bound is missed whose multiplier is already the whole penalty: tightening it more changes nothing."""
     return bool(np.any((latest.excess > ROUNDING) & (latest.solution.multipliers >= _SATURATED * rho)))
 
 

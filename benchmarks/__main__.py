@@ -1,0 +1,20 @@
+"""Run every benchmark: `python -m benchmarks [options of each]`."""
+
+import sys
+
+from benchmarks import fairness_a9a, memory, recall_churn
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run them one after the other; the first exit code that is not 0."""
+    given = sys.argv[1:] if arguments is None else arguments
+    for script in (fairness_a9a, recall_churn, memory):
+        print(f"== {script.__name__}\n", flush=True)
+        code = script.main(given)
+        if code:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

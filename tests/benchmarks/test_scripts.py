@@ -1,0 +1,89 @@
+"""The benchmark scripts run (on small synthetic data), and what they compute is what they say."""
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks import common, fairness_a9a, memory, recall_churn, recall_task
+
+
+@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, memory], ids=lambda script: script.__name__)
+def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
+    assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
+    name = script.__name__.rpartition(".")[2]
+    results = json.loads((tmp_path / f"{name}.json").read_text())
+    assert results["machine"]["threads"] == 1
+    table = (tmp_path / f"{name}.md").read_text()
+    assert f"python -m benchmarks.{name}" in table
+    assert table.count("|") > 20
+    assert "###" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", [fairness_a9a, recall_churn], ids=lambda script: script.__name__)
+def test_missing_data_skip_with_a_message(script, tmp_path, capsys):
+    assert script.main(["--data", str(tmp_path)]) == 0
+    message = capsys.readouterr().err
+    assert "skipped" in message
+    assert str(tmp_path) in message
+
+
+def test_quick_runs_leave_the_tracked_results_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
+    common.write(common.parser("").parse_args(["--quick"]), "some", {"machine": common.machine()}, ["text"])
+    assert not (tmp_path / "results").exists()
+
+
+def test_interleave_runs_the_cases_in_turn():
+    order = []
+    cases = {name: lambda name=name: order.append(name) or name for name in "ab"}
+    timings = common.interleave(cases, 2)
+    assert order == ["a", "b"] * 3  # a warm-up and two repeats
+    assert len(timings["a"].wall) == 2
+    assert timings["b"].result == "b"
+
+
+def test_ratio_is_of_the_medians():
+    slow, fast = common.Timing(wall=[4.0, 9.0, 6.0]), common.Timing(wall=[1.0, 2.0, 50.0])
+    assert common.compare(slow, fast) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error"), [(1.28, 0.1640), (2.05, 0.1565), (1.03, 0.1702), (2.42, 0.1540), (0.78, 0.1764)]
+)
+def test_frontier_is_linear_between_its_points_and_beyond(ratio, error):
+    assert fairness_a9a.frontier_error(ratio) == pytest.approx(error, abs=1e-12)
+
+
+def test_same_seed_draws_the_same_task():
+    adult = common.synthetic_adult(1500)
+    first, again, other = (recall_task.draw(adult, seed) for seed in (0, 0, 1))
+    assert (first.X != again.X).nnz == 0
+    assert (first.deployed3 == again.deployed3).all()
+    assert first.X.shape != other.X.shape or (first.X != other.X).nnz > 0
+
+
+def test_recall_task_counts_errors_as_the_goal_does():
+    adult = common.synthetic_adult(1500)
+    task = recall_task.draw(adult, 0)
+    model = recall_churn.fit(task, (0.491, 0.04), C=1.0)
+    reached = recall_churn.reached(task, model, (0.491, 0.04))
+    report = model.goal_report_
+    assert reached["objective"] == report.objective
+    assert [reached["recall"], reached["churn"]] == pytest.approx([item.rate for item in report.constraints])
+    assert reached["met"] == report.all_met()
+
+
+def test_synthetic_rows_are_of_one_sex():
+    adult = common.synthetic_adult(200)
+    assert (adult.women != (np.asarray(adult.X[:, [common.MALE]].todense()).ravel() > 0)).all()
+
+
+def test_cases_of_the_memory_benchmark_touch_as_many_constraints_as_they_say():
+    n = 5000
+    X = memory.features("csr", n)
+    y = memory.labels(X)
+    share = float((y > 0).mean())
+    expected = {"2": 1 + share, "50 groups": share, "50 nested": 25.5 * share, "50 overlapping": 25 * share}
+    for name, touch in expected.items():
+        goal, table = memory.goal_and_table(name, n)
+        assert memory.touched(goal, X, y, table)[0] == pytest.approx(touch, rel=0.05)
