@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_numba", "_threads", "exceptions", "linalg"}
+GROUND = {"_numba", "_text", "_threads", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "losses", "problems", "solvers"}
 EVERYTHING = LEARNING | {"baselines", "cli", "datasets", "diagnostics", "estimators", "persistence", "preprocessing"}
 
@@ -19,6 +19,7 @@ EVERYTHING = LEARNING | {"baselines", "cli", "datasets", "diagnostics", "estimat
 MAY_IMPORT = {
     "__main__": {"cli"},
     "_numba": set(),
+    "_text": set(),
     "_threads": set(),
     "exceptions": set(),
     "linalg": {"exceptions", "_numba", "_threads"},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
+    from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "External",
+    "GoalThresholdClassifier",
     "RateConstrainedClassifier",
     "__version__",
     "audit",
@@ -32,6 +34,7 @@ __all__ = [
 
 _HOMES = {
     "External": "widemargin.goals.sources",
+    "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",

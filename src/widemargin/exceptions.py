@@ -4,7 +4,7 @@ A message states the fact with its number, then the cure. Everything derives fro
 about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
 """
 
-from sklearn.exceptions import ConvergenceWarning
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "CapabilityError",
@@ -54,10 +54,6 @@ class GoalWarning(UserWarning):
     """A goal that can be used but deserves a second look (dropped population, trivial solution, ...)."""
 
 
-class MarginConvergenceWarning(ConvergenceWarning):  # type: ignore[misc]
-    """A solver stopped before its certificate reached the tolerance."""
-
-
 class GoalsFileError(WidemarginError, ValueError):
     """A goals file (TOML) that cannot be used; the message names every problem by its key, with the cure."""
 
@@ -68,3 +64,21 @@ class ModelFileWarning(UserWarning):
 
 class TableWarning(UserWarning):
     """A table that deviates from the training table in a way that has a documented fallback."""
+
+
+if TYPE_CHECKING:
+
+    class MarginConvergenceWarning(UserWarning):
+        """A solver stopped before its certificate reached the tolerance."""
+
+
+def __getattr__(name: str) -> Any:
+    """Make `MarginConvergenceWarning` when it is first asked for: its base costs the import of scikit-learn (1 s)."""
+    if name != "MarginConvergenceWarning":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.exceptions import ConvergenceWarning
+
+    doc = "A solver stopped before its certificate reached the tolerance."
+    made = type(name, (ConvergenceWarning,), {"__doc__": doc, "__module__": __name__})
+    # Two threads may come here at once; both leave with the class that was first.
+    return globals().setdefault(name, made)

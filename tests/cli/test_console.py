@@ -1,10 +1,14 @@
+import contextlib
 import io
+import pickle
 import warnings
 from collections import namedtuple
 
 from rich.console import Console
+from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.cli.console import Progress, comparison, say, warnings_as_lines
+from widemargin import exceptions
+from widemargin.cli.console import Progress, comparison, say, warnings_as_lines, warnings_reworded
 from widemargin.diagnostics import audit
 from widemargin.exceptions import GoalWarning
 
@@ -62,3 +66,22 @@ def test_progress_names_the_step_and_its_numbers_on_a_terminal(monkeypatch):
         assert progress.watch(told) is None  # anything else would stop the training
         terminal.print("")  # draws the line
     assert "training ?[31m: majorise 3, objective 0.1598, gap 8e-03, 2.6 s" in stream.getvalue()
+
+
+def test_warnings_are_told_in_other_words_also_after_a_failure():
+    stream = io.StringIO()
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        warnings_as_lines(stream),
+        warnings_reworded(lambda warning: f"model A: {warning}"),
+    ):
+        warnings.warn("slow", GoalWarning, stacklevel=1)
+        raise KeyboardInterrupt
+    assert stream.getvalue() == "widemargin: warning: model A: slow\n"
+
+
+def test_a_lazy_warning_class_is_one_class_and_can_be_pickled():
+    made = exceptions.MarginConvergenceWarning
+    assert made is exceptions.MarginConvergenceWarning and issubclass(made, ConvergenceWarning)
+    assert type(pickle.loads(pickle.dumps(made("slow")))) is made
+    assert not hasattr(exceptions, "NoSuchWarning")

@@ -82,7 +82,11 @@ def test_defaults(tmp_path):
     assert goals.baselines == {} and goals.data.protected == ()
     model = goals.model
     assert (model.C, model.enforce, model.numbers, model.bins) == (0.2, "deterministic", "scale", 30)
-    assert model.time_budget is None
+    assert model.time_budget is None and model.on_infeasible == "raise"
+    assert read(tmp_path, SMALL + '[model]\non_infeasible = "warn"\n').model.on_infeasible == "warn"
+    assert "model.on_infeasible: must be one of 'raise', 'warn'" in problems(
+        tmp_path, SMALL + "[model]\non_infeasible = true\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sklearn.svm import LinearSVC
@@ -11,6 +12,7 @@ from sklearn.svm import LinearSVC
 from command_line import people, widemargin, write_csv
 from widemargin import __version__
 from widemargin.cli.main import main
+from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.persistence import load_model, model_info, save_model
 
 ADULT = Path(__file__).parents[2] / "examples" / "adult.toml"
@@ -79,6 +81,63 @@ def test_the_promise_on_test_rows_decides_too(project, capsys):
     assert "NOT PASSED" in capsys.readouterr().out
 
 
+def test_without_an_audit_goal_the_goal_decides_on_test_rows(project, capsys):
+    text = (project / "goals.toml").read_text()
+    start, end = text.index("[goal.audit]"), text.index("[output]")
+    tight = text[:start] + text[end:]
+    tight = tight[: tight.index("subject to fair")] + "subject to recall: recall() >= 0.9\n'''\n" + text[end:]
+    (project / "goals.toml").write_text(tight)
+    code = main(["train", str(project / "goals.toml"), "--json"])
+    content = json.loads(capsys.readouterr().out)
+    recall = content["reports"]["test"]["this model"]["constraints"][0]
+    assert content["met"] == {"train": True, "test": False} and code == 1
+    assert recall["label"] == "recall" and not recall["met"]
+    main(["train", str(project / "goals.toml")])
+    assert "Goal: met on the training rows; NOT MET on the test rows." in capsys.readouterr().out
+
+
+def test_a_randomized_model_is_judged_by_its_ramp_rates_on_training_rows(project, capsys):
+    changed_goals("[output]", '[model]\nenforce = "randomized"\n[output]')(project)
+    changed_goals("recall() >= 0.4", "positive_rate() <= 0.99")(project)
+    text = (project / "goals.toml").read_text()
+    start, end = text.index("subject to fair"), text.index("'''\n\n[goal.audit]")
+    (project / "goals.toml").write_text(f"{text[:start]}subject to positive_rate() <= 0.3\n{text[end:]}")
+    assert main(["train", str(project / "goals.toml"), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    items = content["training"]["constraints"]
+    assert all(item["ramp_slack"] >= -1e-9 for item in items)
+    assert not all(item["met"] for item in items)  # or this test would show nothing
+    assert main(["train", str(project / "goals.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "met on the training rows by the ramp rates" in shown and "on the test rows by the rates of predict" in shown
+    assert main(audit(project)) == 0
+    assert "Measured and decided here are the rates of predict." in capsys.readouterr().out
+
+
+def test_an_infeasible_model_is_kept_on_request(project, capsys):
+    changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99')(project)
+    changed_goals("[output]", '[model]\non_infeasible = "warn"\n[output]')(project)
+    assert main(["train", str(project / "goals.toml")]) == 1
+    printed = capsys.readouterr()
+    assert "warning: no model that meets the goal" in printed.err and "This model is kept." in printed.err
+    assert "on_infeasible" not in printed.err
+    assert "NOT MET on the training rows" in printed.out
+    assert load_model(project / "out" / "people.skops")[-1].status_ == "infeasible"
+
+
+def test_the_time_budget_is_shared_and_warnings_name_the_model(project, capsys, monkeypatch):
+    changed_goals("[output]", "[model]\ntime_budget = 1e-6\n[output]")(project)
+    assert main(["train", str(project / "goals.toml"), "--json"]) in (0, 1)
+    printed = capsys.readouterr()
+    assert "warning: this model: stopped after" in printed.err and "raise model.time_budget" in printed.err
+    assert "warning: the unconstrained SVM to compare with is left out: model.time_budget is used up." in printed.err
+    assert "unconstrained SVM" not in json.loads(printed.out)["reports"]["train"]
+    clock = iter([0.0, 0.0])
+    monkeypatch.setattr("widemargin.cli.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert main(["train", str(project / "goals.toml")]) in (0, 1)
+    assert "warning: the unconstrained SVM to compare with: stopped after" in capsys.readouterr().err
+
+
 def test_without_a_split_nothing_is_claimed_about_unseen_rows(project, capsys):
     text = (project / "goals.toml").read_text()
     split = 'split = { column = "split", train = "train", test = "test" }'
@@ -116,6 +175,26 @@ def test_audit_measures_the_rows_asked_for(trained, capsys, rows, count):
     assert json.loads(capsys.readouterr().out)["report"]["n_rows"] == count
 
 
+def test_audit_asks_only_for_the_rows_that_are_wanted(trained, capsys):
+    write_csv(trained / "new.csv", {**people(100, seed=1), "split": ["train"] * 100})
+    assert main(audit(trained, "--rows", "train", data="new.csv")) == 0
+    assert main(audit(trained, data="new.csv")) == 2
+    assert "0 rows have 'test'" in (text := capsys.readouterr().err) and "--rows all|train|test" in text
+
+
+def test_audit_without_the_target_column(trained, capsys):
+    columns = people(100, seed=1)
+    columns["incomes"] = columns.pop("income")
+    write_csv(trained / "new.csv", columns)
+    assert main(audit(trained, "--rows", "all", data="new.csv")) == 2
+    text = capsys.readouterr().err
+    assert f"column 'income' (data.target) is not in {trained / 'new.csv'}. Did you mean 'incomes'?" in text
+    assert "recall needs labels" in text and "y=" not in text
+    promise("positive_rate() <= 0.9")(trained)
+    assert main(audit(trained, "--rows", "all", data="new.csv")) == 0
+    assert main(audit(trained, "--rows", "all", "--json", data="new.csv")) == 0
+
+
 def test_audit_of_a_file_without_the_split_takes_all_rows(trained, capsys):
     columns = people(100, seed=1)
     del columns["split"]
@@ -151,6 +230,8 @@ def test_unknown_words_in_new_rows_are_counted_on_stderr(trained, capsys):
 def test_usage():
     shown = widemargin("--version")
     assert shown.stdout == f"widemargin {__version__}\n" and shown.returncode == 0
+    loaded = "import sys, widemargin.cli.main; print('sklearn' in sys.modules)"  # --help is quick
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "False\n"
     with pytest.raises(SystemExit, match="2"):
         main([])
     with pytest.raises(SystemExit, match="2"):
@@ -194,6 +275,8 @@ BAD_FOR_TRAINING = {
         2,
         ["'income' has 3 classes", "two are needed"],
     ),
+    "misspelt positive class": (changed_goals('"high"', '"Hihg"'), 2, ["'Hihg'", "Did you mean 'high'?"]),
+    "misspelt target": (changed_goals('"income"', '"incme"'), 2, ["'incme' (data.target)", "Did you mean 'income'?"]),
     "wrong positive class": (changed_goals('"high"', '"rich"'), 2, ["data.positive is 'rich'", "'high', 'low'"]),
     "infinite number": (changed_table(age=["inf", *people()["age"][1:]]), 2, ["'age' holds 1 infinite number(s)"]),
     "missing label": (changed_table(income=[None, *people()["income"][1:]]), 2, ["'income' is missing in 1 row(s)"]),
@@ -207,7 +290,7 @@ BAD_FOR_TRAINING = {
     "infeasible goal": (
         changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99'),
         1,
-        ["the goal cannot be met", "churn", "recall"],
+        ["the goal cannot be met", "churn", "recall", 'keep this model by [model] on_infeasible = "warn"'],
     ),
 }
 
@@ -333,15 +416,60 @@ def test_ctrl_c_while_training_keeps_the_best_so_far(project, monkeypatch, capsy
         raise KeyboardInterrupt
 
     monkeypatch.setattr("widemargin.cli.console.Progress.watch", interrupt)
-    assert main(["train", str(project / "goals.toml"), "--json"]) in (0, 1)
+    assert main(["train", str(project / "goals.toml"), "--json"]) == 130
     printed = capsys.readouterr()
-    assert "warning: interrupted after" in printed.err
-    assert json.loads(printed.out)["status"] == "interrupted"
+    assert "warning: this model: interrupted after" in printed.err
+    content = json.loads(printed.out)
+    assert (content["status"], content["exit_code"]) == ("interrupted", 130)
+    assert set(content["reports"]["train"]) == {"this model", "deployed"}  # no time for the comparison
     assert load_model(project / "out" / "people.skops")[-1].status_ == "interrupted"
+    first = (project / "out" / "people.skops").read_bytes()
+    for name in ("people.interrupted.skops", "people.interrupted2.skops"):  # no earlier file is replaced
+        assert main(["train", str(project / "goals.toml")]) == 130
+        path = project / "out" / name
+        assert f"Interrupted. The model so far is saved as {path}" in capsys.readouterr().out
+        assert load_model(path)[-1].status_ == "interrupted"
+    assert (project / "out" / "people.skops").read_bytes() == first
+
+
+@pytest.mark.parametrize("where", ["comparison", "saving", "measuring"])
+def test_ctrl_c_after_training_loses_no_model(project, monkeypatch, capsys, where):
+    times = []
+
+    def once(wanted, original):
+        def call(*arguments, **more):
+            times.append(1)
+            if len(times) == wanted:
+                raise KeyboardInterrupt
+            return original(*arguments, **more)
+
+        return call
+
+    if where == "comparison":
+        monkeypatch.setattr(RateConstrainedClassifier, "fit", once(2, RateConstrainedClassifier.fit))
+    elif where == "saving":
+        monkeypatch.setattr("widemargin.cli.train.save_model", once(1, save_model))
+    else:
+        monkeypatch.setattr(RateConstrainedClassifier, "predict", once(1, RateConstrainedClassifier.predict))
+    assert main(["train", str(project / "goals.toml")]) == 130
+    printed = capsys.readouterr()
+    path = project / "out" / "people.skops"
+    assert f"saved as {path}" in (printed.out if where == "saving" else printed.err)
+    assert load_model(path)[-1].status_ == "converged"
+
+
+def test_ctrl_c_while_the_program_is_loaded_shows_no_traceback(monkeypatch, capsys):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("widemargin.cli.main.importlib.import_module", interrupt)
+    assert main(["train", "goals.toml"]) == 130
+    assert capsys.readouterr().err == "widemargin: interrupted\n"
 
 
 def test_a_reader_that_leaves_is_no_error(project):
     command = f'"{sys.executable}" -m widemargin train "{project / "goals.toml"}" | head -n 1'
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
-    assert result.stdout == "Asked for\n"
+    command += "; echo ${PIPESTATUS[0]}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert result.stdout == "Asked for\n0\n"  # the verdict is that of a reader who stays
     assert "Traceback" not in result.stderr and "Exception" not in result.stderr

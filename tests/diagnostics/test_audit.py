@@ -1,5 +1,6 @@
 """Audit: any classifier, any predictions, against brute force; every verdict and every refusal."""
 
+import json
 import warnings
 
 import numpy as np
@@ -16,7 +17,19 @@ import widemargin
 from naive_rates import NaiveSource, naive_constraint, naive_form
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError, GoalError, GoalParseError, GoalWarning
-from widemargin.goals import External, Goal, Population, churn, col, error_rate, positive_rate, precision, recall
+from widemargin.goals import (
+    External,
+    Goal,
+    Population,
+    churn,
+    col,
+    error_rate,
+    negative_label,
+    positive_rate,
+    precision,
+    recall,
+)
+from widemargin.goals.report import GoalReport
 
 N = 300
 WOMEN = Population("women", where=col("sex") == "F")
@@ -136,8 +149,31 @@ def test_labels_are_not_always_needed(data):
     said = (X[:, 0] > 0).astype(int)
     report = audit(said, goal, populations=table)
     assert report.objective == pytest.approx(said.mean())
-    with pytest.raises(DataError, match="error_rate needs labels, and the data has none"):
+    with pytest.raises(DataError, match="recall needs labels, and the data has none"):
         audit(said, GOAL, populations=table)
+
+
+def test_traffic_without_labels_is_audited_without_the_objective(data):
+    X, _y, table = data
+    said = (X[:, 0] > 0).astype(int)
+    report = audit(said, "subject to positive_rate() >= 0.2")
+    assert report.objective is None
+    assert report.constraints[0].rate == pytest.approx(said.mean())
+    assert "Objective error_rate() = not measured: no labels" in str(report)
+    assert "not measured: no labels" in report._repr_html_()
+    assert GoalReport.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False))) == report
+    among = Goal(positive_rate(Population("bad", where=negative_label())), positive_rate(WOMEN) >= 0.1)
+    assert audit(said, among, populations=table).objective is None
+    with pytest.raises(DataError, match="recall needs labels"):
+        audit(said, "subject to recall() >= 0.2")
+
+
+def test_what_is_no_classifier_is_named(data):
+    X, y, table = data
+    with pytest.raises(DataError, match=r"LogisticRegression is a class; give .* LogisticRegression\(\)\.fit\(X, y\)"):
+        audit(LogisticRegression, GOAL, X, y, populations=table)
+    with pytest.raises(DataError, match=r"naive is a function, no fitted classifier; give an object with predict"):
+        audit(naive, GOAL, X, y, populations=table)
 
 
 def test_a_frame_of_features_is_a_table_too(data):

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import (
+    CapabilityError,
     DataError,
     GoalError,
     GoalParseError,
@@ -30,6 +31,7 @@ from widemargin.exceptions import (
 )
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
 from widemargin.goals.sources import External
+from widemargin.solvers import choice
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -286,6 +288,12 @@ def test_populations_of_wrong_length(data):
         RateConstrainedClassifier(PARITY).fit(X, y, populations=columns)
 
 
+def test_features_beyond_double_precision_are_refused(data):
+    X, y, _ = data
+    with pytest.raises(DataError, match=r"as large as \d\.\d+e\+20\d: scale them"):
+        RateConstrainedClassifier().fit(X * 1e200, y)
+
+
 # --- infeasible goals, interruption, time ---------------------------------------------------------------------------
 
 IMPOSSIBLE = Goal(
@@ -333,12 +341,76 @@ def test_interrupt_keeps_the_best_model(data):
 def test_time_budget_and_stopping_callback(data):
     X, y, columns = data
     table = pd.DataFrame(columns)
-    for options in ({"time_budget": 1e-6}, {"callbacks": [lambda progress: True]}):
+    cases = [
+        ({"time_budget": 1e-6}, "time_limit", "raise time_budget"),
+        ({"callbacks": [lambda progress: True]}, "stopped", "by a callback"),
+    ]
+    for options, status, message in cases:
         clf = RateConstrainedClassifier(PARITY, **options)
-        with pytest.warns(MarginConvergenceWarning, match="stopped after"):
+        with pytest.warns(MarginConvergenceWarning, match=message):
             clf.fit(X, y, populations=table)
-        assert clf.status_ == "time_limit"
+        assert clf.status_ == status
         assert np.isfinite(clf.coef_).all()
+
+
+def test_interrupt_in_the_first_step_still_leaves_a_model(data, monkeypatch):
+    X, y, columns = data
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(choice._BY_NAME, "newton", interrupted)
+    clf = RateConstrainedClassifier(PARITY, on_interrupt="return")
+    with pytest.warns(MarginConvergenceWarning, match="interrupted"):
+        clf.fit(X, y, populations=pd.DataFrame(columns))
+    assert clf.status_ == "interrupted"
+    assert clf.subproblem_gap_ == np.inf
+    assert not clf.certified_point_
+    assert set(clf.predict(X)) <= {0, 1}
+
+
+# --- starts and solvers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:a classifier that predicts nothing positive")
+@pytest.mark.parametrize("floor", [0.7, 0.8, 0.9])
+def test_precision_floor_is_not_answered_by_saying_no(floor):
+    """All-negative satisfies the cleared form of precision; a plain SVM with its threshold moved is not better."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    X = rng.normal(size=(n, 8))
+    X[:, 0] = np.exp(X[:, 0])
+    y = (0.4 * X[:, 0] + X[:, 1] + 2 * rng.normal(size=n) > 2.2).astype(int)
+    clf = RateConstrainedClassifier(Goal(error_rate(), precision() >= floor)).fit(X, y)
+    plain = RateConstrainedClassifier(max_steps=1).fit(X, y)
+    score = plain.decision_function(X)
+    order = np.argsort(-score)
+    right, wrong = np.cumsum(y[order]), np.cumsum(1 - y[order])
+    allowed = right >= floor * (right + wrong)
+    shifted = ((wrong + y.sum() - right) / n)[allowed].min()
+    assert clf.goal_report_.objective <= shifted + 1e-9
+    assert clf.predict(X).sum() >= 10
+
+
+def test_wide_data_are_given_to_coordinate_ascent():
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 4000, density=0.01, random_state=0, format="csr")
+    y = (X @ rng.normal(size=4000) > 0).astype(int)
+    clf = RateConstrainedClassifier("subject to recall() >= 0.9").fit(X, y)
+    assert clf.solver_ == "cutting-plane"
+    assert clf.goal_report_.all_met()
+    assert clf.subproblem_gap_ <= 1e-4
+    with pytest.raises(CapabilityError, match=r"20000 x 20000 .*use 'auto'"):
+        RateConstrainedClassifier(solver="newton").fit(sp.eye_array(40, 20000, format="csr"), np.arange(40) % 2)
+
+
+def test_broken_external_data_are_named(data):
+    X, y, columns = data
+    goal = Goal(error_rate(), churn("deployed", on=Population.external("traffic")) <= 0.2)
+    for broken in (X[:, :3], np.where(X > 2, np.nan, X)):
+        with pytest.raises(DataError, match="external 'traffic'"):
+            external = {"traffic": External(broken, deployed=columns["deployed"])}
+            RateConstrainedClassifier(goal).fit(X, y, external=external)
 
 
 def test_callbacks_see_progress(data):

@@ -32,6 +32,7 @@ from widemargin.goals import (
     win_loss_ratio,
 )
 from widemargin.goals.binding import baselines_used, bind
+from widemargin.goals.bound import Dropped, dropped_texts
 from widemargin.goals.sources import Source, make_source, make_sources
 
 WOMEN = Population("women", where=col("sex") == "F")
@@ -354,6 +355,66 @@ def test_dropping_also_covers_empty_groups_of_bundles():
         table=table,
         y=y,
     )
+
+
+def test_rows_of_weight_zero_are_no_rows():
+    positives = np.flatnonzero(labels())
+    weight = np.ones(N)
+    weight[positives[3:]] = 0.0
+    goal = Goal(error_rate(), recall() >= 0.1, min_rows=4)
+    idle = len(positives) - 3
+    raises(
+        GoalError, rf"measured on 3 rows with a positive label .* \({idle} more have weight zero\)", goal, weight=weight
+    )
+    bound = bound_of(Goal(error_rate(), recall() >= 0.1, min_rows=3), weight=weight)
+    assert bound.constraints[0].n_rows == 3
+    assert bound_of(Goal(error_rate(), recall() >= 0.1)).constraints[0].n_rows == len(positives)
+    none = np.where(labels() == 1, 0.0, 1.0)
+    raises(GoalError, rf"all {len(positives)} rows with a positive label .* have weight zero", goal, weight=none)
+
+
+def test_drops_of_one_population_are_told_once():
+    table = pd.DataFrame({"race": ["a"] * 30 + ["b"] * 8 + ["c", "c"]})
+    y = np.array([0, 1] * 20)
+    with pytest.warns(GoalWarning) as caught:
+        bound = bound_of(
+            Goal(None, demographic_parity("race", ratio=0.5), min_rows=3, on_small="drop"), table=table, y=y
+        )
+    assert str(caught[0].message) == (
+        "4 of 6 constraints are dropped. race == 'c' (2 rows < min_rows 3): 4 constraints dropped."
+    )
+    assert dropped_texts(bound.dropped) == ["race == 'c' (2 rows < min_rows 3): 4 constraints dropped"]
+    assert dropped_texts([Dropped("x", "t", "why"), Dropped("y", "t", "why")]) == ["x: why", "y: why"]
+
+
+def test_the_sets_under_a_constraint_are_counted():
+    goal = Goal(
+        None,
+        [
+            positive_rate(WOMEN) >= 0.1 * positive_rate(MEN),
+            recall() >= false_positive_rate() - 0.5,
+            precision() >= 0.1,
+            positive_rate(WOMEN) + 2 * positive_rate(WOMEN) >= 0.1,
+            demographic_parity("race", ratio=0.1, values=["a", "b"]),
+        ],
+    )
+    found = bound_of(goal).constraints
+    assert [item.n_populations for item in found] == [2, 2, 1, 1, 2, 2]
+    assert [item.bundle for item in found] == [None] * 4 + [goal.constraints[4].text] * 2
+
+
+def test_an_objective_without_labels_may_be_left_out():
+    goal = Goal(None, positive_rate(WOMEN) >= 0.1)
+    unlabelled = make_source(None, classes=(0, 1), populations=pd.DataFrame(columns()))
+    with pytest.raises(DataError, match="the objective's error_rate\\(\\): error_rate needs labels"):
+        bind(goal, [unlabelled])
+    bound = bind(goal, [unlabelled], need_objective=False)
+    assert not bound.has_objective
+    assert np.isnan(bound.measure(bound.positive_mass([np.ones(N)])).objective)
+    assert not bound.coefficients.alpha0.any()
+    with pytest.raises(DataError, match="recall needs labels"):
+        bind(Goal(None, recall() >= 0.1), [unlabelled], need_objective=False)
+    assert bound_of(goal).has_objective
 
 
 def test_the_rule_of_the_constraint_wins_over_the_goals():

@@ -13,7 +13,6 @@ from testing.goal_strategies import expressions, numbers
 
 from widemargin.exceptions import GoalError
 from widemargin.goals import Constraint, Expression, Population, changes, col, precision, recall, wins
-from widemargin.goals.expressions import as_expression
 from widemargin.goals.linear import Linear
 from widemargin.goals.populations import EVERYONE
 
@@ -178,8 +177,6 @@ def test_division_of_expressions():
     ratio = wins("h") / changes("h")
     assert [r.name for r in ratio.form.ratios] == [None]
     assert (recall() / (recall() - recall() + 2)).form == (recall() / 2).form
-    assert as_expression(0.5, "it").form == Linear((), 0.5)
-    assert as_expression(ratio, "it") is ratio
 
 
 def test_immutable_copied_and_pickled():

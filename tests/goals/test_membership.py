@@ -107,8 +107,11 @@ def test_everyone_needs_no_table():
         (col("member") == "yes", ["'member'", "booleans", "'yes' (str)"]),
         (col("member") == 3, ["'member'", "3 (int)"]),
         (col("day") == 20240101, ["'day'", "dates", "(int)"]),
-        (col("sex") == "Female", ["'sex' has no value 'Female'", "There are 'F', 'M'"]),
-        (col("sex") != "f", ["has no value 'f'", "Did you mean 'F'?"]),
+        (
+            col("sex") == "Female",
+            ["'sex' has no value 'Female', so the population is empty on these rows", "there are: 'F', 'M'"],
+        ),
+        (col("sex") != "f", ["has no value 'f' on these rows. The values", "Did you mean 'F'?"]),
         (col("sex").isin(["x", "y"]), ["has no value 'x', 'y'"]),
         (col("age") & col("member"), ["'age'", "is not boolean", "compare it"]),
         (col("sex") & col("member"), ["'sex'", "is not boolean"]),
@@ -130,9 +133,24 @@ def test_the_population_is_named_in_the_message():
 
 
 def test_some_absent_values_of_a_list_only_warn():
-    with pytest.warns(GoalWarning, match=r"has no value 'f'; 1 of the 2 values asked for are there\. Did you mean 'F'"):
+    with pytest.warns(
+        GoalWarning,
+        match=r"has no value 'f'; 1 of the 2 values .* are there\. The values there are: 'F', 'M'\. Did you mean 'F'",
+    ):
         truth = evaluate(col("sex").isin(["F", "f"]), SOURCE)
     assert truth.true.tolist() == [True, False, False, True, False, True]
+
+
+def test_another_word_is_no_suggestion():
+    table = PopulationTable.build(pd.DataFrame({"sex": ["Male", "Male", "Unknown"]}))
+    source = Source(None, None, None, table, {}, 3)
+    with pytest.raises(GoalError) as caught:
+        evaluate(col("sex") == "Female", source)
+    assert "Did you mean" not in str(caught.value)
+    assert "The values there are: 'Male', 'Unknown'." in str(caught.value)
+    for near in ("male ", "Unknwon", "MALE"):
+        with pytest.raises(GoalError, match=r"Did you mean '(Male|Unknown)'"):
+            evaluate(col("sex") == near, source)
 
 
 def test_at_most_ten_values_are_listed():

@@ -26,6 +26,13 @@ def test_quoted_text_is_one_printable_line_and_reads_back(text):
     assert ast.literal_eval(written) == text
 
 
+@given(st.text(st.characters()))
+def test_single_quotes_leave_double_ones_alone(text):
+    written = quoted(text, mark="'")
+    assert ast.literal_eval(written) == text
+    assert written.count('"') == text.count('"')
+
+
 @pytest.mark.parametrize(
     ("text", "written"),
     [

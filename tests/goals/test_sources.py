@@ -1,10 +1,12 @@
 """Sources: baselines in their order, weights, external data sets, and every refusal."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals import External
 from widemargin.goals.sources import Source, make_source, make_sources
 from widemargin.goals.tables import PopulationTable
@@ -120,3 +122,28 @@ def test_external_data_sets_that_are_missing_or_bare():
 def test_a_source_checks_its_parts():
     with pytest.raises(DataError, match="the table has 2 rows and external 't' 3"):
         Source("t", None, None, PopulationTable.build(np.zeros((2, 1))), {}, 3)
+
+
+INDEX = [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ({"populations": pd.DataFrame({"a": [1, 2, 3]})}, "populations has another index than X"),
+        ({"y": pd.Series([0, 1, 0])}, "y has another index"),
+        ({"sample_weight": pd.Series([1.0, 2.0, 1.0], index=[9, 8, 7])}, "sample_weight has another index"),
+        ({"y": pd.Series([0, 1, 0]), "populations": pd.DataFrame({"a": [1, 2, 3]})}, "y and populations have"),
+    ],
+)
+def test_rows_of_pandas_objects_are_matched_by_position_with_a_warning(parts, named):
+    X = pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=INDEX)
+    with pytest.warns(GoalWarning, match=rf"{named}.*by position.*reset_index.*reindex\(X.index\)"):
+        make_source(None, X, classes=PAIR, **parts)
+    with pytest.warns(GoalWarning, match=f"{named.split()[0]}.* of external 't'"):
+        make_source("t", X, classes=PAIR, **parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_source(None, X.to_numpy(), classes=PAIR, **parts)
+        make_source(None, X, classes=PAIR, **{name: part.set_axis(INDEX) for name, part in parts.items()})
+        make_source(None, X, classes=PAIR, **{name: part.to_numpy() for name, part in parts.items()})

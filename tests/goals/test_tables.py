@@ -71,11 +71,22 @@ def test_features_that_are_no_frame_are_no_table(X):
         (pl.Series([1, 2, 3]), "Series of length 3"),
         (pl.LazyFrame({"a": [1]}), "Collect a lazy frame first"),
         ("sex", "cannot be used as a table"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "unique column names"),
     ],
 )
 def test_what_is_no_table_is_refused_with_the_cure(data, fact):
     with pytest.raises(DataError, match=rf"(?s){fact}.*one row per example.*cross-validation"):
+        PopulationTable.build(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]),
+        pa.Table.from_arrays([pa.array([1])] * 3, names=["a", "b", "a"]),
+    ],
+)
+def test_two_columns_of_one_name_are_named(data):
+    with pytest.raises(DataError, match=r"^populations has more than one column 'a'; rename them"):
         PopulationTable.build(data)
 
 

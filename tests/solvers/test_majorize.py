@@ -270,18 +270,21 @@ def test_an_interrupt_inside_the_convex_solver_keeps_the_last_step() -> None:
     assert not result.certified  # the last convex result is not the point's
 
 
-def test_an_interrupt_before_the_first_step_is_passed_on() -> None:
+def test_an_interrupt_in_the_first_step_leaves_the_start() -> None:
     def interrupt(call: int) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        walk([8.0], before=interrupt)
+    budget = Budget()
+    result, _ = walk([8.0], before=interrupt, budget=budget)
+    assert budget.interrupted
+    assert (result.status, result.n_steps, result.certified) == (Status.INTERRUPTED, 0, False)
+    assert result.subproblem.gap == np.inf
 
 
 def test_a_callback_may_stop_the_run() -> None:
     budget = Budget(callbacks=(lambda progress: progress.iteration == 2,))
     result, _ = walk([8.0, 6.0, 4.0, 3.0], budget=budget)
-    assert (result.w[0], result.status, result.n_steps) == (6.0, Status.TIME_LIMIT, 2)
+    assert (result.w[0], result.status, result.n_steps) == (6.0, Status.STOPPED, 2)
     assert not budget.interrupted
 
 

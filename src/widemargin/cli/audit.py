@@ -5,13 +5,18 @@ from typing import Any
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.tables import read_table, require_columns, rows_of, split_rows
-from widemargin.diagnostics import audit
-from widemargin.exceptions import DataError
+from widemargin.cli.tables import Rows, is_it, read_table, require_columns, rows_of, split_rows
+from widemargin.diagnostics import GoalReport, audit
+from widemargin.exceptions import DataError, WidemarginError
 from widemargin.persistence import load_model
 from widemargin.preprocessing import TableSchema
 
 __all__ = ["run"]
+
+RANDOMIZED = (
+    'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
+    "rows. Measured and decided here are the rates of predict."
+)
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -29,19 +34,37 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_columns(table, baselines, str(options.data))
         rows = rows_of(table, goals, str(options.data))
         progress.step("measuring the goal")
-        report = audit(
-            model.predict(rows.table),
-            goal,
-            y=rows.labels,
+        report = _measured(model, goals, rows, options, f"{part} of {options.data}")
+    if not options.json:
+        say(f"Model: {options.model}", "", str(report))
+        if getattr(model[-1], "enforce", None) == "randomized":
+            say(f"\n{RANDOMIZED}")
+    content = {"model": str(options.model), "data": str(options.data), "rows": part, "report": report.to_dict()}
+    return report.exit_code, content
+
+
+def _measured(model: Any, goals: GoalsFile, rows: Rows, options: argparse.Namespace, name: str) -> GoalReport:
+    """The report; where the goal asks for labels and there are none, that is said in terms of the goals file."""
+    try:
+        return audit(
+            model,
+            goals.audit_goal or goals.goal,
+            rows.table,
+            rows.labels,
             populations=rows.table,
             pos_label=goals.data.positive,
             decide=options.decide,
-            data_name=f"{part} of {options.data}",
+            data_name=name,
         )
-    if not options.json:
-        say(f"Model: {options.model}", "", str(report))
-    content = {"model": str(options.model), "data": str(options.data), "rows": part, "report": report.to_dict()}
-    return report.exit_code, content
+    except WidemarginError as error:
+        if rows.labels is not None or "label" not in str(error):
+            raise
+        target, (fact, _, _) = goals.data.target, str(error).partition(" Give y=")
+        raise DataError(
+            f"column {target!r} (data.target) is not in {options.data}.{is_it(target, rows.table.column_names)} "
+            f"{fact.rstrip('.')}. Add that column, or ask in [goal.audit] for rates without labels only "
+            "(positive_rate, negative_rate, churn)"
+        ) from error
 
 
 def _schema(model: Any, where: str) -> TableSchema:
@@ -67,4 +90,5 @@ def _chosen(table: Any, goals: GoalsFile, options: argparse.Namespace) -> tuple[
             f"{options.data}: --rows {wanted} needs the column that data.split names"
             + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
-    return f"{wanted} rows", split_rows(table, split, str(options.data))[wanted]
+    cure = "Correct the value, or choose other rows by --rows all|train|test"
+    return f"{wanted} rows", split_rows(table, split, str(options.data), wanted=[wanted], cure=cure)[wanted]

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -11,9 +11,10 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from widemargin.cli.output import printable, put
 from widemargin.goals.report import ConstraintReport, GoalReport
 
-__all__ = ["Progress", "comparison", "printable", "say", "warnings_as_lines"]
+__all__ = ["Progress", "comparison", "printable", "say", "warnings_as_lines", "warnings_reworded"]
 
 WIDTH = 100
 
@@ -62,7 +63,7 @@ def warnings_as_lines(stream: TextIO | None = None) -> Iterator[None]:
         text = printable(str(message))
         if text not in seen:
             seen.add(text)
-            print(f"widemargin: warning: {text}", file=stream or sys.stderr)
+            put(f"widemargin: warning: {text}", stream or sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -70,10 +71,24 @@ def warnings_as_lines(stream: TextIO | None = None) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def warnings_reworded(reword: Callable[[Warning], str]) -> Iterator[None]:
+    """Hand on the warnings of a step, also of one that fails, in other words."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+    finally:
+        for item in caught:
+            warning = item.message if isinstance(item.message, Warning) else item.category(item.message)
+            warnings.warn(reword(warning), item.category, stacklevel=2)
+
+
 def say(*lines: str) -> None:
     """Print lines to stdout; control characters in them cannot reach the terminal."""
     for line in lines:
-        print("\n".join(printable(part) for part in line.split("\n")))  # noqa: T201
+        put("\n".join(printable(part) for part in line.split("\n")))
 
 
 def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
@@ -90,7 +105,8 @@ def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
     table.add_column(Text(printable(title)))
     for name in reports:
         table.add_column(Text(printable(name)), no_wrap=True)
-    objectives = (f"{report.objective:.4f}" for report in reports.values())
+    values = (report.objective for report in reports.values())
+    objectives = ("not measured" if value is None else f"{value:.4f}" for value in values)
     table.add_row(Text(printable(first.objective_text)), *objectives)
     for number, constraint in enumerate(first.constraints):
         cells = (_cell(report.constraints[number]) for report in reports.values())
@@ -100,11 +116,6 @@ def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-
-def printable(text: str) -> str:
-    """A text of one line with every control character replaced: names may come from anybody's data."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _cell(item: ConstraintReport) -> str:

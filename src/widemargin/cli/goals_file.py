@@ -54,6 +54,7 @@ class ModelSection:
     numbers: Literal["scale", "bins"]
     bins: int
     time_budget: float | None
+    on_infeasible: Literal["raise", "warn"] = "raise"
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def _collected(root: "_Section", path: Path) -> GoalsFile:
             numbers=model.take("numbers", _one_of("scale", "bins"), "scale"),
             bins=model.take("bins", _bins, 30),
             time_budget=model.take("time_budget", _positive, None),
+            on_infeasible=model.take("on_infeasible", _one_of("raise", "warn"), "raise"),
         ),
         output=root.section("output").take("model", file_name, None),
     )

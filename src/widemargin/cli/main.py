@@ -7,13 +7,13 @@ Results go to stdout, everything else to stderr; no traceback unless `--tracebac
 import argparse
 import importlib
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
+from widemargin.cli.output import finish, printable, put
 from widemargin.exceptions import InfeasibleGoalError, WidemarginError
 
 __all__ = ["main"]
@@ -24,8 +24,15 @@ MET, NOT_MET, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = _parser().parse_args(arguments)
+    code = _run(options)
+    finish()
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Do what was asked and print it; everything that goes wrong ends as a message and an exit code."""
     try:
-        # Imported late: --help and errors of usage are quick.
+        # Imported late, so that --help and errors of usage are quick, and here, so that Ctrl-C meanwhile is caught.
         from widemargin.cli.console import warnings_as_lines
 
         with warnings_as_lines():
@@ -33,15 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code, content = run(options)
         if options.json:
             _print_json({"command": options.command, "exit_code": code, **content})
-        sys.stdout.flush()
         return int(code)
-    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return _failed(options, INTERRUPTED, "interrupted")
+    except KeyboardInterrupt as interrupt:
+        return _failed(options, INTERRUPTED, "; ".join(["interrupted", *map(str, interrupt.args)]))
     except InfeasibleGoalError as error:
-        return _failed(options, NOT_MET, f"the goal cannot be met: {error}")
+        text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
+        return _failed(options, NOT_MET, f"the goal cannot be met: {text}")
     except WidemarginError as error:
         return _failed(options, BAD_INPUT, str(error))
     except Exception as error:
@@ -60,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
         "train",
         help="train a model to the goal of a goals file",
         description="Train a linear classifier that meets the goal of a goals file, and save it. Exit code 0: the goal "
-        "is met on the training rows, and [goal.audit], if given, on the test rows; 1: not met; 2: bad input.",
+        "is met on the training rows, and on the test rows, if there are any, [goal.audit] or else the same goal; "
+        "1: not met; 2: bad input; 130: interrupted.",
     )
     train.add_argument("goals", type=Path, metavar="GOALS.toml")
     train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
@@ -68,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         "audit",
         help="measure a saved model on new rows",
         description="Measure a saved model on the goal of a goals file ([goal.audit] if given). "
-        "Exit code 0: met; 1: not met; 2: bad input.",
+        "Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
     )
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
     audit.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
@@ -87,12 +92,12 @@ def _failed(options: argparse.Namespace, code: int, text: str) -> int:
         import traceback
 
         traceback.print_exc()
-    lines = "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in text.split("\n"))
-    print(f"widemargin: {lines}", file=sys.stderr)  # noqa: T201
+    lines = "\n".join(printable(line) for line in text.split("\n"))
+    put(f"widemargin: {lines}", sys.stderr)
     if options.json:
         _print_json({"command": options.command, "exit_code": code, "error": text})
     return code
 
 
 def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content, indent=1, allow_nan=False))  # noqa: T201
+    put(json.dumps(content, indent=1, allow_nan=False))

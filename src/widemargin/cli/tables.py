@@ -1,6 +1,7 @@
 """Tables of the command line: CSV (packed or not) and Parquet by pyarrow, their rows and the roles of their columns."""
 
-from collections.abc import Collection, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow.parquet
 from widemargin.cli.goals_file import GoalsFile, Label, Split
 from widemargin.exceptions import DataError
 
-__all__ = ["Rows", "feature_columns", "read_table", "require_columns", "rows_of", "split_rows"]
+__all__ = ["Rows", "feature_columns", "is_it", "read_table", "require_columns", "rows_of", "split_rows"]
 
 _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
@@ -94,12 +95,21 @@ def _read_csv(path: Path, words: Collection[str]) -> Any:
 
 def require_columns(table: Any, wanted: Mapping[str, str], where: str) -> None:
     """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""
-    absent = [f"{column!r} ({key})" for column, key in wanted.items() if column not in table.column_names]
+    absent = [column for column in wanted if column not in table.column_names]
     if absent:
+        named = ", ".join(f"{column!r} ({wanted[column]})" for column in absent)
+        cures = "".join(is_it(column, table.column_names) for column in absent)
         raise DataError(
-            f"{where}: {len(absent)} column(s) of the goals file are not in the table: {', '.join(absent)}. "
+            f"{where}: {len(absent)} column(s) of the goals file are not in the table: {named}.{cures} "
             f"It has {', '.join(map(repr, table.column_names[:20]))}"
         )
+
+
+def is_it(wrong: object, right: Iterable[object]) -> str:
+    """The question whether another name or value was meant, after a space; empty where none is near."""
+    known = {str(item).casefold(): item for item in right}
+    near = difflib.get_close_matches(str(wrong).casefold(), known, 1)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""
 
 
 def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
@@ -112,18 +122,32 @@ def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
     return [name for name in table.column_names if name not in others]
 
 
-def split_rows(table: Any, split: Split | None, where: str) -> dict[str, Any]:
-    """Tables by part: `train` and `test`, or `train` alone where the goals file names no split."""
+def split_rows(
+    table: Any,
+    split: Split | None,
+    where: str,
+    *,
+    wanted: Collection[str] = ("train", "test"),
+    cure: str = "Correct the value",
+) -> dict[str, Any]:
+    """Tables by part: those wanted of `train` and `test`, or `train` alone where the goals file names no split.
+
+    Raises
+    ------
+    DataError
+        A part that is wanted has no rows; the message ends in `cure`.
+    """
     if split is None:
         return {"train": table}
     parts = {}
-    for part, value in (("train", split.train), ("test", split.test)):
+    for part in wanted:
+        value = {"train": split.train, "test": split.test}[part]
         rows = table.filter(_equals(table[split.column], value))
         if not rows.num_rows:
             found = ", ".join(map(repr, pc.unique(table[split.column]).to_pylist()[:5]))
             raise DataError(
                 f"{where}: 0 rows have {value!r} in column {split.column!r} (data.split.{part}); it holds {found}. "
-                "Correct the value"
+                f"{cure}"
             )
         parts[part] = rows
     return parts
@@ -182,6 +206,7 @@ def _labels(column: Any, goals: GoalsFile, where: str) -> npt.NDArray[Any]:
     known = any(type(positive) is type(value) and positive == value for value in classes)
     if len(classes) == 2 and not known:
         raise DataError(
-            f"{where}: data.positive is {positive!r}, but the target {target!r} holds {shown}. Correct data.positive"
+            f"{where}: data.positive is {positive!r}, but the target {target!r} holds {shown}."
+            f"{is_it(positive, classes) or ' Correct data.positive'}"
         )
     return values

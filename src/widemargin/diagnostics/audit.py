@@ -46,7 +46,8 @@ def audit(
     X : array-like or data frame of shape (n, d), default=None
         Needed for a classifier. A data frame is also looked at by the goal's predicates, after `populations`.
     y : array-like of shape (n,), default=None
-        Labels; not needed by goals of positive rates and churn alone.
+        Labels; not needed by constraints on positive rates and churn alone. An objective that needs them is then
+        reported as not measured.
     populations : table with n rows, default=None
     external : dict of str to External, default=None
     baselines : dict of str to array-like of shape (n,) or fitted model, default=None
@@ -72,7 +73,8 @@ def audit(
     GoalError
         If the goal does not fit the data (see `bind`), or the text is no goal.
     DataError
-        If the data are malformed, have more than two classes, or a prediction is no label.
+        If the data are malformed, have more than two classes, or a prediction is no label; if a constraint needs labels
+        and there are none; if a class or a function stands in place of a fitted classifier.
 
     Examples
     --------
@@ -85,6 +87,7 @@ def audit(
     bound_goal = Goal.parse(goal) if isinstance(goal, str) else goal
     if not isinstance(bound_goal, Goal):
         raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+    _check_candidate(model_or_predictions)
     uses = baselines_used(bound_goal)
     said = _predictions(model_or_predictions, X, external or {}, [name for name in uses if name is not None])
     classes = _classes(model_or_predictions, said, y, external or {}, baselines or {}, pos_label)
@@ -99,7 +102,7 @@ def audit(
         if len(codes) != source.n_rows:
             raise DataError(f"{len(codes)} predictions for the {source.n_rows} rows of {source.title}.")
         positive.append(codes > 0)
-    bound = bind(bound_goal, sources, warn_trivial=False)
+    bound = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
     return make_report(
         bound, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
         ramp=_ramp(model_or_predictions, pair[1], X, external or {}, bound.sources), random_state=random_state,
@@ -108,6 +111,18 @@ def audit(
 
 def _is_model(candidate: Any) -> bool:
     return hasattr(candidate, "predict")
+
+
+def _check_candidate(candidate: Any) -> None:
+    """Refuse a class and a function, which say nothing about rows."""
+    name = getattr(candidate, "__name__", type(candidate).__name__)
+    if isinstance(candidate, type):
+        raise DataError(f"{name} is a class; give a fitted classifier, such as {name}().fit(X, y), or its predictions.")
+    if callable(candidate) and not _is_model(candidate) and not hasattr(candidate, "__len__"):
+        raise DataError(
+            f"{name} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
+            "predictions themselves."
+        )
 
 
 def _called(what: str, name: str | None) -> str:

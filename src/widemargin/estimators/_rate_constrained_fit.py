@@ -3,41 +3,21 @@
 goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from widemargin.exceptions import CapabilityError
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.solvers import cutting_plane, interior_point, pmm_newton
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.choice import SOLVERS, ConvexChoice
 from widemargin.solvers.majorize import MajorizeOptions, RampResult
+from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.threshold_sweep import best_threshold
-from widemargin.solvers.tightening import Candidate, Enforced, Judge, enforce
+from widemargin.solvers.tightening import Candidate, Enforced, Judge
 
 __all__ = ["SOLVERS", "Trained", "train"]
-
-
-def _newton_or_interior_point(
-    sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
-) -> ConvexResult:
-    """Newton; where it ends above the tolerance, the interior point from where it stopped, and the better of both."""
-    first = pmm_newton.solve(sub, tol=tol, start=start, rho=rho, budget=budget)
-    if first.status != Status.MAX_ITER:
-        return first
-    second = interior_point.solve(sub, tol=tol, start=first.state, rho=rho, budget=budget)
-    return second if second.gap < first.gap else first
-
-
-SOLVERS: dict[str, Callable[..., ConvexResult]] = {
-    "auto": _newton_or_interior_point,
-    "newton": pmm_newton.solve,
-    "interior-point": interior_point.solve,
-    "cutting-plane": cutting_plane.solve,
-}
-"""Convex solvers by name; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA)."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +29,14 @@ class Trained:
     search : Enforced
     problem : RateConstrainedProblem
     status : Status
+    solvers : tuple of str
+        The convex solvers that were used.
     """
 
     search: Enforced
     problem: RateConstrainedProblem
     status: Status
+    solvers: tuple[str, ...]
 
     @property
     def best(self) -> Candidate:
@@ -99,7 +82,7 @@ def train(
     enforcement : {"deterministic", "randomized"}
         Whose rates have to meet the bounds on these rows.
     solver : str
-        A key of `SOLVERS`.
+        One of `SOLVERS`.
     options : MajorizeOptions
     start : (w, b) or None
     budget : Budget
@@ -108,18 +91,22 @@ def train(
     -------
     Trained
     """
-    if solver not in SOLVERS:
-        raise CapabilityError(f"solver={solver!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
+    convex = ConvexChoice(solver, matrices[0].shape[1])
     problem = build_problem(bound, matrices, lam, fit_intercept=fit_intercept)
     hard = enforcement == "deterministic"
-    judge = _judge_deterministic(problem) if hard else _judge_randomized(problem)
-    search = enforce(problem, SOLVERS[solver], judge, options, give_back=hard, start=start, budget=budget)
-    return Trained(search, problem, _status(search.best, budget))
+    by_rates = _judge_deterministic(problem)
+    search = enforce_from_two_starts(
+        problem, convex, by_rates if hard else _judge_randomized(problem), options,
+        hard_judge=by_rates, give_back=hard, start=start, budget=budget,
+    )  # fmt: skip
+    return Trained(search, problem, _status(search.best, budget), tuple(convex.used))
 
 
 def _status(best: Candidate, budget: Budget) -> Status:
     if budget.interrupted:
         return Status.INTERRUPTED
+    if budget.stopped:
+        return Status.STOPPED
     if budget.exhausted:
         return Status.TIME_LIMIT
     if best.violation > 0.0:

@@ -2,17 +2,22 @@
 
 import sys
 import warnings
-from pathlib import Path
+from types import FrameType
 
 __all__ = ["warn"]
 
-PACKAGE = str(Path(__file__).parents[1])
+PASSED_OVER = frozenset({"widemargin", "sklearn", "joblib"})
+"""Packages whose frames are never the user's: ours, and those that call it."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost frame outside this package."""
+    """Warn at the innermost frame outside this package, scikit-learn and joblib."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and _is_passed_over(frame):
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_passed_over(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in PASSED_OVER

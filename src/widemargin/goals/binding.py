@@ -10,7 +10,7 @@ import numpy as np
 
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.bound import BoundConstraint, BoundGoal, Dropped
+from widemargin.goals.bound import BoundConstraint, BoundGoal, Dropped, dropped_texts
 from widemargin.goals.bundles import Bundle
 from widemargin.goals.cells import CellSpace, build_cells
 from widemargin.goals.coefficients import assemble
@@ -28,7 +28,7 @@ from widemargin.goals.sources import Source
 __all__ = ["BoundConstraint", "BoundGoal", "Dropped", "Source", "baselines_used", "bind"]
 
 
-def bind(goal: Goal, sources: Sequence[Source], *, warn_trivial: bool = True) -> BoundGoal:
+def bind(goal: Goal, sources: Sequence[Source], *, warn_trivial: bool = True, need_objective: bool = True) -> BoundGoal:
     """Tie a goal to data.
 
     Parameters
@@ -38,6 +38,8 @@ def bind(goal: Goal, sources: Sequence[Source], *, warn_trivial: bool = True) ->
         The training or audited rows (name None) and the external data sets that the goal names.
     warn_trivial : bool, default=True
         Warn when a constant classifier passes because a ratio is undefined for it.
+    need_objective : bool, default=True
+        Refuse an objective that needs labels where there are none; otherwise the bound goal has no objective then.
 
     Returns
     -------
@@ -54,16 +56,20 @@ def bind(goal: Goal, sources: Sequence[Source], *, warn_trivial: bool = True) ->
     by_name = {source.name: source for source in sources}
     if len(by_name) != len(sources):
         raise DataError(f"two sources have the same name: {listing([source.name for source in sources])}.")
-    constraints = tuple(_expanded(goal, by_name))
-    rates = list(dict.fromkeys([*goal.objective.rates, *(rate for c in constraints for rate in _rates(c))]))
+    bundles: dict[Constraint, str] = {}
+    constraints = tuple(_expanded(goal, by_name, bundles))
+    objective = goal.objective
+    if not need_objective and _lacks_labels(objective, by_name):
+        objective = Linear((), 0.0)
+    rates = list(dict.fromkeys([*objective.rates, *(rate for c in constraints for rate in _rates(c))]))
     _check_sources(rates, by_name, constraints)
     space = _cell_space(rates, sources)
     table = RateTable.build(rates, space)
-    _check_objective(goal.objective, table, space)
-    kept, dropped = _sift(constraints, table, space)
-    used = {*goal.objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
+    _check_objective(objective, table, space)
+    kept, dropped = _sift(constraints, table, space, bundles)
+    used = {*objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
-    bound = assemble(goal, kept, dropped, table, space, sources)
+    bound = assemble(goal, kept, dropped, table, space, sources, objective)
     _check_attainable(bound)
     if warn_trivial:
         _warn_trivial(bound)
@@ -88,6 +94,19 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     return {name: tuple(names) for name, names in found.items()}
 
 
+def _lacks_labels(form: Linear, by_name: Mapping[str | None, Source]) -> bool:
+    """Whether a form needs labels of a given source that has none."""
+    return any(
+        (rate.definition.needs_label or rate.population.uses_label) and _is_unlabelled(by_name[rate.population.source])
+        for rate in form.rates
+        if rate.population.source in by_name
+    )
+
+
+def _is_unlabelled(source: Source) -> bool:
+    return source.labels is None or not source.labels.any()
+
+
 def _within(bundle: Bundle) -> Population:
     """Rows among which a bundle compares."""
     return EVERYONE if bundle.population is None else bundle.population
@@ -102,8 +121,11 @@ def _rates(constraint: Constraint) -> Iterator[Rate]:
         yield from side.rates
 
 
-def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> Iterator[Constraint]:
-    """The constraints with their rule for tiny populations; bundles over the values that the data have."""
+def _expanded(goal: Goal, by_name: Mapping[str | None, Source], bundles: dict[Constraint, str]) -> Iterator[Constraint]:
+    """The constraints with their rule for tiny populations; bundles over the values that the data have.
+
+    `bundles` is told which constraints a bundle made.
+    """
     for entry in goal.constraints:
         ruled = entry.inheriting(goal.min_rows, goal.on_small)
         if isinstance(ruled, Constraint):
@@ -118,7 +140,9 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> Iterator[Cons
         # values that nobody in the population has would only make empty groups; listed ones are looked for everywhere
         everywhere = population.where is None or ruled.values is not None
         rows = None if everywhere else members(population, source).true
-        yield from ruled.expand(source.table.column(ruled.column).distinct(rows))
+        made = ruled.expand(source.table.column(ruled.column).distinct(rows))
+        bundles.update(dict.fromkeys(made, ruled.label or ruled.text))
+        yield from made
 
 
 def _source(name: str | None, by_name: Mapping[str | None, Source], text: str) -> Source:
@@ -137,7 +161,7 @@ def _check_sources(
     for rate in rates:
         owner = _called(users[rate]) if rate in users else f"the objective's {rate}"
         source = _source(rate.population.source, by_name, owner)
-        if rate.definition.needs_label and (source.labels is None or not source.labels.any()):
+        if rate.definition.needs_label and _is_unlabelled(source):
             cure = "y=labels" if source.name is None else f"External(X, y) for {source.name!r}"
             raise DataError(
                 f"{owner}: {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "
@@ -174,18 +198,32 @@ def _shortage(rate: Rate, row: int, table: RateTable, space: CellSpace, least: i
         unknown = space.parts[population.source].unknown[population.rows]
         missing = f", and for {unknown} of them a missing value leaves it open" if unknown else ""
         return f"population {name} is empty: none of the {n_all} rows of {where} belongs to it{missing}"
-    n = int(table.rows[row])
+    n, n_given = int(table.rows[row]), int(table.all_rows[row])
     part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
-    if n == 0:
+    if n_given == 0:
         return (
             f"{rate} has no rows: of the {table.population_rows[row]} rows of population {name} in {where} "
             f"none is one{part or ' with a label'}"
         )
     if table.total[row] <= 0:
-        return f"all {n} rows{part} of population {name} in {where} have weight zero, so {rate} has the denominator 0"
+        return (
+            f"all {n_given} rows{part} of population {name} in {where} have weight zero, "
+            f"so {rate} has the denominator 0"
+        )
     if n < least:
-        return f"{rate} is measured on {n} rows{part} of population {name} in {where}, fewer than min_rows={least}"
+        idle = f" ({n_given - n} more have weight zero)" if n_given > n else ""
+        return (
+            f"{rate} is measured on {n} rows{part} of population {name} in {where}{idle}, fewer than min_rows={least}"
+        )
     return None
+
+
+def _cause(rate: Rate, row: int, table: RateTable, least: int) -> str:
+    """The population and its size, in the same words for every constraint that is dropped for it."""
+    part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
+    population = rate.population
+    name = "everyone" if population == EVERYONE else population.name or population.reference
+    return f"{name} ({int(table.rows[row])} rows{part} < min_rows {least})"
 
 
 def _check_objective(objective: Linear, table: RateTable, space: CellSpace) -> None:
@@ -196,39 +234,54 @@ def _check_objective(objective: Linear, table: RateTable, space: CellSpace) -> N
 
 
 def _sift(
-    constraints: Sequence[Constraint], table: RateTable, space: CellSpace
+    constraints: Sequence[Constraint], table: RateTable, space: CellSpace, bundles: Mapping[Constraint, str]
 ) -> tuple[tuple[BoundConstraint, ...], tuple[Dropped, ...]]:
     """Refuse or drop the constraints with too few rows, count the rows of the others."""
     kept, dropped = [], []
     for constraint in constraints:
         rates = list(dict.fromkeys(_rates(constraint)))
         rows = [table.place[rate] for rate in rates]
+        least = constraint.min_rows or 1
         reasons = (
-            _shortage(rate, row, table, space, constraint.min_rows or 1) for rate, row in zip(rates, rows, strict=True)
+            (_shortage(rate, row, table, space, least), _cause(rate, row, table, least))
+            for rate, row in zip(rates, rows, strict=True)
         )
-        reason = next((found for found in reasons if found is not None), None)
+        reason, cause = next((found for found in reasons if found[0] is not None), (None, ""))
         if reason is None:
-            smallest = min(rows, key=lambda row: int(table.rows[row]))
-            unknown = (space.parts[rate.population.source].unknown[rate.population.rows] for rate in rates)
-            kept.append(
-                BoundConstraint(
-                    constraint,
-                    constraint.cleared(),
-                    int(table.rows[smallest]),
-                    float(table.total[smallest]),
-                    max(unknown),
-                )
-            )
+            kept.append(_with_rows(constraint, rates, rows, table, space, bundles.get(constraint)))
         elif constraint.on_small == "drop":
-            dropped.append(Dropped(constraint.label or constraint.text, constraint.text, reason))
+            dropped.append(Dropped(constraint.label or constraint.text, constraint.text, reason, cause))
         else:
             cure = 'Give more rows, widen the population, or set on_small="drop".'
             raise GoalError(f"{_called(constraint)}: {reason}. {cure}")
     if dropped:
-        listed = "; ".join(f"{item.label}: {item.reason}" for item in dropped[:5])
-        more = f"; and {len(dropped) - 5} more" if len(dropped) > 5 else ""
+        texts = dropped_texts(dropped)
+        listed = "; ".join(texts[:5])
+        more = f"; and {len(texts) - 5} more" if len(texts) > 5 else ""
         warn(f"{len(dropped)} of {len(constraints)} constraints are dropped. {listed}{more}.", GoalWarning)
     return tuple(kept), tuple(dropped)
+
+
+def _with_rows(
+    constraint: Constraint,
+    rates: Sequence[Rate],
+    rows: Sequence[int],
+    table: RateTable,
+    space: CellSpace,
+    bundle: str | None,
+) -> BoundConstraint:
+    """A constraint with the numbers of rows under it."""
+    smallest = min(rows, key=lambda row: int(table.rows[row]))
+    unknown = (space.parts[rate.population.source].unknown[rate.population.rows] for rate in rates)
+    return BoundConstraint(
+        constraint,
+        constraint.cleared(),
+        int(table.rows[smallest]),
+        float(table.total[smallest]),
+        max(unknown),
+        n_populations=len({(rate.population.rows, rate.definition.over or When()) for rate in rates}),
+        bundle=bundle,
+    )
 
 
 def _check_attainable(bound: BoundGoal) -> None:

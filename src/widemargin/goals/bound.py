@@ -14,7 +14,7 @@ from widemargin.goals.goal import Goal
 from widemargin.goals.measure import Measured, RateTable, constraint_standing, form_value
 from widemargin.linalg.cells import CellCoefficients
 
-__all__ = ["BoundConstraint", "BoundGoal", "Dropped"]
+__all__ = ["BoundConstraint", "BoundGoal", "Dropped", "dropped_texts"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,11 +30,16 @@ class BoundConstraint:
     cleared : ClearedConstraint
         The same without ratios; its `sense` is the one that value and bound are compared by.
     n_rows : int
-        Rows of the smallest set that one of its rates is measured on (for recall: rows with a positive label).
+        Rows of weight > 0 of the smallest set that one of its rates is measured on (for recall: rows with a positive
+        label).
     weight : float
         Weight of that set.
     n_missing : int
         Rows of which it is unknown, by missing values, whether they belong; the largest number over its populations.
+    n_populations : int
+        Number of different sets that its rates are measured on.
+    bundle : str or None
+        Label (or text) of the bundle that made it.
     """
 
     constraint: Constraint
@@ -42,6 +47,8 @@ class BoundConstraint:
     n_rows: int
     weight: float
     n_missing: int
+    n_populations: int = 1
+    bundle: str | None = None
 
     @property
     def label(self) -> str:
@@ -66,11 +73,32 @@ class BoundConstraint:
 
 @dataclasses.dataclass(frozen=True)
 class Dropped:
-    """A constraint left out because a population was too small (`on_small="drop"`)."""
+    """A constraint left out because a population was too small (`on_small="drop"`).
+
+    Attributes
+    ----------
+    label, text : str
+    reason : str
+        A sentence.
+    cause : str or None
+        The population and its size in short, the same for all constraints that it costs.
+    """
 
     label: str
     text: str
     reason: str
+    cause: str | None = None
+
+
+def dropped_texts(dropped: Sequence[Dropped]) -> list[str]:
+    """One text for each cause: the whole reason of a single constraint, the number of several."""
+    groups: dict[object, list[Dropped]] = {}
+    for position, item in enumerate(dropped):
+        groups.setdefault(position if item.cause is None else item.cause, []).append(item)
+    return [
+        f"{items[0].label}: {items[0].reason}" if len(items) == 1 else f"{cause}: {len(items)} constraints dropped"
+        for cause, items in groups.items()
+    ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,6 +133,9 @@ class BoundGoal:
         maximum.
     table : RateTable
     space : CellSpace
+    has_objective : bool
+        False where the objective needs labels that are not there (`bind(..., need_objective=False)`); its coefficients
+        are then 0 and it measures as NaN.
     """
 
     goal: Goal
@@ -121,6 +152,7 @@ class BoundGoal:
     scale: Floats
     table: RateTable
     space: CellSpace
+    has_objective: bool = True
 
     @property
     def weight(self) -> tuple[Floats | None, ...]:
@@ -174,7 +206,8 @@ class BoundGoal:
             np.array([getattr(standing, field) for standing in standings], dtype=np.float64)
             for field in ("value", "bound", "slack", "denominator")
         ]
-        return Measured(float(form_value(self.goal.objective, self.table, values)), *columns)
+        objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
+        return Measured(objective, *columns)
 
     def user_multipliers(self, linear: Floats, positive_mass: Floats) -> Floats:
         """Multipliers in the user's units: objective per unit of each constraint's own bound.

@@ -7,9 +7,9 @@ values, or each value against `reference` in both directions; with `difference=d
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.checks import (
@@ -28,9 +28,10 @@ from widemargin.goals.checks import (
 )
 from widemargin.goals.constraints import Constraint, options_text
 from widemargin.goals.linear import Linear, Rate
+from widemargin.goals.options import Ruled
 from widemargin.goals.populations import EVERYONE, Population, as_population
 from widemargin.goals.predicates import Column, Compare
-from widemargin.goals.printing import column_text, list_text, literal_text, name_text, number_text
+from widemargin.goals.printing import column_text, list_text, literal_text, name_text, number_text, quoted
 
 __all__ = [
     "BUNDLE_FUNCTIONS",
@@ -57,7 +58,7 @@ MAX_PAIRS = 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bundle:
+class Bundle(Ruled):
     """A family of constraints over the values of a column. Made by `demographic_parity` and the like.
 
     Attributes
@@ -133,41 +134,12 @@ class Bundle:
             raise GoalError(f"values={list_text(values)}: at least two values are needed for a comparison.")
 
     @property
-    def on_small(self) -> str:
-        """ "error" or "drop"; where nothing was said, "error"."""
-        return self.small or "error"
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         reference = None if self.reference is None else typed(self.reference)
         values = None if self.values is None else tuple(map(typed, self.values))
         what = (self.kind, self.column, self.ratio, self.difference, reference, values, self.population)
         return (*what, self.min_rows, self.on_small, self.label)
-
-    def __eq__(self, other: object) -> bool:
-        return self.key == other.key if isinstance(other, Bundle) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def named(self, label: str) -> "Bundle":
-        """The same bundle with a label, which starts the labels of its constraints."""
-        return replace(self, label=label)
-
-    def with_options(self, *, min_rows: int | None = None, on_small: str | None = None) -> "Bundle":
-        """The same bundle with its own rule for tiny populations, as `Constraint.with_options`."""
-        return replace(
-            self,
-            min_rows=self.min_rows if min_rows is None else min_rows,
-            small=self.small if on_small is None else on_small,
-        )
-
-    def inheriting(self, min_rows: int | None, on_small: str) -> "Bundle":
-        """The goal's rule wherever the bundle has none of its own."""
-        return replace(
-            self, min_rows=min_rows if self.min_rows is None else self.min_rows, small=self.small or on_small
-        )
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -186,19 +158,21 @@ class Bundle:
         Returns
         -------
         tuple of Constraint
-            Labelled; their populations are named like `sex == "Female"`.
+            Labelled; their populations are named like `sex == 'Female'`, which needs no escapes in a text.
 
         Raises
         ------
+        GoalError
+            If a listed value or the reference is not among them.
         DataError
-            If there are fewer than two values, too many, or a listed value is not among them.
+            If there are fewer than two values, or too many.
         """
         found = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
         wanted = found if self.values is None else self.values
         asked = wanted if self.reference is None else (*wanted, self.reference)
         for value in asked:
             if value not in found:
-                raise DataError(
+                raise GoalError(
                     f"{self}: {literal_text(value)} is no value of column {column_text(self.column)};"
                     f" found: {shown(list(found))}."
                 )
@@ -226,7 +200,9 @@ class Bundle:
         condition = Compare(self.column, "==", value)
         within = EVERYONE if self.population is None else self.population
         group = within & condition
-        name = str(condition) if within.name is None and within.where is None else f"{within.reference} and {condition}"
+        name = _condition_name(self.column, value)
+        if within.name is not None or within.where is not None:
+            name = f"{within.name or within.reference} and {name}"
         return group.named(name) if len(name) <= MAX_NAME and name.isprintable() else group
 
     def _constraint(
@@ -243,12 +219,6 @@ class Bundle:
         metric = f", {rate}" if len(self.rates) > 1 else ""
         label = f"{head}{metric}: {_short(literal_text(a), 40)} {level} {_short(literal_text(b), 40)}"
         return Constraint(lhs, sense, rhs, label, self.min_rows, self.small)
-
-    def __copy__(self) -> "Bundle":
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Bundle":
-        return self
 
     @property
     def text(self) -> str:
@@ -272,6 +242,14 @@ class Bundle:
     def __repr__(self) -> str:
         label = "" if self.label is None else f"{name_text(self.label)}: "
         return f"<Bundle {label}{self.text}{options_text(self.min_rows, self.small)}>"
+
+
+def _condition_name(column: ColumnName, value: Literal) -> str:
+    """`race == 'Asian'`: single quotes, because a text puts the name of a population into double ones."""
+    column_name = column_text(column)
+    if isinstance(column, str) and column_name != column:
+        column_name = f"col({quoted(column, mark=chr(39))})"
+    return f"{column_name} == {quoted(value, mark=chr(39)) if isinstance(value, str) else literal_text(value)}"
 
 
 def _short(text: str, length: int) -> str:

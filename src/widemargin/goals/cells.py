@@ -40,6 +40,8 @@ class SourceCells:
     baselines : mapping of str to ndarray of int8, shape (k,)
     count, weight : ndarray of shape (k,)
         Rows and weight of each cell.
+    weighty : ndarray of shape (k,)
+        Rows of weight > 0 of each cell.
     unknown : mapping of Rows to int
         Rows of which it is not known whether they belong, by population.
     """
@@ -49,6 +51,7 @@ class SourceCells:
     baselines: Mapping[str, npt.NDArray[np.int8]]
     count: npt.NDArray[np.int64]
     weight: npt.NDArray[np.float64]
+    weighty: npt.NDArray[np.int64]
     unknown: Mapping[Rows, int]
     _words: tuple[npt.NDArray[np.int64], ...]
     _place: Mapping[Rows, tuple[int, int]]
@@ -78,6 +81,7 @@ class CellSpace:
         self.n_cells = int(starts[-1])
         self.count = np.concatenate([part.count for part in parts])
         self.weight = np.concatenate([part.weight for part in parts])
+        self.weighty = np.concatenate([part.weighty for part in parts])
 
 
 class Packer:
@@ -160,8 +164,9 @@ def build_cells(
     cell, words, k = packer.finish()
     count = np.bincount(cell, minlength=k)
     weight: npt.NDArray[np.float64] = np.bincount(cell, source.weight, k).astype(np.float64)
+    weighty = count if source.weight is None else np.bincount(cell[source.weight > 0], minlength=k)
     label = np.zeros(k, np.int8)
     if label_place is not None:
         label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)
     signs = {name: (2 * (words[word] >> bit & 1) - 1).astype(np.int8) for name, (word, bit) in said.items()}
-    return SourceCells(cell, label, signs, count, weight, unknown, words, place)
+    return SourceCells(cell, label, signs, count, weight, weighty, unknown, words, place)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from widemargin.goals.bound import BoundConstraint, BoundGoal, Dropped
 from widemargin.goals.cells import CellSpace
 from widemargin.goals.goal import Goal
+from widemargin.goals.linear import Linear
 from widemargin.goals.measure import RateTable
 from widemargin.goals.sources import Source
 from widemargin.linalg.cells import CellCoefficients
@@ -31,11 +32,15 @@ def assemble(
     table: RateTable,
     space: CellSpace,
     sources: Sequence[Source],
+    objective: Linear,
 ) -> BoundGoal:
-    """Coefficients >= 0 with one zero in every pair, the constants in the bounds."""
-    alpha0, beta0 = table.weighted(goal.objective)
+    """Coefficients >= 0 with one zero in every pair, the constants in the bounds.
+
+    `objective` is the goal's, or a form without rates where that one cannot be measured.
+    """
+    alpha0, beta0 = table.weighted(objective)
     common = np.minimum(alpha0, beta0)
-    constant = goal.objective.constant + float(common @ space.weight)
+    constant = objective.constant + float(common @ space.weight)
     columns: list[Column] = []
     bounds, scales = [], []
     for item in kept:
@@ -56,6 +61,7 @@ def assemble(
         tuple(part.cell + np.int32(space.start[name]) for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
         coefficients, np.array(bounds, dtype=np.float64), constant, np.array(scales, dtype=np.float64), table, space,
+        has_objective=bool(objective.terms),
     )  # fmt: skip
 
 

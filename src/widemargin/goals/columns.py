@@ -15,7 +15,10 @@ import pyarrow as pa
 
 from widemargin.exceptions import DataError
 
-__all__ = ["TableColumn", "close_match", "column_from_arrow", "column_from_values", "listing"]
+__all__ = ["NEAR_SPELLING", "TableColumn", "close_match", "column_from_arrow", "column_from_values", "listing"]
+
+NEAR_SPELLING = 0.85
+"""Similarity from which one value is taken for another spelling of the other; Male and Female have 0.8."""
 
 Kind = Literal["string", "number", "boolean", "date", "empty"]
 Flags = npt.NDArray[np.bool_]
@@ -217,12 +220,18 @@ def _mixed(name: str | int, error: Exception) -> DataError:
     )
 
 
-def close_match(wanted: object, known: Sequence[object]) -> str:
-    """`" Did you mean 'Female'?"` for the known value closest to a wanted one, else an empty string."""
+def close_match(wanted: object, known: Sequence[object], *, cutoff: float = 0.6) -> str:
+    """`" Did you mean 'age'?"` for the known value closest to a wanted one, else an empty string.
+
+    Parameters
+    ----------
+    cutoff : float, default=0.6
+        Least similarity, from 0 to 1; `NEAR_SPELLING` keeps out words of their own, such as Male for Female.
+    """
     by_text = {str(value): value for value in known}
     folded = {text.strip().casefold(): text for text in by_text}
-    found = difflib.get_close_matches(str(wanted), by_text, n=1) or [
-        folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1)
+    found = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
+        folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1, cutoff=cutoff)
     ]
     return f" Did you mean {by_text[found[0]]!r}?" if found else ""
 

@@ -1,11 +1,12 @@
 """Constraints: two expressions with `<=` or `>=` between them, checked as soon as they are written."""
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.checks import checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.linear import Linear, Ratio
+from widemargin.goals.options import Ruled
 from widemargin.goals.printing import interval_text, name_text, number_text, quoted
 from widemargin.goals.ranges import Range
 
@@ -48,7 +49,7 @@ class ClearedConstraint(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Constraint:
+class Constraint(Ruled):
     """`lhs >= rhs` or `lhs <= rhs`. Written by comparing expressions: `recall() >= 0.6`.
 
     Parameters
@@ -59,9 +60,10 @@ class Constraint:
     label : str or None
         Name in reports.
     min_rows : int or None
-        Least number of rows of each population in it; None: the goal's.
+        Least number of rows of weight > 0 that each of its rates must be measured on (for recall: rows with a positive
+        label); None: the goal's.
     small : {"error", "drop"} or None
-        What to do about a smaller population; None: the goal's rule. Read it as `on_small`.
+        What to do where there are fewer; None: the goal's rule. Read it as `on_small`.
 
     Raises
     ------
@@ -92,52 +94,9 @@ class Constraint:
         self._check_range()
 
     @property
-    def on_small(self) -> str:
-        """ "error" or "drop"; where nothing was said, "error"."""
-        return self.small or "error"
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
-
-    def __eq__(self, other: object) -> bool:
-        return self.key == other.key if isinstance(other, Constraint) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def named(self, label: str) -> "Constraint":
-        """The same constraint with a label.
-
-        Examples
-        --------
-        >>> from widemargin.goals import recall
-        >>> (recall() >= 0.6).named("floor").label
-        'floor'
-        """
-        return replace(self, label=label)
-
-    def with_options(self, *, min_rows: int | None = None, on_small: str | None = None) -> "Constraint":
-        """The same constraint with its own rule for tiny populations; None keeps what it has.
-
-        Parameters
-        ----------
-        min_rows : int, optional
-            Least number of rows (>= 1) that each of its populations must have.
-        on_small : {"error", "drop"}, optional
-            Refuse a smaller population, or drop the constraint with a warning.
-        """
-        return replace(
-            self,
-            min_rows=self.min_rows if min_rows is None else min_rows,
-            small=self.small if on_small is None else on_small,
-        )
-
-    def inheriting(self, min_rows: int | None, on_small: str) -> "Constraint":
-        """The goal's rule wherever the constraint has none of its own."""
-        own_rows, own_small = self.min_rows, self.small
-        return replace(self, min_rows=min_rows if own_rows is None else own_rows, small=own_small or on_small)
 
     @property
     def difference(self) -> Linear:
@@ -184,12 +143,6 @@ class Constraint:
 
     def __bool__(self) -> bool:
         raise GoalError(f"{self.text}: {CHAIN_MESSAGE}")
-
-    def __copy__(self) -> "Constraint":
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Constraint":
-        return self
 
     @property
     def text(self) -> str:

@@ -32,6 +32,7 @@ from widemargin.goals.predicates import (
     predicted_negative,
     predicted_positive,
 )
+from widemargin.goals.printing import quoted
 from widemargin.goals.rates import RATES
 
 __all__ = ["Converter", "suggestion", "too_deep"]
@@ -241,7 +242,13 @@ class Converter:
         if kind not in ("population", "external"):
             raise GoalError(f"{kind}(...) is no population; use population(...) or external(...).")
         if node.keywords:
-            raise GoalError(f"{kind} takes no named arguments.")
+            name, value = node.keywords[0].arg, node.keywords[0].value
+            if name == "where":
+                raise GoalError(f"{kind} takes no named arguments; write the condition alone, without where=.")
+            text = repr(value.value) if isinstance(value, ast.Constant) else "..."
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                text = quoted(value.value)
+            raise GoalError(f"{kind} takes a condition, no {name}=; use ==: {name} == {text}.")
         if kind == "population":
             source = None
         elif arguments and isinstance(arguments[0], ast.Constant):

@@ -18,7 +18,7 @@ from widemargin.goals.linear import Atom, Linear, Rate, Ratio
 from widemargin.goals.populations import Population
 from widemargin.goals.ranges import Range
 
-__all__ = ["Atom", "Expression", "Linear", "Rate", "Ratio", "as_expression"]
+__all__ = ["Atom", "Expression", "Linear", "Rate", "Ratio"]
 
 
 class Expression:
@@ -128,11 +128,6 @@ class Expression:
         return str(self.form)
 
     __repr__ = __str__
-
-
-def as_expression(value: object, what: str) -> Expression:
-    """An expression as it is, a number as a constant; anything else is refused."""
-    return value if isinstance(value, Expression) else Expression(_form(value, what))
 
 
 def _form(value: object, what: str) -> Linear:

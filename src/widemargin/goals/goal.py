@@ -27,9 +27,10 @@ class Goal:
         Weighted sum of rates or counts; no ratio.
     subject_to : Constraint, Bundle, or iterable of them, default=()
     min_rows : int, optional
-        Least number of rows that each population of a constraint must have, unless the constraint says otherwise.
+        Least number of rows of weight > 0 that each rate of a constraint must be measured on (for recall: rows with a
+        positive label), unless the constraint says otherwise.
     on_small : {"error", "drop"}, default="error"
-        What to do with a constraint on a smaller population: refuse the goal, or drop the constraint with a warning.
+        What to do with a constraint where there are fewer: refuse the goal, or drop the constraint with a warning.
 
     Attributes
     ----------

@@ -46,7 +46,9 @@ class RateTable:
     population_rows : ndarray of int64, shape (r,)
         Rows of the population.
     rows : ndarray of int64, shape (r,)
-        Rows that the rate is measured on: those of the denominator, for a count those of the population.
+        Rows of weight > 0 that the rate is measured on: those of the denominator, for a count those of the population.
+    all_rows : ndarray of int64, shape (r,)
+        The same with the rows of weight zero.
     total : ndarray of shape (r,)
         Their weight.
     cap : ndarray of shape (r,)
@@ -60,6 +62,7 @@ class RateTable:
     is_count: Flags
     population_rows: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
+    all_rows: npt.NDArray[np.int64]
     total: Floats
     cap: Floats
 
@@ -79,7 +82,8 @@ class RateTable:
         total = over @ space.weight
         reach = alpha.maximum(beta) @ space.weight
         cap = np.where(is_count, reach, np.divide(reach, total, out=np.zeros(len(rates)), where=total > 0))
-        return cls(tuple(rates), alpha, beta, over, is_count, population_rows, over @ space.count, total, cap)
+        rows, all_rows = over @ space.weighty, over @ space.count
+        return cls(tuple(rates), alpha, beta, over, is_count, population_rows, rows, all_rows, total, cap)
 
     def select(self, keep: Sequence[int]) -> "RateTable":
         """The table of some of its rates."""
@@ -88,7 +92,7 @@ class RateTable:
             return self
         return RateTable(
             tuple(self.rates[j] for j in rows), self.alpha[rows], self.beta[rows], self.over[rows], self.is_count[rows],
-            self.population_rows[rows], self.rows[rows], self.total[rows], self.cap[rows],
+            self.population_rows[rows], self.rows[rows], self.all_rows[rows], self.total[rows], self.cap[rows],
         )  # fmt: skip
 
     @functools.cached_property
@@ -230,6 +234,7 @@ class Measured:
     Attributes
     ----------
     objective : float
+        NaN where it could not be measured.
     value, bound : ndarray of shape (m,)
         Left-hand side and right-hand side of each constraint; for a ratio, the ratio and its bound.
     slack : ndarray of shape (m,)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.columns import Scalar, TableColumn, close_match, listing
+from widemargin.goals.columns import NEAR_SPELLING, Scalar, TableColumn, close_match, listing
 from widemargin.goals.populations import Population
 from widemargin.goals.predicates import And, BaselineSays, Compare, IsIn, IsNull, IsTrue, LabelIs, Not, Or, Predicate
 from widemargin.goals.sources import Source
@@ -153,7 +153,7 @@ def _compare(column: TableColumn, op: str, value: Scalar) -> Flags:
         )  # codes in the order of the text
         if op in ("==", "!="):
             if start == stop:
-                raise _absent(column, [text])
+                raise _absent(column, [text], empty=op == "==")
             return np.asarray(OPERATORS[op](codes, start))
         threshold = start if op in ("<", ">=") else stop
         return np.asarray(codes < threshold if op in ("<", "<=") else codes >= threshold)
@@ -168,11 +168,11 @@ def _is_in(column: TableColumn, values: Sequence[Scalar]) -> Flags:
         place = {level: code for code, level in enumerate(column.categories)}
         absent = [value for value in values if value not in place]
         if len(absent) == len(values):
-            raise _absent(column, absent)
+            raise _absent(column, absent, empty=True)
         if absent:
             warn(
                 f"column {column.name!r} has no value {listing(absent)}; {len(values) - len(absent)} of the "
-                f"{len(values)} values asked for are there.{close_match(absent[0], column.categories)}",
+                f"{len(values)} values asked for are there.{_known(column, absent[0])}",
                 GoalWarning,
             )
         wanted = np.zeros(len(column.categories) + 1, bool)  # the last entry is met by the code -1 of a missing value
@@ -202,11 +202,15 @@ def _check_type(column: TableColumn, value: Scalar) -> None:
         )
 
 
-def _absent(column: TableColumn, values: Sequence[Scalar]) -> GoalError:
-    return GoalError(
-        f"column {column.name!r} has no value {listing(values)}.{close_match(values[0], column.categories)} "
-        f"There are {listing(column.categories)}."
-    )
+def _absent(column: TableColumn, values: Sequence[Scalar], *, empty: bool) -> GoalError:
+    so = ", so the population is empty on these rows" if empty else " on these rows"
+    return GoalError(f"column {column.name!r} has no value {listing(values)}{so}.{_known(column, values[0])}")
+
+
+def _known(column: TableColumn, wanted: object) -> str:
+    """The values there are, and another spelling of the wanted one among them."""
+    hint = close_match(wanted, column.categories, cutoff=NEAR_SPELLING)
+    return f" The values there are: {listing(column.categories)}.{hint}"
 
 
 def _moment(column: TableColumn, value: Scalar) -> datetime.datetime:

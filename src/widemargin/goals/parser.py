@@ -125,6 +125,7 @@ class _Reader:
         tokens, start, label = statement.tokens, 2, None
         if len(tokens) > 3 and tokens[3].text == ":" and tokens[2].kind in ("name", "string"):
             label, start = _plain(tokens[2].kind, tokens[2].text), 4
+        _refuse_equality(statement, start)
         call = _body(statement, start)
         if len(call.args) != 1:
             raise GoalError("subject to takes one constraint.")
@@ -179,6 +180,17 @@ def _body(statement: Statement, skip: int) -> ast.Call:
     if too_deep(tree, MAX_DEPTH):
         raise GoalError(f"nested more than {MAX_DEPTH} deep.")
     return tree
+
+
+def _refuse_equality(statement: Statement, start: int) -> None:
+    """Refuse `recall() = 0.5` before Python's parser, which would recommend ==."""
+    depth = 0
+    for token in statement.tokens[start:]:
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        if depth == 0 and token.kind == "operator" and token.text in (",", "<=", ">=", "<", ">"):
+            return
+        if depth == 0 and token.kind == "operator" and token.text in ("=", "=="):
+            raise GoalError(f"a constraint has no {token.text}; use >= or <= (for an equality write two inequalities).")
 
 
 def _only_argument(call: ast.Call, message: str) -> ast.expr:

@@ -4,7 +4,7 @@ A population is a description: a source (the training or audited rows, or a name
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.checks import ColumnName, checked_name, shown
@@ -120,6 +120,17 @@ class Population:
             return other
         parts = tuple(part for part in (self.where, other.where) if part is not None)
         return Population(None, source, parts[0] if len(parts) == 1 else And(parts))
+
+    def __or__(self, other: object) -> NoReturn:
+        cure = "Join the conditions: Population(name, where=(a) | (b))."
+        raise GoalError(f"{self.reference} | ...: populations are combined by & only. {cure}")
+
+    __ror__ = __or__
+
+    def __invert__(self) -> NoReturn:
+        condition = "condition" if self.where is None else str(self.where)
+        cure = f"Negate the condition: Population(name, where=~({condition}))."
+        raise GoalError(f"~{self.reference}: populations are combined by & only. {cure}")
 
     def __bool__(self) -> bool:
         raise GoalError("a population has no truth value. Use & for the rows in both.")

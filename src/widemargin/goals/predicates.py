@@ -170,26 +170,26 @@ class IsIn(Predicate):
 
 
 @dataclass(frozen=True)
-class IsNull(Predicate):
-    """The column's value is missing."""
+class _OfColumn(Predicate):
+    """Shared body of the conditions that need nothing but a column."""
 
     column: ColumnName
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", checked_column(self.column))
+
+
+@dataclass(frozen=True)
+class IsNull(_OfColumn):
+    """The column's value is missing."""
 
     def __str__(self) -> str:
         return f"{column_text(self.column)}.is_null()"
 
 
 @dataclass(frozen=True)
-class IsTrue(Predicate):
+class IsTrue(_OfColumn):
     """A boolean column, used as it is."""
-
-    column: ColumnName
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "column", checked_column(self.column))
 
     def __str__(self) -> str:
         return column_text(self.column)

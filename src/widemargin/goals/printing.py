@@ -27,12 +27,12 @@ __all__ = [
 RESERVED = frozenset({"minimize", "minimise", "subject", "to", "min_rows", "on_small", "col", "population", "external"})
 """Words of the grammar; a population or a label of that name is written in quotes."""
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def quoted(text: str) -> str:
-    """`text` as a double-quoted literal on one line; what cannot be printed is escaped."""
-    return '"' + "".join(map(_escaped, text)) + '"'
+def quoted(text: str, mark: str = '"') -> str:
+    """`text` as a literal in quotes (double ones) on one line; what cannot be printed is escaped."""
+    return mark + "".join(f"\\{mark}" if character == mark else _escaped(character) for character in text) + mark
 
 
 def _escaped(character: str) -> str:

@@ -47,11 +47,13 @@ class ConstraintReport:
     ramp_rate, ramp_slack : float or None
         The same for the randomised classifier.
     multiplier : float or None
-        Rate of change of the training objective as the bound is relaxed.
+        Rate of change of the training objective as the bound is relaxed; holds for small changes only.
     interval : Interval or None
         Of the slack.
-    n_rows, n_missing : int
-        As in `BoundConstraint`.
+    n_rows, n_missing, n_populations : int
+        As in `BoundConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
+    bundle : str or None
+        The bundle that made it.
     """
 
     label: str
@@ -68,6 +70,8 @@ class ConstraintReport:
     ramp_slack: float | None = None
     multiplier: float | None = None
     interval: Interval | None = None
+    n_populations: int = 1
+    bundle: str | None = None
 
     def passes(self, decide: Decide = "estimate") -> bool:
         """Whether it counts as met: by the estimate, or only if the interval says so ("confident")."""
@@ -83,14 +87,14 @@ class GoalReport:
     positive_class : str, int, float or bool
     data_name : str
     n_rows : int
-        Training or audited rows.
+        Training or audited rows, those of weight zero among them.
     external_rows : tuple of (str, int)
         Rows of the external data sets.
     goal_text : str
         `str(goal)`; `Goal.parse` reads it.
     objective_text : str
-    objective : float
-        Value for the 0/1 predictions.
+    objective : float or None
+        Value for the 0/1 predictions; None where it needs labels and there are none.
     constraints : tuple of ConstraintReport
     ramp_objective : float or None
         Value for the randomised classifier.
@@ -109,7 +113,7 @@ class GoalReport:
     n_rows: int
     goal_text: str
     objective_text: str
-    objective: float
+    objective: float | None
     constraints: tuple[ConstraintReport, ...]
     external_rows: tuple[tuple[str, int], ...] = ()
     ramp_objective: float | None = None
@@ -307,7 +311,7 @@ def make_report(
         n_rows=bound.n_rows[bound.sources.index(None)] if None in bound.sources else 0,
         goal_text=str(bound.goal),
         objective_text=str(bound.goal.objective),
-        objective=measured.objective,
+        objective=_number(measured.objective),
         constraints=tuple(
             _constraint(bound, j, measured, soft, multipliers, intervals, confidence)
             for j in range(bound.n_constraints)
@@ -315,7 +319,7 @@ def make_report(
         external_rows=tuple(
             (name, rows) for name, rows in zip(bound.sources, bound.n_rows, strict=True) if name is not None
         ),
-        ramp_objective=None if soft is None else soft.objective,
+        ramp_objective=None if soft is None else _number(soft.objective),
         status=status,
         certificate=certificate,
         dropped=bound.dropped,
@@ -351,6 +355,8 @@ def _constraint(
         ramp_slack=None if soft is None else _number(soft.slack[j]),
         multiplier=None if multipliers is None else _number(multipliers[j]),
         interval=intervals[j],
+        n_populations=item.n_populations,
+        bundle=item.bundle,
     )
 
 

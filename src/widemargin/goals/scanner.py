@@ -78,7 +78,7 @@ class _Scanner:
         self.text = text
         self.tokens: list[Token] = []
         self.found: list[Statement] = []
-        self.open: list[tuple[str, int]] = []  # brackets with the depth inside them
+        self.open: list[tuple[str, int, int]] = []  # brackets: character, depth inside, position
         self.depth = 0  # brackets and prefix operators around the next token
 
     def run(self) -> list[Statement]:
@@ -98,7 +98,7 @@ class _Scanner:
                 self._take(Token(kind, match.group(), position))
             position = match.end()
         if self.open:
-            raise self.error(len(self.text) - 1, f"the bracket {self.open[-1][0]!r} is never closed.")
+            raise self.error(self.open[-1][2], f"the bracket {self.open[-1][0]!r} is never closed.")
         self._finish()
         return self.found
 
@@ -116,7 +116,7 @@ class _Scanner:
         if not self.open:
             self._finish()
         elif text == ";":
-            raise self.error(position, f"';' inside brackets; {self.open[-1][0]!r} is not closed.")
+            raise self.error(self.open[-1][2], f"';' inside brackets; {self.open[-1][0]!r} is not closed.")
 
     def _finish(self) -> None:
         if self.tokens:
@@ -148,10 +148,10 @@ class _Scanner:
     def _nest(self, token: Token, before: Token | None) -> None:
         if token.text in ("(", "["):
             self.depth += 1
-            self.open.append((token.text, self.depth))
+            self.open.append((token.text, self.depth, token.start))
         elif token.text in _CLOSES:
             if not self.open or self.open[-1][0] != _CLOSES[token.text]:
-                raise self.error(token.start, f"{token.text!r} closes nothing.")
+                raise self.error(token.start, f"{token.text!r} closes nothing.{self._still_open()}")
             self.open.pop()
             self.depth = self._outside()
         elif token.text in _PREFIX and _expects_operand(before):
@@ -160,6 +160,12 @@ class _Scanner:
             self.depth = self._outside()  # a binary operator ends the run of prefix operators
         if self.depth > MAX_DEPTH:
             raise self.error(token.start, f"nested more than {MAX_DEPTH} deep.")
+
+    def _still_open(self) -> str:
+        """Where the innermost open bracket is, for a message."""
+        if not self.open:
+            return ""
+        return f" The bracket {self.open[-1][0]!r} of line {self._line(self.open[-1][2])} is open."
 
     def _outside(self) -> int:
         """Depth inside the innermost open bracket, where a new operand starts."""

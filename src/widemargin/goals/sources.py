@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, GoalWarning
+from widemargin.goals._warn import warn
 from widemargin.goals.columns import listing
 from widemargin.goals.labels import encode_labels, find_classes, positive_class
 from widemargin.goals.tables import CURE, PopulationTable, is_frame
@@ -161,6 +163,7 @@ def make_source(
     labels = None
     if y is not None:
         labels = encode_labels(y, classes, classes[1], what=f"y{title}", allow_missing=name is not None)
+    _warn_of_indices(X, {"y": y, "sample_weight": sample_weight, "populations": populations}, title)
     table = PopulationTable.build(populations, X, n_rows=rows)
     signs: dict[str, Signs] = {}
     for baseline in sorted(baseline_names):
@@ -257,6 +260,29 @@ def count_rows(*parts: Any) -> int:
         shape = getattr(part, "shape", None)
         return int(shape[0]) if shape else len(part)
     raise DataError("there are no rows: give X, y, populations or predictions.")
+
+
+def _warn_of_indices(X: Any, parts: Mapping[str, Any], title: str) -> None:
+    """Warn where pandas objects have indices that differ from that of X: rows are matched by position."""
+    if not _is_pandas(X):
+        return
+    strange = [
+        what
+        for what, part in parts.items()
+        if _is_pandas(part) and len(part) == len(X) and part.index is not X.index and not part.index.equals(X.index)
+    ]
+    if strange:
+        several = len(strange) > 1
+        warn(
+            f"{' and '.join(strange)}{title} {'have' if several else 'has'} another index than X, and rows are matched "
+            f"by position. If the order is the same, give {strange[0]}.reset_index(drop=True) and "
+            f"X.reset_index(drop=True); if not, {strange[0]}.reindex(X.index).",
+            GoalWarning,
+        )
+
+
+def _is_pandas(data: Any) -> bool:
+    return bool(nw.dependencies.is_pandas_dataframe(data) or nw.dependencies.is_pandas_series(data))
 
 
 def _baseline(

@@ -4,6 +4,7 @@ pandas, polars and pyarrow tables come in through narwhals, and so does a plain 
 positions. A column is read once, when a predicate first asks for it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
@@ -39,6 +40,7 @@ class _FrameLayer:
             self._frame: Any = nw.from_native(data, eager_only=True)
             self.columns: tuple[str | int, ...] = tuple(self._frame.columns)
         except (TypeError, ValueError) as error:
+            _refuse_twice(data, what)
             lazy = " Collect a lazy frame first." if "azy" in type(data).__name__ else ""
             raise DataError(f"{what} cannot be used as a table: {str(error).splitlines()[0]}.{lazy} {CURE}") from None
         self.n_rows = len(self._frame)
@@ -154,6 +156,19 @@ class PopulationTable:
 def is_frame(data: Any) -> bool:
     """Whether it is a data frame that narwhals knows (nothing is imported for the question)."""
     return bool(nw.dependencies.is_into_dataframe(data))
+
+
+def _refuse_twice(data: Any, what: str) -> None:
+    """Refuse two columns of one name."""
+    if not hasattr(data, "__len__"):  # a lazy frame, which would have to be read for its names
+        return
+    names = getattr(data, "column_names", None)  # of pyarrow, whose `columns` are the arrays
+    found = Counter(getattr(data, "columns", ()) if names is None else names)
+    twice = [name for name, number in found.items() if number > 1]
+    if twice:
+        raise DataError(
+            f"{what} has more than one column {listing(twice, 3)}; rename them or drop all but one of each."
+        )
 
 
 def _layer(data: Any) -> _Layer:

@@ -33,6 +33,7 @@ _OBJECTS = frozenset(
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.preprocessing._encoders.OneHotEncoder",
         "sklearn.svm._classes.LinearSVC",
+        "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredReport",

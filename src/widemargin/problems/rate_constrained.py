@@ -137,6 +137,14 @@ class RateConstrainedProblem(_Weighted):
         """The same problem with the bounds lowered by `by`, shape (m,)."""
         return replace(self, gamma=self.gamma - by)
 
+    def unconstrained(self) -> "RateConstrainedProblem":
+        """The same problem without constraints."""
+        coef, empty = self.coef, np.zeros(0)
+        free = CellCoefficients(
+            coef.alpha0, coef.beta0, np.zeros_like(coef.indptr), np.zeros(0, coef.column.dtype), empty, empty
+        )
+        return replace(self, coef=free, gamma=empty, constraint_scale=empty)
+
     def constant_start(self, rho: float) -> float:
         """The best b at w = 0, by ramp objective plus `rho` times the violations (a scan of b at w = 0).
 

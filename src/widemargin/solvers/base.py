@@ -23,6 +23,7 @@ class Status(enum.StrEnum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     TIME_LIMIT = "time_limit"
+    STOPPED = "stopped"
     INTERRUPTED = "interrupted"
     INFEASIBLE = "infeasible"
 

@@ -199,15 +199,14 @@ def minimise_ramp(
     Returns
     -------
     RampResult
-        Status INFEASIBLE where the violation stayed above `feasibility_tol` at the last rho: a statement about this
+        An interrupt ends the run with what there is, the start if nothing else, and status INTERRUPTED. Status
+        INFEASIBLE where the violation stayed above `feasibility_tol` at the last rho: a statement about this
         local search, not a proof.
 
     Raises
     ------
     ValueError
         If `options.rhos` is empty.
-    KeyboardInterrupt
-        If it comes before the first step is done; later ones end the run with status INTERRUPTED.
     """
     if not options.rhos:
         raise ValueError("options.rhos is empty; give at least one penalty weight.")
@@ -224,16 +223,14 @@ def minimise_ramp(
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-        if walk.last is None:  # nothing to keep yet
-            raise
-    assert walk.last is not None  # every descent takes at least one step
+    last = walk.last or _not_started(walk)
     return RampResult(
         w=walk.w,
         b=walk.b,
-        multipliers=walk.last.multipliers,
+        multipliers=last.multipliers,
         objective=walk.objective,
         excess=walk.excess,
-        subproblem=walk.last,
+        subproblem=last,
         certified=walk.certified,
         rho=rho,
         status=_status(walk, options),
@@ -260,6 +257,16 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
         walk.step(rho, options.tol)
 
 
+def _not_started(walk: _Walk) -> ConvexResult:
+    """What an interrupt in the first step leaves: the start, with nothing proved about it."""
+    m = walk.problem.n_constraints
+    n = walk.z.shape[0]
+    state = ConvexState(walk.w, walk.b, np.zeros(n), np.zeros(n), np.zeros(m))
+    return ConvexResult(
+        walk.w, walk.b, np.zeros(m), np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
+    )
+
+
 def _violation(walk: _Walk) -> float:
     return float(np.maximum(walk.excess, 0.0).max(initial=0.0))
 
@@ -271,6 +278,8 @@ def _merit(objective: float, excess: Floats, rho: float) -> float:
 def _status(walk: _Walk, options: MajorizeOptions) -> Status:
     if walk.budget.interrupted:
         return Status.INTERRUPTED
+    if walk.budget.stopped:
+        return Status.STOPPED
     if walk.budget.exhausted:
         return Status.TIME_LIMIT
     if _violation(walk) > options.feasibility_tol:

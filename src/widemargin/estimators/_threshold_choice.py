@@ -1,0 +1,113 @@
+"""The best threshold of given scores for a bound goal, by a sweep over all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from widemargin.goals.bound import BoundGoal
+from widemargin.linalg.cells import CellCoefficients, Floats
+from widemargin.solvers.threshold_sweep import best_threshold
+
+__all__ = ["Choice", "choose_threshold"]
+
+LEAST_DENOMINATOR = 1e-9
+"""Share of its largest value below which a ratio's denominator counts as zero."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The threshold: a row is positive where its score is larger.
+
+    Attributes
+    ----------
+    threshold : float
+    met : bool
+        Whether the (tightened) constraints are met; if not, the threshold is the one of smallest summed violation.
+    """
+
+    threshold: float
+    met: bool
+
+
+def choose_threshold(bound: BoundGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> Choice:
+    """Try every threshold between two scores, and both ends.
+
+    Parameters
+    ----------
+    bound : BoundGoal
+    scores : sequence of ndarray of shape (n_s,)
+        For each source; larger means rather positive.
+    natural : float
+        The scorer's own threshold; of equally good ones the nearest to it is taken.
+    margins : ndarray of shape (m,)
+        Tighten the bounds by this much, in units of `bound.bound`.
+
+    Returns
+    -------
+    Choice
+        Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
+        nothing.
+    """
+    z, cell = np.concatenate(scores), np.concatenate(bound.cell)
+    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, bound.weight, strict=True)]
+    weight = np.concatenate(weights)
+    used = weight > 0.0  # a row without weight is as good as absent
+    if not used.all():
+        z, cell, weight = z[used], cell[used], weight[used]
+    coef, gamma = _with_denominators(bound, margins)
+    found = best_threshold(z - natural, weight, cell, coef, gamma, bound.cell_weight)
+    return Choice(_between(z, found.n_positive, natural), found.violation == 0.0)
+
+
+def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficients, Floats]:
+    """The scaled coefficients and bounds, and a constraint more for each ratio: its denominator is not zero."""
+    coef, k = bound.coefficients, len(bound.cell_weight)
+    gamma = (bound.bound - margins) / bound.scale
+    cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
+    columns, alphas, betas = (
+        [coef.column],
+        [coef.alpha / bound.scale[coef.column]],
+        [coef.beta / bound.scale[coef.column]],
+    )
+    more: list[float] = []
+    for ratio in dict.fromkeys(item.cleared.ratio for item in bound.constraints):
+        if ratio is None:
+            continue
+        alpha, beta = bound.table.weighted(ratio.denominator)
+        constant = ratio.denominator.constant
+        largest = constant + float(np.maximum(alpha, beta) @ bound.cell_weight)
+        unit = -1.0 / (LEAST_DENOMINATOR * max(largest, np.finfo(float).tiny))  # an undefined ratio misses by 1
+        used = np.flatnonzero((alpha != 0.0) | (beta != 0.0))
+        cells.append(used)
+        columns.append(np.full(len(used), len(gamma) + len(more), np.int64))
+        alphas.append(unit * alpha[used])
+        betas.append(unit * beta[used])
+        more.append(-1.0 - unit * constant)
+    if not more:
+        return coef._replace(alpha=alphas[0], beta=betas[0]), gamma
+    row = np.concatenate(cells)
+    order = np.argsort(row, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=k))]).astype(np.int64)
+    coef = CellCoefficients(
+        coef.alpha0, coef.beta0, indptr, np.concatenate(columns)[order],
+        np.concatenate(alphas)[order], np.concatenate(betas)[order],
+    )  # fmt: skip
+    return coef, np.append(gamma, more)
+
+
+def _between(z: Floats, count: int, natural: float) -> float:
+    """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
+    n = len(z)
+    ordered = np.partition(z, sorted({max(n - count - 1, 0), min(n - count, n - 1)}))
+    if count == 0:
+        top = float(ordered[-1])
+        return natural if top <= natural else top + 0.5
+    if count == n:
+        least = float(ordered[0])
+        return natural if least > natural else float(min(least - 0.5, np.nextafter(least, -np.inf)))
+    low, high = float(ordered[n - count - 1]), float(ordered[n - count])
+    if low <= natural < high:
+        return natural
+    middle = low + 0.5 * (high - low)
+    return middle if low <= middle < high else low

@@ -1,0 +1,388 @@
+"""Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+)
+
+from widemargin._threads import limit_threads
+from widemargin.estimators._calibration import take_rows
+from widemargin.estimators._threshold_choice import choose_threshold
+from widemargin.estimators._threshold_guarantee import Margin, margins
+from widemargin.estimators._threshold_scores import (
+    cross_scores,
+    fit_scorer,
+    natural_threshold,
+    raw_scores,
+    row_wise,
+    split_rows,
+    takes_weights,
+)
+from widemargin.estimators._threshold_text import guarantee_text, refusal_text
+from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal, error_rate
+from widemargin.goals.binding import BoundGoal, baselines_used, bind
+from widemargin.goals.report import GoalReport, make_report
+from widemargin.goals.sources import External, count_rows, make_sources, positive_class
+from widemargin.linalg.cells import Floats
+
+__all__ = ["GoalThresholdClassifier"]
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """The rows that the threshold is chosen on; `scores` are the inner estimator's own."""
+
+    X: Any
+    y: npt.NDArray[Any]
+    weight: Floats | None
+    populations: Any
+    scores: Floats
+
+
+class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Any binary scorer, with the threshold that meets a goal at the best objective.
+
+    Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
+    meet all constraints the one of best objective is taken, and if there is none the goal is refused. This is the
+    bias-shifting of Goh et al. (2016, Section 5) for any scorer and any number of constraints.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function` or `predict_proba`. A clone of it is fitted, unless `cv="prefit"`.
+    goal : Goal or str, default=None
+        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    confidence : float in [0.5, 1), default=None
+        None: constraints are met by estimate on the validation rows. Else a threshold is taken only if all constraints
+        hold on *new* rows with this confidence, simultaneously and whatever threshold is chosen (see Notes).
+    cv : None, "prefit", int, splitter or iterable of (train, test), default=None
+        None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
+        all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
+        it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that.
+    validation_fraction : float in (0, 1), default=0.2
+        Share of the rows held out with `cv=None`; stratified by label, except with a confidence, where the proof needs
+        a draw that does not look at the labels.
+    pos_label : label, default=None
+        The class that rates call positive; None means `classes_[1]`.
+    baselines : dict of str to fitted classifier, default=None
+        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
+    on_infeasible : {"raise", "warn"}, default="raise"
+        Where no threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the one of least violation.
+    random_state : int, RandomState or None, default=None
+        Of the split or the folds.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+    threshold_ : float
+        In the unit of the scores: `classes_[1]` is predicted where the score is larger.
+    classes_ : ndarray of shape (2,)
+    positive_class_ : label
+    goal_ : Goal
+    goal_report_ : GoalReport
+        The goal on the validation rows, by estimate; its `certificate` is `guarantee_`.
+    status_ : str
+        "converged", or "infeasible" where `on_infeasible="warn"` kept a threshold that does not meet the goal (with a
+        confidence: that is not shown to meet it).
+    guarantee_ : str or None
+        What is proved about new rows, and under which assumptions; None without a confidence.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Both only where `estimator_` has them.
+
+    See Also
+    --------
+    RateConstrainedClassifier : Trains the scores to the goal as well, not only their threshold.
+    sklearn.model_selection.TunedThresholdClassifierCV : Maximises one score, without constraints.
+
+    Notes
+    -----
+    **What a confidence means.** Let the validation rows (and the rows of every external data set that the goal uses) be
+    independent draws from their distribution, let none of them have served to fit or choose the estimator, a baseline
+    model or the goal, and let them be unweighted. Then, with probability >= `confidence` over their draw, the fitted
+    threshold meets every constraint in that distribution, or `fit` has refused. It is valid for the threshold chosen
+    with a look at all labels of these rows, because the margins hold for all thresholds at once, and for all
+    constraints together by Bonferroni. One-sided rates against a constant (recall, positive rate, ...) take the exact
+    binomial bound, everything else (differences between groups, error rate, precision) the wider one-sided band of
+    Dvoretzky, Kiefer, Wolfowitz and Massart (1990) for each of its parts. Populations absent from the rows and
+    constraints dropped for lack of rows are not covered. Constraints on numbers of rows cannot be guaranteed.
+
+    Nothing is claimed about the objective. There is no `predict_proba`: the inner one knows nothing of the threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from widemargin import GoalThresholdClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = (X[:, 0] + rng.normal(size=2000) > 0.8).astype(int)
+    >>> goal = "minimize false_positive_rate()\\nsubject to recall() >= 0.8"
+    >>> clf = GoalThresholdClassifier(LogisticRegression(), goal, confidence=0.95, random_state=0).fit(X, y)
+    >>> clf.goal_report_["#1"].rate >= 0.8  # a little more than needed, to be sure on new rows
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])],
+        "goal": [Goal, str, None],
+        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
+        "cv": ["cv_object", StrOptions({"prefit"})],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "pos_label": [Real, str, "boolean", None],
+        "baselines": [Mapping, None],
+        "on_infeasible": [StrOptions({"raise", "warn"})],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        goal: Goal | str | None = None,
+        *,
+        confidence: float | None = None,
+        cv: Any = None,
+        validation_fraction: float = 0.2,
+        pos_label: Any = None,
+        baselines: Mapping[str, Any] | None = None,
+        on_infeasible: str = "raise",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.goal = goal
+        self.confidence = confidence
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.pos_label = pos_label
+        self.baselines = baselines
+        self.on_infeasible = on_infeasible
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        tags.input_tags.string = inner.string
+        tags.input_tags.categorical = inner.categorical
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        populations: Any = None,
+        external: Mapping[str, External] | None = None,
+    ) -> "GoalThresholdClassifier":
+        """Fit the estimator (unless it is fitted) and choose the threshold.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+            Handed to the estimator as it is; rows are only taken out of it.
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0, for the rates, and for the estimator if its `fit` has a parameter of that name.
+        populations : table with n rows, default=None
+            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
+            there are looked up in X where it is a data frame.
+        external : dict of str to External, default=None
+            Rows beside these that the goal names by `Population.external(name)`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        GoalError
+            If the goal does not fit the data.
+        DataError
+            If data are missing or of the wrong shape.
+        CapabilityError
+            If a confidence is asked for what none can be claimed for.
+        InfeasibleGoalError
+            If no threshold meets the goal, unless `on_infeasible="warn"`.
+        """
+        if self.confidence is not None and not self._has_own_rows():
+            raise CapabilityError(
+                f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
+                'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
+            )
+        X = row_wise(X)
+        y = _check_y(y, multi_output=False, estimator=self)
+        check_consistent_length(X, y)
+        if y.shape[0] < 1:
+            raise DataError("X and y hold 0 rows; give rows of both classes.")
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+            if self._fits() and not takes_weights(self.estimator):
+                warnings.warn(
+                    f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
+                    "goal's rates only.", GoalWarning, stacklevel=3,
+                )  # fmt: skip
+        if populations is not None and count_rows(populations) != y.shape[0]:
+            raise DataError(
+                f"populations has {count_rows(populations)} rows and y {y.shape[0]}; give one row per example."
+            )
+        self._set_classes(y)
+        with limit_threads(self.n_jobs):
+            rows = self._fit_estimator(X, y, weight, populations)
+            self._fit_threshold(rows, external)
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """The estimator's score minus `threshold_`, shape (n,); positive means `classes_[1]`."""
+        check_is_fitted(self, "threshold_")
+        return raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X)) - self.threshold_
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,)."""
+        check_is_fitted(self, "threshold_")
+        direction = self._direction()
+        positive = direction * self.decision_function(X) > 0.0
+        labels: npt.NDArray[Any] = self.classes_[(positive if direction > 0 else ~positive).astype(np.intp)]
+        return labels
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen by the estimator."""
+        return int(self._of_estimator("n_features_in_"))
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features seen by the estimator."""
+        names: npt.NDArray[Any] = self._of_estimator("feature_names_in_")
+        return names
+
+    def _of_estimator(self, name: str) -> Any:
+        if not hasattr(vars(self).get("estimator_"), name):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
+        return getattr(self.estimator_, name)
+
+    def _set_classes(self, y: npt.NDArray[Any]) -> None:
+        """Check that there are two classes and settle which is the positive one."""
+        check_classification_targets(y)
+        target = type_of_target(y, input_name="y", raise_unknown=True)
+        if target != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
+        self.classes_ = np.unique(y)
+        if not self._fits():
+            check_is_fitted(self.estimator, "classes_")
+            known = np.asarray(self.estimator.classes_)
+            if len(known) != 2 or not np.isin(self.classes_, known).all():
+                raise DataError(
+                    f"y holds the classes {self.classes_.tolist()} and the fitted estimator knows {known.tolist()}; "
+                    "both must be the same two."
+                )
+            self.classes_ = known
+        if self.classes_.shape[0] < 2:
+            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs rows of both classes.")
+        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
+
+    def _fits(self) -> bool:
+        """Whether the estimator is to be fitted."""
+        return not isinstance(self.cv, str)
+
+    def _has_own_rows(self) -> bool:
+        """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
+        return self.cv is None or not self._fits()
+
+    def _direction(self) -> float:
+        """+1 where the positive class is `classes_[1]`, else -1."""
+        return 1.0 if self.positive_class_ == self.classes_[1] else -1.0
+
+    def _fit_estimator(self, X: Any, y: npt.NDArray[Any], weight: Floats | None, populations: Any) -> _Validation:
+        """Set `estimator_`; return the validation rows with scores that it (or its fold's clone) did not learn from."""
+        if not self._fits():
+            self.estimator_ = self.estimator
+            return _Validation(X, y, weight, populations, raw_scores(self.estimator_, X))
+        rng = check_random_state(self.random_state)
+        if self.cv is None:
+            train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
+            self.estimator_ = fit_scorer(self.estimator, take_rows(X, train), y[train], take_rows(weight, train))
+            X_held = take_rows(X, held)
+            scores = raw_scores(self.estimator_, X_held)
+            return _Validation(X_held, y[held], take_rows(weight, held), take_rows(populations, held), scores)
+        scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
+        self.estimator_ = fit_scorer(self.estimator, X, y, weight)
+        return _Validation(X, y, weight, populations, scores)
+
+    def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
+        """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
+        self.goal_ = _as_goal(self.goal)
+        sources = make_sources(
+            baselines_used(self.goal_), rows.X, rows.y,
+            classes=positive_class(self.classes_.tolist(), self.positive_class_), sample_weight=rows.weight,
+            populations=rows.populations, external=external, baselines=self.baselines, n_rows=rows.y.shape[0],
+        )  # fmt: skip
+        bound = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
+        proofs = None if self.confidence is None else margins(bound, self.confidence)
+        direction = self._direction()
+        scores = [direction * rows.scores]
+        scores += [direction * self._external_scores(external, source.name) for source in sources[1:]]
+        natural = direction * natural_threshold(self.estimator_)
+        choice = choose_threshold(bound, scores, natural, _sizes(bound, proofs))
+        self.threshold_ = direction * choice.threshold
+        self.status_ = "converged" if choice.met else "infeasible"
+        self.guarantee_ = None
+        if proofs and choice.met and self.confidence is not None:
+            self.guarantee_ = guarantee_text(bound, proofs, self.confidence)
+        positive = [z > choice.threshold for z in scores]
+        folds = "" if self._has_own_rows() else " (cross-validated)"
+        self.goal_report_: GoalReport = make_report(
+            bound, positive, positive_class=self.positive_class_, data_name=f"validation rows{folds}",
+            status=self.status_, certificate=self.guarantee_,
+        )  # fmt: skip
+        if not choice.met:
+            by_estimate = proofs is not None and choose_threshold(bound, scores, natural, _sizes(bound, None)).met
+            measured = bound.measure(bound.positive_mass(positive))
+            self._refuse(refusal_text(bound, measured, self.threshold_, proofs, by_estimate))
+
+    def _refuse(self, message: str) -> None:
+        if self.on_infeasible == "raise":
+            raise InfeasibleGoalError(message)
+        warnings.warn(message, GoalWarning, stacklevel=5)  # where fit was called
+
+    def _external_scores(self, external: Mapping[str, External] | None, name: str | None) -> Floats:
+        X = (external or {})[str(name)].X
+        if X is None:
+            raise GoalError(f"external {name!r} has no X; a threshold needs scores: External(X, ...).")
+        return raw_scores(self.estimator_, row_wise(X))
+
+
+def _sizes(bound: BoundGoal, proofs: tuple[Margin, ...] | None) -> Floats:
+    """Margins as a vector; zeros where nothing is to be proved."""
+    return np.zeros(bound.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])
+
+
+def _as_goal(goal: Goal | str | None) -> Goal:
+    if goal is None:
+        return Goal(minimize=error_rate())
+    return Goal.parse(goal) if isinstance(goal, str) else goal
