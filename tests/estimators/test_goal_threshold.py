@@ -283,7 +283,7 @@ def test_baselines_and_external_rows(data):
     clf = GoalThresholdClassifier(LogisticRegression(), goal, random_state=0).fit(X, y, external={"t": External(Xt)})
     assert clf.predict(Xt).mean() <= 0.2
     assert dict(clf.goal_report_.external_rows) == {"t": 300}
-    with pytest.raises(GoalError, match="has no X"):
+    with pytest.raises(DataError, match="has no X"):
         clf.fit(X, y, external={"t": External(None, populations=pd.DataFrame({"a": [1]}))})
 
 

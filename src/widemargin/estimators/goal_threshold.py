@@ -1,6 +1,5 @@
 """Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     _check_sample_weight,
     _check_y,
@@ -20,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal
 from widemargin.estimators._calibration import take_rows
 from widemargin.estimators._threshold_choice import choose_threshold
 from widemargin.estimators._threshold_guarantee import Margin, margins
@@ -33,8 +32,9 @@ from widemargin.estimators._threshold_scores import (
     takes_weights,
 )
 from widemargin.estimators._threshold_text import guarantee_text, refusal_text
-from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, InfeasibleGoalError
-from widemargin.goals import Goal, error_rate
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal
+from widemargin.goals._warn import warn
 from widemargin.goals.binding import BoundGoal, baselines_used, bind
 from widemargin.goals.report import GoalReport, make_report
 from widemargin.goals.sources import External, count_rows, make_sources, positive_class
@@ -54,7 +54,7 @@ class _Validation:
     scores: Floats
 
 
-class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Any binary scorer, with the threshold that meets a goal at the best objective.
 
     Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
@@ -243,15 +243,20 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
             if self._fits() and not takes_weights(self.estimator):
-                warnings.warn(
+                warn(
                     f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
-                    "goal's rates only.", GoalWarning, stacklevel=3,
-                )  # fmt: skip
+                    "goal's rates only.",
+                    GoalWarning,
+                )
         if populations is not None and count_rows(populations) != y.shape[0]:
             raise DataError(
                 f"populations has {count_rows(populations)} rows and y {y.shape[0]}; give one row per example."
             )
-        self._set_classes(y)
+        if self._fits():
+            self._set_classes(y)
+        else:
+            check_is_fitted(self.estimator, "classes_")
+            self._set_classes(y, np.asarray(self.estimator.classes_))
         with limit_threads(self.n_jobs):
             rows = self._fit_estimator(X, y, weight, populations)
             self._fit_threshold(rows, external)
@@ -265,10 +270,7 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
         check_is_fitted(self, "threshold_")
-        direction = self._direction()
-        positive = direction * self.decision_function(X) > 0.0
-        labels: npt.NDArray[Any] = self.classes_[(positive if direction > 0 else ~positive).astype(np.intp)]
-        return labels
+        return self._labels(self._direction() * self.decision_function(X) > 0.0)
 
     @property
     def n_features_in_(self) -> int:
@@ -286,26 +288,6 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
         return getattr(self.estimator_, name)
 
-    def _set_classes(self, y: npt.NDArray[Any]) -> None:
-        """Check that there are two classes and settle which is the positive one."""
-        check_classification_targets(y)
-        target = type_of_target(y, input_name="y", raise_unknown=True)
-        if target != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
-        self.classes_ = np.unique(y)
-        if not self._fits():
-            check_is_fitted(self.estimator, "classes_")
-            known = np.asarray(self.estimator.classes_)
-            if len(known) != 2 or not np.isin(self.classes_, known).all():
-                raise DataError(
-                    f"y holds the classes {self.classes_.tolist()} and the fitted estimator knows {known.tolist()}; "
-                    "both must be the same two."
-                )
-            self.classes_ = known
-        if self.classes_.shape[0] < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs rows of both classes.")
-        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
-
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
         return not isinstance(self.cv, str)
@@ -313,10 +295,6 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _has_own_rows(self) -> bool:
         """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
         return self.cv is None or not self._fits()
-
-    def _direction(self) -> float:
-        """+1 where the positive class is `classes_[1]`, else -1."""
-        return 1.0 if self.positive_class_ == self.classes_[1] else -1.0
 
     def _fit_estimator(self, X: Any, y: npt.NDArray[Any], weight: Floats | None, populations: Any) -> _Validation:
         """Set `estimator_`; return the validation rows with scores that it (or its fold's clone) did not learn from."""
@@ -336,7 +314,7 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 
     def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
         """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
-        self.goal_ = _as_goal(self.goal)
+        self.goal_ = as_goal(self.goal)
         sources = make_sources(
             baselines_used(self.goal_), rows.X, rows.y,
             classes=positive_class(self.classes_.tolist(), self.positive_class_), sample_weight=rows.weight,
@@ -368,21 +346,15 @@ class GoalThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _refuse(self, message: str) -> None:
         if self.on_infeasible == "raise":
             raise InfeasibleGoalError(message)
-        warnings.warn(message, GoalWarning, stacklevel=5)  # where fit was called
+        warn(message, GoalWarning)
 
     def _external_scores(self, external: Mapping[str, External] | None, name: str | None) -> Floats:
         X = (external or {})[str(name)].X
         if X is None:
-            raise GoalError(f"external {name!r} has no X; a threshold needs scores: External(X, ...).")
+            raise DataError(f"external {name!r} has no X; a threshold needs scores: External(X, ...).")
         return raw_scores(self.estimator_, row_wise(X))
 
 
 def _sizes(bound: BoundGoal, proofs: tuple[Margin, ...] | None) -> Floats:
     """Margins as a vector; zeros where nothing is to be proved."""
     return np.zeros(bound.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])
-
-
-def _as_goal(goal: Goal | str | None) -> Goal:
-    if goal is None:
-        return Goal(minimize=error_rate())
-    return Goal.parse(goal) if isinstance(goal, str) else goal

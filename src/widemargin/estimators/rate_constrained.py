@@ -11,15 +11,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
 from widemargin.estimators._infeasible import explain
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
 from widemargin.exceptions import DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
-from widemargin.goals import Goal, error_rate
+from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding import BoundGoal, baselines_used, bind
 from widemargin.goals.report import GoalReport, make_report
@@ -48,7 +48,7 @@ def _calibrates(estimator: "RateConstrainedClassifier") -> bool:
     return True
 
 
-class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -279,19 +279,6 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
         return self
 
-    def _set_classes(self, y: npt.NDArray[Any]) -> None:
-        """Check that there are two classes and settle which is the positive one."""
-        check_classification_targets(y)
-        target = type_of_target(y, input_name="y", raise_unknown=True)
-        if target != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
-        self.classes_ = np.unique(y)
-        if self.classes_.shape[0] < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs rows of both classes."
-            )
-        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
-
     def _train(
         self,
         X: Any,
@@ -304,7 +291,7 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         budget: Budget,
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
-        self.goal_ = _as_goal(self.goal)
+        self.goal_ = as_goal(self.goal)
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(
             baselines_used(self.goal_), original, y, classes=classes, sample_weight=weight, populations=populations,
@@ -365,15 +352,6 @@ class RateConstrainedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         second = self.randomized_proba(X)[:, 1]
         drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
         return drawn
-
-    def _direction(self) -> float:
-        """+1 where the positive class is `classes_[1]`, else -1."""
-        return 1.0 if self.positive_class_ == self.classes_[1] else -1.0
-
-    def _labels(self, positive: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-        second = positive if self._direction() > 0 else ~positive
-        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return labels
 
     def _external_features(self, external: Mapping[str, External] | None, name: str | None) -> Any:
         X = (external or {})[str(name)].X
@@ -459,12 +437,6 @@ def _scores(X: Any, w: Floats, intercept: float) -> Floats:
     scores = RowBlocks([(X, None)]).dot(w)
     scores += intercept
     return scores
-
-
-def _as_goal(goal: Goal | str | None) -> Goal:
-    if goal is None:
-        return Goal(minimize=error_rate())
-    return Goal.parse(goal) if isinstance(goal, str) else goal
 
 
 def _log_progress(progress: Progress) -> None:

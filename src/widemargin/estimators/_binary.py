@@ -1,0 +1,58 @@
+"""What every estimator with a goal shares: two classes, one of them positive."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from widemargin.exceptions import DataError
+from widemargin.goals import Goal, error_rate
+from widemargin.goals.sources import positive_class
+
+__all__ = ["BinaryGoalMixin", "as_goal"]
+
+
+def as_goal(goal: Goal | str | None) -> Goal:
+    """A goal from an object or a text; None minimises the error rate."""
+    if goal is None:
+        return Goal(minimize=error_rate())
+    return Goal.parse(goal) if isinstance(goal, str) else goal
+
+
+class BinaryGoalMixin:
+    """The classes of a binary estimator, and which of them the goal's rates call positive (DESIGN, decision 1)."""
+
+    pos_label: Any
+    classes_: npt.NDArray[Any]
+    positive_class_: Any
+
+    def _set_classes(self, y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> None:
+        """Check that there are two classes, those of a fitted model if given, and settle which is positive."""
+        check_classification_targets(y)
+        target = type_of_target(y, input_name="y", raise_unknown=True)
+        if target != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
+        self.classes_ = np.unique(y)
+        if known is not None:
+            if len(known) != 2 or not np.isin(self.classes_, known).all():
+                raise DataError(
+                    f"y holds the classes {self.classes_.tolist()} and the fitted estimator knows {known.tolist()}; "
+                    "both must be the same two."
+                )
+            self.classes_ = known
+        if self.classes_.shape[0] < 2:
+            raise ValueError(
+                f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs rows of both classes."
+            )
+        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
+
+    def _direction(self) -> float:
+        """+1 where the positive class is `classes_[1]`, else -1."""
+        return 1.0 if self.positive_class_ == self.classes_[1] else -1.0
+
+    def _labels(self, positive: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        """Labels of rows that are, or are not, called positive."""
+        second = positive if self._direction() > 0 else ~positive
+        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
+        return labels
