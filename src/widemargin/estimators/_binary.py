@@ -1,5 +1,6 @@
 """What every estimator with a goal shares: two classes, one of them positive."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
-from widemargin.goals.sources import positive_class
+from widemargin.goals.sources import External, external_data, positive_class
 
-__all__ = ["BinaryGoalMixin", "as_goal"]
+__all__ = ["BinaryGoalMixin", "as_goal", "external_rows"]
 
 
 def as_goal(goal: Goal | str | None) -> Goal:
@@ -18,6 +19,20 @@ def as_goal(goal: Goal | str | None) -> Goal:
     if goal is None:
         return Goal(minimize=error_rate())
     return Goal.parse(goal) if isinstance(goal, str) else goal
+
+
+def external_rows(external: Mapping[str, External] | None, name: str | None) -> Any:
+    """Features of an external data set that the goal uses.
+
+    Raises
+    ------
+    DataError
+        If it was not given, or without X.
+    """
+    X = external_data(str(name), external or {}).X
+    if X is None:
+        raise DataError(f"external {name!r} has no X; rates of a model need its features: External(X, ...).")
+    return X
 
 
 class BinaryGoalMixin:

@@ -30,9 +30,7 @@ def explain(report: GoalReport, trained: Trained, enforce: str) -> str:
 
 
 def _holds(item: ConstraintReport, soft: bool) -> bool:
-    if soft:
-        return item.ramp_slack is not None and item.ramp_slack >= -1e-9
-    return item.met
+    return item.ramp_met if soft else item.met
 
 
 def _line(item: ConstraintReport, soft: bool) -> str:

@@ -67,7 +67,6 @@ def train(
     enforcement: str,
     solver: str,
     options: MajorizeOptions,
-    start: tuple[Floats, float] | None,
     budget: Budget,
 ) -> Trained:
     """Train on a bound goal.
@@ -84,7 +83,6 @@ def train(
     solver : str
         One of `SOLVERS`.
     options : MajorizeOptions
-    start : (w, b) or None
     budget : Budget
 
     Returns
@@ -97,7 +95,7 @@ def train(
     by_rates = _judge_deterministic(problem)
     search = enforce_from_two_starts(
         problem, convex, by_rates if hard else _judge_randomized(problem), options,
-        hard_judge=by_rates, give_back=hard, start=start, budget=budget,
+        hard_judge=by_rates, give_back=hard, budget=budget,
     )  # fmt: skip
     return Trained(search, problem, _status(search.best, budget), tuple(convex.used))
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._threads import limit_threads
-from widemargin.estimators._binary import BinaryGoalMixin, as_goal
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
 from widemargin.estimators._calibration import take_rows
 from widemargin.estimators._threshold_choice import choose_threshold
 from widemargin.estimators._threshold_guarantee import Margin, margins
@@ -349,10 +349,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         warn(message, GoalWarning)
 
     def _external_scores(self, external: Mapping[str, External] | None, name: str | None) -> Floats:
-        X = (external or {})[str(name)].X
-        if X is None:
-            raise DataError(f"external {name!r} has no X; a threshold needs scores: External(X, ...).")
-        return raw_scores(self.estimator_, row_wise(X))
+        return raw_scores(self.estimator_, row_wise(external_rows(external, name)))
 
 
 def _sizes(bound: BoundGoal, proofs: tuple[Margin, ...] | None) -> Floats:

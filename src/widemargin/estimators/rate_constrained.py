@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin.estimators._binary import BinaryGoalMixin, as_goal
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
 from widemargin.estimators._infeasible import explain
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
@@ -305,7 +305,7 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
             try:
                 trained = train(
                     bound, matrices, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
-                    enforcement=self.enforce, solver=self.solver, options=options, start=None, budget=budget,
+                    enforcement=self.enforce, solver=self.solver, options=options, budget=budget,
                 )  # fmt: skip
             except np.linalg.LinAlgError as error:
                 largest = max(float(abs(part).max()) for part in matrices)
@@ -354,9 +354,7 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         return drawn
 
     def _external_features(self, external: Mapping[str, External] | None, name: str | None) -> Any:
-        X = (external or {})[str(name)].X
-        if X is None:
-            raise DataError(f"external {name!r} has no X; training needs features: External(X, ...).")
+        X = external_rows(external, name)
         try:
             checked = validate_data(
                 self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C"

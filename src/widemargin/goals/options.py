@@ -1,12 +1,13 @@
 """What a constraint and a bundle have in common: a label, and a rule for tiny populations."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, Self, cast
 
 __all__ = ["Ruled"]
 
 
-class Ruled:
+class Ruled(ABC):
     """A frozen dataclass with the fields `label`, `min_rows` and `small`, compared by its `key`."""
 
     label: str | None
@@ -19,9 +20,9 @@ class Ruled:
         return self.small or "error"
 
     @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
-        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         return self.key == cast(Self, other).key if type(other) is type(self) else NotImplemented

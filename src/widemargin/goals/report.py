@@ -73,6 +73,11 @@ class ConstraintReport:
     n_populations: int = 1
     bundle: str | None = None
 
+    @property
+    def ramp_met(self) -> bool:
+        """Whether the randomised classifier meets it."""
+        return self.ramp_slack is not None and self.ramp_slack >= -TOLERANCE
+
     def passes(self, decide: Decide = "estimate") -> bool:
         """Whether it counts as met: by the estimate, or only if the interval says so ("confident")."""
         return self.met if decide == "estimate" else self.met and self.verdict == "met"

@@ -11,7 +11,6 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.tightening import Enforced, EnforcedProblem, Judge, enforce
@@ -35,7 +34,6 @@ def enforce_from_two_starts(
     *,
     hard_judge: Judge,
     give_back: bool,
-    start: tuple[Floats, float] | None = None,
     budget: Budget,
 ) -> Enforced:
     """`enforce`, and again from the plain SVM where that looks better.
@@ -47,20 +45,21 @@ def enforce_from_two_starts(
 
     Other parameters are those of `enforce`.
     """
-    first = enforce(problem, convex, judge, options, give_back=give_back, start=start, budget=budget)
-    constant = start is None and problem.constant_start(options.rhos[0]) != 0.0
+    first = enforce(problem, convex, judge, options, give_back=give_back, budget=budget)
+    constant = problem.constant_start(options.rhos[0]) != 0.0
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first
     try:
         plain = _plain(problem, convex, options, budget)
-    except KeyboardInterrupt:
+        shifted = hard_judge(plain)
+        if budget.exhausted or not shifted.beats(hard_judge(first.best.solution)):
+            return first
+        second = shifted.w, shifted.b
+        again = enforce(problem, convex, judge, options, give_back=give_back, start=second, budget=budget)
+        best = min(first.best, again.best, judge(plain), key=lambda found: (found.violation, found.objective))
+    except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
         return first
-    shifted = hard_judge(plain)
-    if budget.exhausted or not shifted.beats(hard_judge(first.best.solution)):
-        return first
-    again = enforce(problem, convex, judge, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
-    best = min(first.best, again.best, judge(plain), key=lambda found: (found.violation, found.objective))
     return Enforced(
         best=best,
         n_rounds=first.n_rounds + again.n_rounds,
