@@ -104,7 +104,7 @@ def test_reaches_the_optimum_of_the_reference(chooser, seed):
     assert result.primal == pytest.approx(search.ascent.primal(result.point, result.b), abs=1e-13)
     np.testing.assert_allclose(result.point.w, exact.w, atol=np.sqrt(2e-6 / sub.lam))
     assert abs(search.ascent.xi.sum()) < 1e-12  # the optimality condition of b, kept exactly
-    assert search.ascent.dual(123.0).value == pytest.approx(result.dual, abs=1e-6)
+    assert search.ascent.dual(123.0).value == pytest.approx(result.dual, abs=1e-5)  # "close": ten times the gap
 
 
 def test_the_lower_bound_holds_for_every_bias():

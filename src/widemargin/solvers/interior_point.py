@@ -372,7 +372,7 @@ class _Watch:
         best, gap, dual = self.best, self.best.gap, self.best.dual
         best.add_dual(run.dual_value(), run.v)
         best.add_point(run.w, run.b, *self.values(run.w, run.z))
-        moving = best.gap < gap or best.dual - dual > 1e-3 * (best.primal - best.dual)
+        moving = best.gap < gap or best.dual - dual > 1e-3 * max(best.primal - best.dual, 0.0)
         self.stalled = 0 if moving else self.stalled + 1
 
     def values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
