@@ -45,7 +45,7 @@ def test_rates_equal_their_definitions(wanted, seed, weighted, soft):
     sources, naive = make_data(seed, weighted=weighted)
     table, space = table_of(wanted, sources)
     p = predictions(seed, sources, soft=soft)
-    values = table.values(mass_of(space, sources, p), space.weight)
+    values = table.values(mass_of(space, sources, p))
     by_name = dict(zip((None, "ext"), p, strict=True))
     expected = [naive_rate(rate, naive, by_name) for rate in wanted]
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)  # NaN where the definition is 0/0
@@ -58,7 +58,7 @@ def test_rates_lie_between_0_and_1_and_counts_below_their_total(metric, seed, we
     sources, _ = make_data(seed, weighted=weighted)
     wanted = [Rate(metric, on, "h" if METRICS[metric].needs_baseline else None) for on in POOL]
     table, space = table_of(wanted, sources)
-    values = table.values(mass_of(space, sources, predictions(seed, sources, soft=True)), space.weight)
+    values = table.values(mass_of(space, sources, predictions(seed, sources, soft=True)))
     top = np.where(table.is_count, table.total, 1.0)
     assert (np.isnan(values) | ((values >= 0) & (values <= top + 1e-12))).all()
     assert (values[~np.isnan(values)] <= table.cap[~np.isnan(values)] + 1e-12).all()

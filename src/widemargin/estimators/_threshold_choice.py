@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin.goals.bound import BoundGoal
 from widemargin.linalg.cells import CellCoefficients, Floats
@@ -65,11 +67,8 @@ def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficie
     coef, k = bound.coefficients, len(bound.cell_weight)
     gamma = (bound.bound - margins) / bound.scale
     cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
-    columns, alphas, betas = (
-        [coef.column],
-        [coef.alpha / bound.scale[coef.column]],
-        [coef.beta / bound.scale[coef.column]],
-    )
+    columns: list[npt.NDArray[Any]] = [coef.column]
+    values = [coef.value / bound.scale[coef.column]]
     more: list[float] = []
     for ratio in dict.fromkeys(item.cleared.ratio for item in bound.constraints):
         if ratio is None:
@@ -78,21 +77,18 @@ def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficie
         constant = ratio.denominator.constant
         largest = constant + float(np.maximum(alpha, beta) @ bound.cell_weight)
         unit = -1.0 / (LEAST_DENOMINATOR * max(largest, np.finfo(float).tiny))  # an undefined ratio misses by 1
-        used = np.flatnonzero((alpha != 0.0) | (beta != 0.0))
-        cells.append(used)
-        columns.append(np.full(len(used), len(gamma) + len(more), np.int64))
-        alphas.append(unit * alpha[used])
-        betas.append(unit * beta[used])
+        for part in (unit * alpha, -unit * beta):
+            used = np.flatnonzero(part)
+            cells.append(used)
+            columns.append(np.full(len(used), len(gamma) + len(more)))
+            values.append(part[used])
         more.append(-1.0 - unit * constant)
     if not more:
-        return coef._replace(alpha=alphas[0], beta=betas[0]), gamma
+        return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)
     order = np.argsort(row, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=k))]).astype(np.int64)
-    coef = CellCoefficients(
-        coef.alpha0, coef.beta0, indptr, np.concatenate(columns)[order],
-        np.concatenate(alphas)[order], np.concatenate(betas)[order],
-    )  # fmt: skip
+    coef = coef._replace(indptr=indptr, column=np.concatenate(columns)[order], value=np.concatenate(values)[order])
     return coef, np.append(gamma, more)
 
 

@@ -298,7 +298,8 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
             external=external, baselines=self.baselines, n_rows=X.shape[0],
         )  # fmt: skip
         bound = bind(self.goal_, sources)
-        matrices = [X, *(self._external_features(external, source.name) for source in sources[1:])]
+        del sources  # the columns of their tables
+        matrices = [X, *(self._external_features(external, name) for name in bound.sources[1:])]
         total = float(X.shape[0] if weight is None else weight.sum())
         options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=self.step_tol)
         with limit_threads(self.n_jobs):

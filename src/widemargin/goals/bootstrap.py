@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from widemargin.goals.bound import BoundConstraint, BoundGoal
 from widemargin.goals.cells import Packer
-from widemargin.goals.measure import RateTable, constraint_standing
+from widemargin.goals.measure import RateTable, constraint_standing, rate_values
 
 __all__ = ["Tally", "slack_replicates", "tally"]
 
@@ -122,18 +122,18 @@ def slack_replicates(
     wanted = dict.fromkeys((*constraint.lhs.rates, *constraint.rhs.rates))
     table = bound.table.select([bound.table.place[rate] for rate in wanted])
     groups, first, strata = _groups(table, bound)
-    small = _grouped(table, first)
+    alpha, beta, over = (matrix[:, first].astype(np.float64) for matrix in _matrices(table))
     kinds = _kinds(rows, groups, strata[first])
     slack = np.empty(number)
     step = max(1, DRAWS_AT_ONCE // max(1, len(kinds.count)))
     for start in range(0, number, step):
         stop = min(start + step, number)
         mass, weight = _draw(kinds, len(first), stop - start, rng)
-        values = small.values(mass, weight)
-        slack[start:stop] = constraint_standing(constraint.lhs, constraint.rhs, item.cleared, small, values).slack
+        values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
+        slack[start:stop] = constraint_standing(constraint.lhs, constraint.rhs, item.cleared, table, values).slack
     first_moment = np.bincount(kinds.group, kinds.count * kinds.weight, len(first))
     second_moment = np.bincount(kinds.group, kinds.count * kinds.weight**2, len(first))
-    sizes = (small.over @ first_moment) ** 2 / (small.over @ second_moment)
+    sizes = (over @ first_moment) ** 2 / (over @ second_moment)
     return slack, float(sizes.min())
 
 
@@ -150,11 +150,9 @@ def _groups(table: RateTable, bound: BoundGoal) -> tuple[Ints, Ints, Ints]:
         packer.add(member, 1)
         inside |= member
     strata = patterns.finish()[0].astype(np.int64)
-    for matrix in (table.alpha, table.beta, table.over):
-        for row in range(len(table.rates)):
-            member = np.zeros(space.n_cells, bool)
-            member[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]] = True
-            packer.add(member, 1)
+    for matrix in _matrices(table):
+        for counts in matrix:
+            packer.add(counts, 1)
     codes = packer.finish()[0]
     _, first, groups = np.unique(np.where(inside, codes, -1), return_index=True, return_inverse=True)
     if not inside.all():
@@ -162,10 +160,12 @@ def _groups(table: RateTable, bound: BoundGoal) -> tuple[Ints, Ints, Ints]:
     return groups.astype(np.int64), first.astype(np.int64), strata
 
 
-def _grouped(table: RateTable, first: Ints) -> RateTable:
-    """The table over groups of cells, as dense arrays."""
-    dense = [matrix[:, first].toarray() for matrix in (table.alpha, table.beta, table.over)]
-    return dataclasses.replace(table, alpha=dense[0], beta=dense[1], over=dense[2])
+def _matrices(table: RateTable) -> npt.NDArray[np.bool_]:
+    """The 0/1 matrices alpha, beta and over of the few rates of a constraint, shape (3, r, k)."""
+    matrices = np.zeros((3, len(table.rates), table.space.n_cells), bool)
+    for block in table.blocks():
+        matrices[:, :, block.place] = block.alpha, block.beta, block.over
+    return matrices
 
 
 def _kinds(rows: Tally, groups: Ints, stratum_of: Ints) -> _Kinds:

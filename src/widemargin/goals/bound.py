@@ -197,7 +197,7 @@ class BoundGoal:
 
     def measure(self, positive_mass: Floats) -> Measured:
         """Objective and constraints of predictions, in the user's units (see `Measured`)."""
-        values = self.table.values(positive_mass, self.cell_weight)
+        values = self.table.values(positive_mass)
         standings = [
             constraint_standing(item.constraint.lhs, item.constraint.rhs, item.cleared, self.table, values)
             for item in self.constraints

@@ -7,6 +7,7 @@ time grows with the number of populations, memory does not.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ Rows = tuple[str | None, Predicate | None]
 
 WORD = 62
 """Bits of a key, so that it stays a positive int64."""
+
+SAMPLE = 2048
+"""Keys that are looked at to see whether most are different."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,12 +65,12 @@ class SourceCells:
         """k."""
         return int(self.label.shape[0])
 
-    def member(self, rows: Rows) -> Flags:
-        """Whether each cell belongs to a population, shape (k,)."""
+    def member(self, rows: Rows, which: slice = slice(None)) -> Flags:
+        """Whether each cell (of some) belongs to a population, shape (k,)."""
         if rows[1] is None:
-            return np.ones(self.n_cells, bool)
+            return np.ones(self.label[which].shape[0], bool)
         word, bit = self._place[rows]
-        return (self._words[word] >> bit & 1).astype(bool)
+        return (self._words[word][which] >> bit & 1).astype(bool)
 
 
 class CellSpace:
@@ -79,9 +83,14 @@ class CellSpace:
         starts = np.cumsum([0, *(part.n_cells for part in parts)])
         self.start = dict(zip(self.names, starts[:-1].tolist(), strict=True))
         self.n_cells = int(starts[-1])
-        self.count = np.concatenate([part.count for part in parts])
-        self.weight = np.concatenate([part.weight for part in parts])
-        self.weighty = np.concatenate([part.weighty for part in parts])
+        self.count = _joined([part.count for part in parts])
+        self.weight = _joined([part.weight for part in parts])
+        self.weighty = _joined([part.weighty for part in parts])
+
+
+def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One array of several; the only one itself, for every row may be a cell."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 class Packer:
@@ -114,17 +123,36 @@ class Packer:
         """Renumber the cells by what has been added since, in the order of the keys."""
         if self._n_cells > 1:
             self._key |= self._cell.astype(np.int64) << self._bits
-        encoded = pa.array(self._key).dictionary_encode()  # hashing: ten times faster than the sort of np.unique
-        keys = encoded.dictionary.to_numpy()
-        order = np.argsort(keys)
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        self._cell = rank[encoded.indices.to_numpy()]
-        parent, word = keys[order] >> self._bits, keys[order] & ((1 << self._bits) - 1)
-        self._words = [older[parent] for older in self._words] + [word]
-        self._n_cells = len(order)
+        self._cell, keys = _ranked(self._key)
+        if self._n_cells > 1:
+            parent = keys >> self._bits
+            self._words = [older[parent] for older in self._words]
+        keys &= (1 << self._bits) - 1
+        self._words.append(keys)
+        self._n_cells = len(keys)
         self._key[:] = 0
         self._bits = 0
+
+
+def _ranked(key: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Number of each key among the distinct ones, and these in increasing order."""
+    some = key[:: max(1, len(key) // SAMPLE)]
+    if len(np.unique(some)) < 0.5 * len(some):
+        encoded = pa.array(key).dictionary_encode()  # hashing: ten times faster than a sort
+        order = np.argsort(encoded.dictionary.to_numpy())
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return rank[encoded.indices.to_numpy()], encoded.dictionary.to_numpy()[order]
+    order = np.argsort(key)  # a table of as many hashes as rows is twice as slow, and takes 16 numbers a row
+    ordered = key[order]
+    first = np.ones(len(key), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    ordered = ordered[first]
+    first[0] = False
+    numbers = np.cumsum(first, dtype=np.int32)
+    place = np.empty(len(key), np.int32)
+    place[order] = numbers
+    return place, ordered
 
 
 def build_cells(

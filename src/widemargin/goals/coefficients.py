@@ -1,13 +1,15 @@
 """From rates on cells to the coefficients, bounds and scales of the canonical problem (spec 1, section 2)."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from widemargin.goals.bound import BoundConstraint, BoundGoal, Dropped
 from widemargin.goals.cells import CellSpace
+from widemargin.goals.constraints import ClearedConstraint
 from widemargin.goals.goal import Goal
 from widemargin.goals.linear import Linear
 from widemargin.goals.measure import RateTable
@@ -17,9 +19,6 @@ from widemargin.linalg.cells import CellCoefficients
 __all__ = ["assemble"]
 
 Floats = npt.NDArray[np.float64]
-
-Column = tuple[npt.NDArray[np.intp], Floats, Floats]
-"""Cells that a constraint touches, and their coefficients alpha and beta."""
 
 LEAST_SHARE = 0.05
 """Least share of its largest value that a ratio's denominator counts for in the scale."""
@@ -41,31 +40,83 @@ def assemble(
     alpha0, beta0 = table.weighted(objective)
     common = np.minimum(alpha0, beta0)
     constant = objective.constant + float(common @ space.weight)
-    columns: list[Column] = []
-    bounds, scales = [], []
-    for item in kept:
-        alpha, beta = table.weighted(item.cleared.form)
-        sign = 1.0 if item.cleared.sense == "<=" else -1.0
-        alpha *= sign
-        beta *= sign
-        shared = np.minimum(alpha, beta)
-        bounds.append(sign * item.cleared.bound - float(shared @ space.weight))
-        alpha -= shared
-        beta -= shared
-        used = np.flatnonzero((alpha != 0) | (beta != 0))
-        columns.append((used, alpha[used], beta[used]))
-        scales.append(_scale(item, table, space, columns[-1]))
-    coefficients = _by_cell(alpha0 - common, beta0 - common, columns, space.n_cells)
+    alpha0 -= common
+    beta0 -= common
+    del common
+    forms = _Forms.of([item.cleared for item in kept], table)
+    lengths, shared, spread = forms.first_pass(space)
+    bound = np.array([sign * item.cleared.bound for sign, item in zip(forms.sign, kept, strict=True)]) - shared
+    coefficients = CellCoefficients(alpha0, beta0, *forms.second_pass(lengths))
+    scale = [_scale(item, table, space, float(total)) for item, total in zip(kept, spread, strict=True)]
     return BoundGoal(
         goal, kept, dropped, space.names,
-        tuple(part.cell + np.int32(space.start[name]) for name, part in space.parts.items()),
+        tuple(_numbered(part.cell, space.start[name]) for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
-        coefficients, np.array(bounds, dtype=np.float64), constant, np.array(scales, dtype=np.float64), table, space,
+        coefficients, bound, constant, np.array(scale, dtype=np.float64), table, space,
         has_objective=bool(objective.terms),
     )  # fmt: skip
 
 
-def _scale(item: BoundConstraint, table: RateTable, space: CellSpace, column: Column) -> float:
+@dataclasses.dataclass(frozen=True)
+class _Forms:
+    """The left-hand sides of m constraints `<=`, looked at a block of cells at a time and twice.
+
+    The entries by cell then go where they belong at once: sorting them would take several times their own memory.
+
+    Attributes
+    ----------
+    table : RateTable
+    sign : ndarray of shape (m,)
+        -1 for a constraint `>=`.
+    factors : sparse array of shape (m, r)
+    """
+
+    table: RateTable
+    sign: Floats
+    factors: Any
+
+    @classmethod
+    def of(cls, cleared: Sequence[ClearedConstraint], table: RateTable) -> "_Forms":
+        sign = np.array([1.0 if item.sense == "<=" else -1.0 for item in cleared])
+        return cls(table, sign, table.factors([item.form for item in cleared]))
+
+    def __iter__(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Cells, their signed coefficients and what both predictions have in common, shapes (m, width)."""
+        for block in self.table.blocks():
+            alpha, beta = (self.sign[:, None] * (self.factors @ part) for part in (block.alpha, block.beta))
+            yield block.place, alpha - beta, np.minimum(alpha, beta)
+
+    def first_pass(self, space: CellSpace) -> tuple[npt.NDArray[np.intp], Floats, Floats]:
+        """Entries of each cell, shape (k,); weight that each form has whatever is predicted, and its spread, (m,)."""
+        lengths = np.zeros(space.n_cells, np.intp)
+        shared, spread = np.zeros((2, len(self.sign)))
+        for place, signed, common in self:
+            lengths[place] = np.count_nonzero(signed, axis=0)
+            shared += common @ space.weight[place]
+            spread += np.abs(signed) @ space.weight[place]
+        return lengths, shared, spread
+
+    def second_pass(self, lengths: npt.NDArray[np.intp]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Floats]:
+        """The CSR arrays: starts of the cells, constraint numbers, signed coefficients."""
+        number = int(lengths.sum())
+        index: type[np.signedinteger[Any]] = np.int32 if max(number, len(self.sign)) < 2**31 else np.int64
+        starts = np.zeros(len(lengths) + 1, index)
+        np.cumsum(lengths, out=starts[1:])
+        column, value = np.empty(number, index), np.empty(number)
+        for place, signed, _ in self:
+            mine = slice(starts[place.start], starts[place.stop])
+            by_cell = signed.T
+            owner, column[mine] = np.nonzero(by_cell)
+            value[mine] = by_cell[owner, column[mine]]
+        return starts, column, value
+
+
+def _numbered(cell: npt.NDArray[np.int32], start: int) -> npt.NDArray[np.int32]:
+    """Cells numbered on through all sources."""
+    return cell + np.int32(start) if start else cell
+
+
+def _scale(item: BoundConstraint, table: RateTable, space: CellSpace, spread: float) -> float:
     ratio = item.cleared.ratio
     if ratio is not None:
         perfect = np.concatenate([np.where(part.label > 0, part.weight, 0.0) for part in space.parts.values()])
@@ -74,20 +125,5 @@ def _scale(item: BoundConstraint, table: RateTable, space: CellSpace, column: Co
         at_best = ratio.denominator.constant + float(alpha @ perfect + beta @ (space.weight - perfect))
         return max(at_best, LEAST_SHARE * largest)
     if any(rate.definition.is_count for rate in item.cleared.form.rates):
-        return float((column[1] + column[2]) @ space.weight[column[0]]) or 1.0
+        return spread or 1.0
     return 1.0
-
-
-def _by_cell(alpha0: Floats, beta0: Floats, columns: Sequence[Column], k: int) -> CellCoefficients:
-    """Columns of coefficients as sparse rows by cell, with one pattern for both signs."""
-    starts = np.cumsum([0, *(len(used) for used, _, _ in columns)])
-    cells = np.concatenate([np.zeros(0, np.intp), *(used for used, _, _ in columns)])
-    # the transpose of a matrix that holds 0, 1, 2, ... is the order of the entries by cell, found in linear time
-    by_column = sp.csc_array((np.arange(len(cells)), cells, starts), shape=(k, len(columns)))
-    by_cell = by_column.tocsr()
-    del cells, by_column
-    order = by_cell.data
-    alpha, beta = (np.concatenate([np.zeros(0), *(column[sign] for column in columns)])[order] for sign in (1, 2))
-    return CellCoefficients(
-        alpha0, beta0, by_cell.indptr.astype(np.int64), by_cell.indices.astype(np.int64), alpha, beta
-    )

@@ -164,7 +164,7 @@ def _proportion_ends(
         coefficient, rate = cleared.form.terms[0]
         row = bound.table.place[_rate(rate)]
         trials = float(bound.table.total[row])
-        value = bound.table.values(mass, bound.cell_weight)[row]
+        value = bound.table.select([row]).values(mass)[0]
         units = trials if bound.table.is_count[row] else 1.0  # a count is its number of rows times a share
         successes, factor, target = float(value / units * trials), coefficient * units, cleared.bound
     else:

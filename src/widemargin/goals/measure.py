@@ -6,22 +6,23 @@ replicates.
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin.goals.cells import CellSpace, SourceCells
+from widemargin.goals.cells import CellSpace, Rows, SourceCells
 from widemargin.goals.constraints import ClearedConstraint
 from widemargin.goals.linear import Linear, Rate, Ratio
 from widemargin.goals.metrics import When
 
-__all__ = ["Measured", "RateTable", "Standing", "constraint_standing", "form_value"]
+__all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Signs = npt.NDArray[np.int8]
 
 TOLERANCE = 1e-9
 """Rounding allowed to a constraint that holds with equality."""
@@ -29,18 +30,45 @@ TOLERANCE = 1e-9
 TINY = 1e-12
 """Share of its largest value below which a denominator is zero."""
 
+BLOCK = 1 << 18
+"""Rates times cells of a block: what is made of it stays in the cache."""
+
+LEAST_WIDTH = 256
+"""Cells of a block, however many rates there are."""
+
+
+class CellBlock(NamedTuple):
+    """Which cells of a run of them count in which way for r rates.
+
+    Attributes
+    ----------
+    place : slice
+        The cells, in the numbering of the whole.
+    inside, alpha, beta, over : ndarray of bool, shape (r, width)
+        Cells of the population; of those, the ones whose positive prediction counts, whose negative prediction counts,
+        and whose weight is the denominator (for a count: all with a label, where one is needed).
+    """
+
+    place: slice
+    inside: Flags
+    alpha: Flags
+    beta: Flags
+    over: Flags
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RateTable:
     """Rates as rows over cells: `value = (alpha P + beta (W - P)) / over W` (spec 1, section 1).
 
+    The 0/1 matrices alpha, beta and over are made from the memberships a block of cells at a time, because with every
+    row a cell of its own they would take as much memory as rows times rates.
+
     Attributes
     ----------
     rates : tuple of Rate
         The r rates.
-    alpha, beta, over : sparse array of shape (r, k), entries 0 and 1
-        Cells whose positive prediction counts, whose negative prediction counts, and whose weight is the denominator.
-        For a count, `over` holds the cells of the population.
+    space : CellSpace
+        The k cells.
     is_count : ndarray of bool, shape (r,)
         Whether the denominator is 1.
     population_rows : ndarray of int64, shape (r,)
@@ -56,9 +84,7 @@ class RateTable:
     """
 
     rates: tuple[Rate, ...]
-    alpha: Any
-    beta: Any
-    over: Any
+    space: CellSpace
     is_count: Flags
     population_rows: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
@@ -68,22 +94,22 @@ class RateTable:
 
     @classmethod
     def build(cls, rates: Sequence[Rate], space: CellSpace) -> "RateTable":
-        """Look up the cells of each rate."""
-        found: list[list[npt.NDArray[np.intp]]] = [[], [], []]
-        population_rows = np.zeros(len(rates), np.int64)
-        for j, rate in enumerate(rates):
-            part = space.parts[rate.population.source]
-            inside, *cells = _cells(rate, part)
-            population_rows[j] = part.count[inside].sum()
-            for store, mask in zip(found, cells, strict=True):
-                store.append(np.flatnonzero(mask) + space.start[rate.population.source])
-        alpha, beta, over = (_indicator(rows, space.n_cells) for rows in found)
+        """Count the rows and the weight of each rate."""
+        r = len(rates)
         is_count = np.array([rate.definition.is_count for rate in rates], dtype=bool)
-        total = over @ space.weight
-        reach = alpha.maximum(beta) @ space.weight
-        cap = np.where(is_count, reach, np.divide(reach, total, out=np.zeros(len(rates)), where=total > 0))
-        rows, all_rows = over @ space.weighty, over @ space.count
-        return cls(tuple(rates), alpha, beta, over, is_count, population_rows, rows, all_rows, total, cap)
+        population_rows, rows, all_rows, total, reach = np.zeros((5, r))
+        empty = np.zeros(0, np.int64)
+        table = cls(tuple(rates), space, is_count, empty, empty, empty, total, reach)
+        for block in table.blocks():
+            over, at = block.over.astype(np.float64), block.place
+            population_rows += block.inside.astype(np.float64) @ space.count[at]
+            rows += over @ space.weighty[at]
+            all_rows += over @ space.count[at]
+            total += over @ space.weight[at]
+            reach += (block.alpha | block.beta) @ space.weight[at]
+        cap = np.where(is_count, reach, np.divide(reach, total, out=np.zeros(r), where=total > 0))
+        whole = [part.astype(np.int64) for part in (population_rows, rows, all_rows)]
+        return cls(tuple(rates), space, is_count, whole[0], whole[1], whole[2], total, cap)
 
     def select(self, keep: Sequence[int]) -> "RateTable":
         """The table of some of its rates."""
@@ -91,8 +117,8 @@ class RateTable:
         if rows == list(range(len(self.rates))):
             return self
         return RateTable(
-            tuple(self.rates[j] for j in rows), self.alpha[rows], self.beta[rows], self.over[rows], self.is_count[rows],
-            self.population_rows[rows], self.rows[rows], self.all_rows[rows], self.total[rows], self.cap[rows],
+            tuple(self.rates[j] for j in rows), self.space, self.is_count[rows], self.population_rows[rows],
+            self.rows[rows], self.all_rows[rows], self.total[rows], self.cap[rows],
         )  # fmt: skip
 
     @functools.cached_property
@@ -100,67 +126,121 @@ class RateTable:
         """Row of each rate."""
         return {rate: j for j, rate in enumerate(self.rates)}
 
-    def values(self, positive: Floats, weight: Floats) -> Floats:
+    def blocks(self) -> Iterable[CellBlock]:
+        """The cells a block at a time; where one block holds those of every source, they are kept."""
+        return self._made() if self._small is None else self._small
+
+    @functools.cached_property
+    def _small(self) -> tuple[CellBlock, ...] | None:
+        return tuple(self._made()) if len(self.rates) * self.space.n_cells <= BLOCK else None
+
+    def _made(self) -> Iterator[CellBlock]:
+        width = max(LEAST_WIDTH, BLOCK // max(1, len(self.rates)))
+        for source, part in self.space.parts.items():
+            here = [j for j, rate in enumerate(self.rates) if rate.population.source == source]
+            for low in range(0, part.n_cells if here else 0, width):
+                which = slice(low, min(low + width, part.n_cells))
+                start = self.space.start[source]
+                masks = np.zeros((4, len(self.rates), which.stop - low), bool)
+                _fill([self.rates[j] for j in here], here, part, which, masks)
+                yield CellBlock(slice(start + low, start + which.stop), *masks)
+
+    def values(self, positive: Floats) -> Floats:
         """Values of all rates.
 
         Parameters
         ----------
-        positive, weight : ndarray of shape (k,) or (k, B)
-            Weight predicted positive, and whole weight, of each cell (in each of B replicates).
+        positive : ndarray of shape (k,)
+            Weight predicted positive in each cell.
 
         Returns
         -------
-        ndarray of shape (r,) or (r, B)
+        ndarray of shape (r,)
             NaN where the denominator is zero.
         """
-        above: Floats = self.alpha @ positive + self.beta @ (weight - positive)
-        below = np.array(self.over @ weight, dtype=np.float64)
-        below[self.is_count] = 1.0
-        return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+        above = np.zeros(len(self.rates))
+        for block in self.blocks():
+            said = positive[block.place]
+            above += block.alpha @ said + block.beta @ (self.space.weight[block.place] - said)
+        return rate_values(above, self.total, self.is_count)
 
     def weighted(self, form: Linear) -> tuple[Floats, Floats]:
         """Coefficients of a form without ratios on a unit of weight predicted + and -, shapes (k,)."""
-        pair = np.zeros((2, self.alpha.shape[1]))
-        for coefficient, atom in form.terms:
-            if not isinstance(atom, Rate):
-                raise TypeError(f"{atom} is a ratio; clear it first.")
-            row = self.place[atom]
-            factor = coefficient / (1.0 if self.is_count[row] else self.total[row])
-            for out, matrix in zip(pair, (self.alpha, self.beta), strict=True):
-                out[matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]] += factor
+        factors = self.factors([form])
+        pair = np.zeros((2, self.space.n_cells))
+        for block in self.blocks():
+            pair[0, block.place], pair[1, block.place] = (factors @ part for part in (block.alpha, block.beta))
         return pair[0], pair[1]
 
+    def factors(self, forms: Sequence[Linear]) -> Any:
+        """What a unit of weight that counts for each rate adds to forms without ratios: sparse, shape (f, r)."""
+        rows, columns, values = [], [], []
+        for i, form in enumerate(forms):
+            for coefficient, atom in form.terms:
+                if not isinstance(atom, Rate):
+                    raise TypeError(f"{atom} is a ratio; clear it first.")
+                j = self.place[atom]
+                rows.append(i)
+                columns.append(j)
+                values.append(coefficient / (1.0 if self.is_count[j] else self.total[j]))
+        return sp.csr_array((values, (rows, columns)), shape=(len(forms), len(self.rates)), dtype=np.float64)
 
-def _cells(rate: Rate, part: SourceCells) -> tuple[Flags, Flags, Flags, Flags]:
-    """Cells of the population; of those, the ones whose + counts, whose - counts, and that are the denominator.
+
+def rate_values(above: Floats, total: Floats, is_count: Flags) -> Floats:
+    """Numerators over denominators; NaN where a denominator is zero.
+
+    Parameters
+    ----------
+    above, total : ndarray of shape (r,) or (r, B)
+        Numerators, and weights of what the rates are measured on (in each of B replicates).
+    is_count : ndarray of bool, shape (r,)
+        Where the denominator is 1.
+    """
+    below = total.copy()
+    below[is_count] = 1.0
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def _fill(
+    rates: Sequence[Rate], row: Sequence[int], part: SourceCells, which: slice, masks: npt.NDArray[np.bool_]
+) -> None:
+    """Set the rows of the four masks of a `CellBlock` for rates of one source.
 
     Rows without a label are left out of everything that needs one, also of the denominator.
     """
-    inside = part.member(rate.population.rows)
+    label = part.label[which]
+    members: dict[Rows, Flags] = {}
+    conditions: dict[tuple[str, str | None], tuple[Flags, Flags, Flags]] = {}
+    for rate, j in zip(rates, row, strict=True):
+        rows = rate.population.rows
+        if rows not in members:
+            members[rows] = part.member(rows, which)
+        kind = rate.metric, rate.baseline
+        if kind not in conditions:
+            said = None if rate.baseline is None else part.baselines[rate.baseline][which]
+            conditions[kind] = _conditions(rate, label, said)
+        masks[0, j] = members[rows]
+        for mask, condition in zip(masks[1:], conditions[kind], strict=True):
+            np.logical_and(members[rows], condition, out=mask[j])
+
+
+def _conditions(rate: Rate, label: Signs, said: Signs | None) -> tuple[Flags, Flags, Flags]:
+    """Cells, of any population, whose + counts, whose - counts, and that are the denominator."""
     metric = rate.definition
-    usable = inside & (part.label != 0) if metric.needs_label else inside
-    said = None if rate.baseline is None else part.baselines[rate.baseline]
+    usable = label != 0 if metric.needs_label else np.ones(label.shape, bool)
 
     def match(conditions: Sequence[When]) -> Flags:
         total = np.zeros_like(usable)
         for when in conditions:
             one = usable.copy()
             if when.label is not None:
-                one &= part.label == when.label
+                one &= label == when.label
             if when.baseline is not None and said is not None:
                 one &= said == when.baseline
             total |= one
         return total
 
-    return inside, match(metric.alpha), match(metric.beta), match([metric.over or When()])
-
-
-def _indicator(rows: Sequence[npt.NDArray[np.intp]], n_columns: int) -> Any:
-    """Sparse 0/1 matrix with ones in the given columns of each row."""
-    indptr = np.cumsum([0, *(len(columns) for columns in rows)])
-    small = max(int(indptr[-1]), n_columns) < 2**31
-    columns = np.concatenate([np.zeros(0, np.intp), *rows]).astype(np.int32 if small else np.int64)
-    return sp.csr_array((np.ones(len(columns)), columns, indptr.astype(columns.dtype)), shape=(len(rows), n_columns))
+    return match(metric.alpha), match(metric.beta), match([metric.over or When()])
 
 
 def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:

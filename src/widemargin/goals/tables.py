@@ -1,10 +1,10 @@
 """The table whose columns say which population a row belongs to.
 
 pandas, polars and pyarrow tables come in through narwhals, and so does a plain 2-D array, whose columns are
-positions. A column is read once, when a predicate first asks for it.
+positions. A column is read when a predicate asks for it.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
@@ -21,6 +21,9 @@ CURE = (
     "Give one table (pandas, polars, pyarrow or a 2-D array) with one row per example, in the order of X, "
     "because cross-validation must be able to slice it."
 )
+
+KEPT_COLUMNS = 8
+"""Columns kept at a time: hundreds of them, read into arrays, can take more memory than the rows."""
 
 
 class _Layer(Protocol):
@@ -71,13 +74,13 @@ class _ArrayLayer:
 class PopulationTable:
     """Columns for the predicates of a goal, looked up in one or more tables in turn (DESIGN, decision 2).
 
-    Built by `PopulationTable.build`; the columns that a goal uses are read once and kept.
+    Built by `PopulationTable.build`; a column is read when it is asked for, and the last few are kept.
     """
 
     def __init__(self, layers: tuple[_Layer, ...], n_rows: int, own: tuple[str | int, ...]) -> None:
         self._layers = layers
         self._own = own
-        self._cache: dict[str | int, TableColumn] = {}
+        self._cache: OrderedDict[str | int, TableColumn] = OrderedDict()
         self.n_rows = n_rows
 
     @classmethod
@@ -130,14 +133,16 @@ class PopulationTable:
         GoalError
             If there is none; the message lists those there are.
         """
-        if name not in self._cache:
-            for layer in self._layers:
-                if name in layer.columns:
-                    self._cache[name] = layer.read(name)
-                    break
-            else:
-                raise GoalError(self._unknown(name))
-        return self._cache[name]
+        if name in self._cache:
+            self._cache.move_to_end(name)
+            return self._cache[name]
+        for layer in self._layers:
+            if name in layer.columns:
+                self._cache[name] = layer.read(name)
+                if len(self._cache) > KEPT_COLUMNS:
+                    self._cache.popitem(last=False)
+                return self._cache[name]
+        raise GoalError(self._unknown(name))
 
     def own_column(self, name: str | int) -> TableColumn | None:
         """The column of that name in `populations` alone (a baseline may stand there, never in X); None without one."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.goals.binding import BoundGoal
-from widemargin.linalg.cells import CellCoefficients, Floats, Ints
+from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.linalg.rows import RowBlocks, merge_rows
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
 
@@ -139,11 +139,7 @@ class RateConstrainedProblem(_Weighted):
 
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
-        coef, empty = self.coef, np.zeros(0)
-        free = CellCoefficients(
-            coef.alpha0, coef.beta0, np.zeros_like(coef.indptr), np.zeros(0, coef.column.dtype), empty, empty
-        )
-        return replace(self, coef=free, gamma=empty, constraint_scale=empty)
+        return replace(self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0))
 
     def constant_start(self, rho: float) -> float:
         """The best b at w = 0, by ramp objective plus `rho` times the violations (a scan of b at w = 0).
@@ -196,17 +192,15 @@ def build_problem(
     objective_scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight)
     objective_scale = objective_scale if objective_scale > 0 else 1.0
     scale = np.asarray(bound.scale, dtype=np.float64)
-    scaled = CellCoefficients(
-        coef.alpha0 / objective_scale,
-        coef.beta0 / objective_scale,
-        coef.indptr,
-        coef.column,
-        *(_scaled(part, coef.column, scale) for part in (coef.alpha, coef.beta)),
+    kind, coef, kind_weight = _kinds(coef, bound.cell_weight)
+    scaled = coef._replace(
+        alpha0=coef.alpha0 / objective_scale,
+        beta0=coef.beta0 / objective_scale,
+        value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
     )
-    idle = (np.diff(coef.indptr) == 0) & (coef.alpha0 == 0) & (coef.beta0 == 0)
     blocks, weights, cells = [], [], []
     for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
-        seen = np.where(idle[cell], np.int32(-1), cell).astype(np.int32, copy=False)
+        seen = kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)
         else:
@@ -214,21 +208,58 @@ def build_problem(
             s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
         blocks.append((X, row_of))
         weights.append(s)
-        cells.append(cell[row_of])
+        cells.append(seen[row_of])
+        del seen, row_of, s
     return RateConstrainedProblem(
         rows=RowBlocks(blocks),
-        weight=np.concatenate(weights),
-        cell=np.concatenate(cells),
+        weight=_joined(weights),
+        cell=_joined(cells),
         coef=scaled,
         gamma=np.asarray(bound.bound, dtype=np.float64) / scale,
         lam=float(lam),
         fit_intercept=fit_intercept,
-        cell_weight=np.where(idle, 0.0, bound.cell_weight),
+        cell_weight=kind_weight,
         objective_scale=objective_scale,
         constraint_scale=scale,
     )
 
 
-def _scaled(coefficients: Floats, column: Ints, scale: Floats) -> Floats:
-    """Coefficients divided by the scale of their constraint; the array itself where all scales are 1."""
-    return coefficients if (scale == 1.0).all() else coefficients / scale[column]
+def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficients, Floats]:
+    """Merge the cells that no constraint touches and that have the same objective.
+
+    Binding tells cells apart by population memberships that a row's label may make irrelevant.
+
+    Returns
+    -------
+    kind : ndarray of int32, shape (k,)
+        New number of each cell; -1 for those that nothing looks at.
+    coef : CellCoefficients
+        Their coefficients; the entries are shared with the given ones.
+    weight : ndarray
+        Whole weight of each new cell.
+    """
+    lengths = np.diff(coef.indptr)
+    touched = lengths > 0
+    free = np.flatnonzero(~touched)
+    if not free.shape[0]:
+        return np.arange(coef.n_cells, dtype=np.int32), coef, weight
+    objectives, place = np.unique(coef.alpha0[free] - coef.beta0[free], return_inverse=True)  # one of the two is 0
+    number = int(np.count_nonzero(touched))
+    kind = np.cumsum(touched, dtype=np.int32)
+    kind -= 1
+    kind[free] = np.where(objectives == 0.0, -1, np.arange(number, number + objectives.shape[0]))[place]
+    indptr = np.zeros(number + objectives.shape[0] + 1, dtype=coef.indptr.dtype)
+    np.cumsum(lengths[touched], out=indptr[1 : number + 1])
+    indptr[number + 1 :] = indptr[number]
+    merged = coef._replace(
+        alpha0=np.append(coef.alpha0[touched], np.maximum(objectives, 0.0)),
+        beta0=np.append(coef.beta0[touched], np.maximum(-objectives, 0.0)),
+        indptr=indptr,
+    )
+    seen = kind >= 0
+    return kind, merged, np.bincount(kind[seen], weight[seen], merged.n_cells).astype(np.float64)
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One array of several; the only one itself."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

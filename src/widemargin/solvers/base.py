@@ -13,8 +13,11 @@ from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.linalg.rows import RowBlocks
 
 __all__ = [
-    "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Status", "exact_penalty",
+    "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Shares", "Status",
+    "exact_penalty",
 ]  # fmt: skip
+
+Shares = npt.NDArray[np.float32]
 
 
 class Status(enum.StrEnum):
@@ -120,12 +123,15 @@ def exact_penalty(multipliers: Floats, rho: float) -> Floats:
 
 
 class ConvexState(NamedTuple):
-    """Warm start: primal point, dual variables of the hinges (share of the coefficient, in [0, 1]), multipliers."""
+    """Warm start: primal point, dual variables of the hinges (share of the coefficient, in [0, 1]), multipliers.
+
+    The shares are kept in single precision: a start need not be exact, and there are two for every row.
+    """
 
     w: Floats
     b: float
-    up: Floats
-    um: Floats
+    up: Shares
+    um: Shares
     v: Floats
 
 

@@ -203,7 +203,7 @@ class _Nest:
     ) -> "_Nest":
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
         v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
-        ascent.set_sides(*_sides(sub, v))
+        ascent.set_sides(*_set_sides(sub, v, ascent.plus, ascent.minus))
         if start is not None:
             ascent.warm_start(start.w, start.up, start.um)
         b = start.b if start is not None and sub.fit_intercept else 0.0
@@ -225,7 +225,7 @@ class _Nest:
     def look(self, v: Floats, eps: float, budget: Budget) -> bool:
         """Solve the SVM at v to accuracy eps, keep its point and bound, widen the box; True where that is hopeless."""
         sub, ascent = self.sub, self.ascent
-        ascent.set_sides(*_sides(sub, v))
+        ascent.set_sides(*_set_sides(sub, v, ascent.plus, ascent.minus))
         if self.search is None:
             flat = ascent.solve(0.0, eps, budget=budget)
             point, b, dual = flat.point, 0.0, flat.dual.value
@@ -263,15 +263,14 @@ class _Nest:
 
     def state(self, best: int) -> ConvexState:
         """Warm start: the best point, and the dual point of the best lower bound as shares."""
-        plus, minus = _sides(self.sub, self.best_v)
-        up, um = np.empty_like(plus), np.empty_like(minus)
+        plus, minus = self.ascent.plus, self.ascent.minus  # the ascent is over
+        _set_sides(self.sub, self.best_v, plus, minus)
+        up, um = np.empty(plus.shape[0], np.float32), np.empty(plus.shape[0], np.float32)
         loops.shares(self.best_xi, plus, minus, up, um)
         return ConvexState(self.w[best], self.b[best], up, um, self.best_v)
 
 
-def _sides(sub: ConstrainedHinge, v: Floats) -> tuple[Floats, Floats]:
-    """Weights of the positive and negative hinge of each row at multipliers v, shapes (n,)."""
-    A, B = sub.coef.per_cell(v)
-    plus, minus = np.empty(sub.rows.n_rows), np.empty(sub.rows.n_rows)
-    loops.side_weights(sub.weight, sub.cell, sub.keep, A, B, plus, minus)
+def _set_sides(sub: ConstrainedHinge, v: Floats, plus: Floats, minus: Floats) -> tuple[Floats, Floats]:
+    """Set `plus` and `minus` to the weights of the two hinges of each row at multipliers v; return them."""
+    loops.side_weights(sub.weight, sub.cell, sub.keep, *sub.coef.per_cell(v), plus, minus)
     return plus, minus

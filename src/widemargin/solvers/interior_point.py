@@ -100,6 +100,7 @@ def solve(
                 status = Status.INFEASIBLE if watch.diverged(_DIVERGING) else None
                 break
             restarts += 1
+            del run  # before the next one takes as much memory
             run = watch.recentred()
     return ConvexResult(
         w=best.w,
@@ -173,10 +174,11 @@ class _Run:
     def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None) -> None:
         coef, m, k = sub.coef, sub.n_constraints, sub.coef.n_cells
         self.sub, self.rho, self.elastic = sub, rho, bool(np.isfinite(rho))
-        self.alpha, self.beta = coef.matrices(m)
         self.hinges = _Hinges.of(sub)
-        hinge_weight = sub.weight[self.hinges.row]
-        self.total = float(hinge_weight.sum()) or 1.0
+        mass, value = np.zeros(2 * k), np.zeros(2 * k)
+        self.hinges.s.fill(1.0)
+        loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, mass)
+        self.total = float(mass.sum()) or 1.0
         self.theta = _THETA * self.total
         self.count = 2.0 * self.total + (2.0 if self.elastic else 1.0) * m * self.theta
         first = min(_FIRST_MULTIPLIER, 0.5 * rho)
@@ -187,12 +189,11 @@ class _Run:
             self.v = np.clip(start.v, 0.1 * first, min(0.9 * rho, 1e8))
         self.z = sub.scores(self.w, self.b)
         coefficients = np.concatenate(coef.per_cell(self.v))
-        mass = np.bincount(self.hinges.slot, hinge_weight, 2 * k)
         mean = float(mass @ coefficients) / self.total
         self.mu = (_COLD if start is None else _WARM) * (mean or 1.0)
         self.first_mu = self.mu
         loops.centre(*self.hinges.place, self.z, coefficients, self.mu, *self.hinges.pairs)
-        value = np.bincount(self.hinges.slot, hinge_weight * self.hinges.s, 2 * k).astype(np.float64)
+        loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, value)
         slack: Floats = sub.gamma - self.by_constraint(value)
         self.y = rho - self.v if self.elastic else np.ones(m)
         self.q = self.theta * self.mu / self.y if self.elastic else np.zeros(m)
@@ -295,7 +296,7 @@ class _Run:
     def state(self) -> ConvexState:
         """Where another solver can go on."""
         n, hinges = self.sub.rows.n_rows, self.hinges
-        up, um = np.zeros(n), np.zeros(n)
+        up, um = np.zeros(n, np.float32), np.zeros(n, np.float32)
         loops.shares(*hinges.place, self.sub.coef.n_cells, hinges.u, hinges.r, up, um)
         return ConvexState(self.w, self.b, up, um, self.v)
 
@@ -328,7 +329,7 @@ class _System:
         factor = cholesky.factor(matrix)
         border = columns[2:].T
         solved = cholesky.solve(factor, border) if m else border
-        schur = _square(run.alpha, inverse[:k]) + _square(run.beta, inverse[k:]) + border.T @ solved
+        schur = sub.coef.squares(inverse[:k], inverse[k:], m) + border.T @ solved
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         residual = sub.gamma + run.q - run.by_constraint(value) - run.e
         right = -columns[0]
@@ -353,7 +354,7 @@ class _System:
             dv,
             (target.ve - run.e * dv) / run.v,
             (target.yq + run.q * dv) / run.y,
-            np.concatenate([run.alpha @ dv, run.beta @ dv]),
+            np.concatenate(sub.coef.change(dv)),
         )
 
 
@@ -403,7 +404,7 @@ class _Watch:
     def recentred(self) -> _Run:
         """A new run from the best point, on the central path."""
         self.stalled = 0
-        best, nothing = self.best, np.zeros(0)
+        best, nothing = self.best, np.zeros(0, np.float32)
         return _Run(self.sub, best.rho, ConvexState(best.w, best.b, nothing, nothing, best.v))
 
 
@@ -413,18 +414,11 @@ def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
     out, totals = np.empty((m + 2, d + int(sub.fit_intercept))), np.zeros(m + 2)
 
     def fill(place: slice, columns: Floats) -> None:
-        low, high = np.searchsorted(hinges.row, (place.start, place.stop))
+        low, high = np.searchsorted(hinges.row, np.array((place.start, place.stop), np.int32))  # else a copy in int64
         loops.fill_border(
-            *hinges.place, low, high, place.start, sub.weight, *hinges.pairs, coef.indptr, coef.column, coef.alpha,
-            coef.beta, columns, totals,
+            *hinges.place, low, high, place.start, sub.weight, *hinges.pairs, *coef.entries, columns, totals,
         )  # fmt: skip
 
     out[:, :d] = sub.rows.border(fill, m + 2)
     out[:, d:] = -totals[:, None]
     return out
-
-
-def _square(coefficients: Any, by_cell: Floats) -> Floats:
-    """`C' diag(by_cell) C` of a dense or sparse (k, m) matrix, dense, shape (m, m)."""
-    product = coefficients.T @ (coefficients * by_cell[:, None])
-    return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())

@@ -9,7 +9,7 @@ warm.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,6 +103,12 @@ class RampResult:
     n_epochs: int
     seconds: float
     history: tuple[dict[str, float], ...]
+
+    def without_state(self) -> "RampResult":
+        """The same without the shares of its last step's warm start, two numbers for every row."""
+        state = self.subproblem.state
+        bare = state._replace(up=state.up[:0].copy(), um=state.um[:0].copy())
+        return replace(self, subproblem=replace(self.subproblem, state=bare))
 
 
 @dataclass
@@ -261,7 +267,8 @@ def _not_started(walk: _Walk) -> ConvexResult:
     """What an interrupt in the first step leaves: the start, with nothing proved about it."""
     m = walk.problem.n_constraints
     n = walk.z.shape[0]
-    state = ConvexState(walk.w, walk.b, np.zeros(n), np.zeros(n), np.zeros(m))
+    nothing = np.zeros(n, np.float32)
+    state = ConvexState(walk.w, walk.b, nothing, nothing, np.zeros(m))
     return ConvexResult(
         walk.w, walk.b, np.zeros(m), np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
     )

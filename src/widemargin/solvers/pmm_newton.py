@@ -11,14 +11,14 @@ multipliers.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg.blas import dsyrk
 
+from widemargin.linalg import _cell_loops as cell_loops
 from widemargin.linalg import cholesky
-from widemargin.linalg.cells import Floats
+from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops import pmm_newton as loops
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.certificate import Bracket
@@ -104,7 +104,7 @@ def solve(
         n_iter=run.steps,
         n_epochs=0,
         seconds=budget.elapsed - began,
-        state=ConvexState(run.w, run.b, run.up, run.um, run.here.vh),
+        state=ConvexState(run.w, run.b, run.up.astype(np.float32), run.um.astype(np.float32), run.here.vh),
         history=tuple(history),
     )
 
@@ -118,59 +118,62 @@ class _Run:
     def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None) -> None:
         n, d, m, k = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints, sub.coef.n_cells
         if start is None:
-            start = ConvexState(np.zeros(d), 0.0, np.zeros(n), np.zeros(n), np.zeros(m))
+            nothing = np.zeros(n, np.float32)
+            start = ConvexState(np.zeros(d), 0.0, nothing, nothing, np.zeros(m))
             first = 1.0
         else:
             first = 0.1
         self.sub, self.rho = sub, rho
         self.w, self.b, self.z = start.w.copy(), start.b, sub.scores(start.w, start.b)
-        self.up, self.um, self.v = start.up.copy(), start.um.copy(), np.minimum(start.v, rho)
+        self.up, self.um = start.up.astype(np.float64), start.um.astype(np.float64)
+        self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps = np.inf, 0
-        self.alpha, self.beta = sub.coef.matrices(m)
+        self.sums = np.empty((k, 6))
         self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
         self.dz, self.plus, self.minus, self.curvature = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
 
     def evaluate(self, step: float) -> "_Value":
         """Smoothed Lagrangian without the regulariser at `z + step dz`."""
         sub, coef = self.sub, self.sub.coef
-        sums = np.zeros((coef.n_cells, 6))
+        sums, m = self.sums, sub.n_constraints  # one array for all calls: where every row is a cell it is a large one
+        sums[:] = 0.0
         loops.smooth_sums(self.z, self.dz, step, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, sums)
-        plus, minus, plus_slope, minus_slope, plus_mass, minus_mass = sums.T
-        excess = self.alpha.T @ plus + self.beta.T @ minus - sub.gamma
+        loss, constraints = coef.totals(sums[:, 0], sums[:, 1], m)
+        loss_slope, slopes = coef.totals(sums[:, 2], sums[:, 3], m)
+        excess = constraints - sub.gamma
         vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
-        value = coef.alpha0 @ plus + coef.beta0 @ minus + vh @ excess
-        value -= (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
-        A, B = coef.alpha0 + self.alpha @ vh, coef.beta0 + self.beta @ vh
-        return _Value(float(value), float(A @ plus_slope + B @ minus_slope), vh, A, B, plus_mass, minus_mass)
+        value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
+        return _Value(float(value), float(loss_slope + vh @ slopes), vh)
 
     def differentiate(self) -> "_Slopes":
-        """First derivatives at z, and in `curvature` the second ones by row."""
-        sub, rows, here = self.sub, self.sub.rows, self.here
+        """First derivatives at z, and in `curvature` the second ones by row; call it right after `evaluate` at z."""
+        sub, rows, vh, m = self.sub, self.sub.rows, self.here.vh, self.sub.n_constraints
+        A, B = sub.coef.per_cell(vh)
         loops.slopes(
-            self.z, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, here.A, here.B,
+            self.z, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, A, B,
             self.plus, self.minus, self.curvature,
         )  # fmt: skip
-        active = np.flatnonzero((here.vh > 0.0) & (here.vh < self.rho))
-        alpha, beta = self.alpha[:, active], self.beta[:, active]
+        active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
         if self.by_cells:
             above, below = rows.cell_sums(sub.cell, self.plus, self.minus, sub.coef.n_cells)
-            rise, fall, border = here.A @ above, here.B @ below, alpha.T @ above - beta.T @ below
+            rise, fall, border = A @ above, B @ below, sub.coef.products(above, below, active, m)
         else:
-            products = rows.border(self._right_sides(alpha, beta), 2 + active.shape[0])
+            products = rows.border(self._right_sides(A, B, active), 2 + active.shape[0])
             rise, fall, border = products[0], products[1], products[2:]
-        totals = alpha.T @ here.plus_mass - beta.T @ here.minus_mass
-        return _Slopes(rise, fall, float(here.A @ here.plus_mass), float(here.B @ here.minus_mass), border, totals)
+        plus_mass, minus_mass = self.sums[:, 4:5], self.sums[:, 5:]
+        totals = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
+        return _Slopes(rise, fall, float(A @ plus_mass[:, 0]), float(B @ minus_mass[:, 0]), border, totals)
 
-    def _right_sides(self, alpha: Any, beta: Any) -> Callable[[slice, Floats], None]:
+    def _right_sides(self, A: Floats, B: Floats, active: Ints) -> Callable[[slice, Floats], None]:
         """What `RowBlocks.border` is to multiply with the rows, where sums by cell would take too much memory."""
-        cell, here = self.sub.cell, self.here
+        sub, place_of = self.sub, self.sub.coef.places(active, self.sub.n_constraints)
 
         def fill(place: slice, columns: Floats) -> None:
-            c, plus, minus = cell[place], self.plus[place], self.minus[place]
-            columns[:, 0] = here.A[c] * plus
-            columns[:, 1] = here.B[c] * minus
-            columns[:, 2:] = _dense(alpha[c]) * plus[:, None] - _dense(beta[c]) * minus[:, None]
+            c, plus, minus = sub.cell[place], self.plus[place], self.minus[place]
+            cell_loops.fill_columns(*sub.coef.entries, place_of, c, plus, minus, columns[:, 2:])
+            columns[:, 0] = A[c] * plus
+            columns[:, 1] = B[c] * minus
 
         return fill
 
@@ -241,7 +244,8 @@ class _Run:
             if change <= _ARMIJO * step * initial or flat:
                 self.w = self.w + step * dw
                 self.b += step * db
-                self.z += step * self.dz
+                self.dz *= step
+                self.z += self.dz
                 self.here = there
                 self.steps += 1
                 return True
@@ -297,19 +301,11 @@ class _Value(NamedTuple):
         Value, and derivative along the line.
     vh : ndarray of shape (m,)
         Multipliers.
-    A, B : ndarrays of shape (k,)
-        Coefficients of the cells at `vh`.
-    plus_mass, minus_mass : ndarrays of shape (k,)
-        Sums of weight times slope of the two sides.
     """
 
     value: float
     slope: float
     vh: Floats
-    A: Floats
-    B: Floats
-    plus_mass: Floats
-    minus_mass: Floats
 
 
 class _Slopes(NamedTuple):
@@ -333,7 +329,3 @@ class _Slopes(NamedTuple):
     fall_total: float
     border: Floats
     border_totals: Floats
-
-
-def _dense(matrix: Any) -> Floats:
-    return matrix.toarray() if sp.issparse(matrix) else matrix  # type: ignore[no-any-return]

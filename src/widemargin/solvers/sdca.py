@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers._loops import sdca as loops
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Shares
 
 __all__ = ["Ascent", "AscentResult", "DualValue", "PrimalPoint"]
 
@@ -111,7 +111,7 @@ class Ascent:
         self.plus, self.minus = plus, minus
         np.clip(self.xi, -minus, plus, out=self.xi)
 
-    def warm_start(self, w: Floats, up: Floats, um: Floats) -> None:
+    def warm_start(self, w: Floats, up: Shares, um: Shares) -> None:
         """Begin at `xi = plus up - minus um` and the primal point w; call it after `set_sides`."""
         loops.xi_from_shares(up, um, self.plus, self.minus, self.xi)
         self.point = self.at(w)

@@ -78,4 +78,4 @@ def _plain(problem: ReleasableProblem, convex: ConvexSolver, options: MajorizeOp
     found = minimise_ramp(free, convex, once, start=zero, budget=budget)
     nothing = np.zeros(problem.n_constraints)
     objective, excess = problem.ramp_values(found.w, problem.scores(found.w, found.b))
-    return replace(found, multipliers=nothing, objective=objective, excess=excess, certified=False)
+    return replace(found.without_state(), multipliers=nothing, objective=objective, excess=excess, certified=False)

@@ -70,8 +70,7 @@ def best_threshold(
     top = float(np.abs(z).max(initial=1.0))
     found = np.zeros(3)
     count = loops.sweep(
-        order, z, weight, cell, coef.alpha0 - coef.beta0, coef.indptr, coef.column, coef.alpha - coef.beta,
-        values - gamma, 1e-12 * top, FEASIBLE, found,
+        order, z, weight, cell, coef.alpha0 - coef.beta0, *coef.entries, values - gamma, 1e-12 * top, FEASIBLE, found,
     )  # fmt: skip
     return ThresholdChoice(_between(z, order, count), objective + float(found[0]), float(found[1]), count)
 

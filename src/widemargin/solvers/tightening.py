@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from widemargin.linalg.cells import Floats
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
 
 __all__ = ["Candidate", "Enforced", "EnforcedProblem", "Judge", "enforce"]
@@ -100,7 +100,7 @@ Judge = Callable[[RampResult], Candidate]
 
 @dataclass
 class _Taken:
-    """What the rounds took. Their solutions are let go: each holds a dual point with two numbers for every row."""
+    """What the rounds took."""
 
     runs: int = 0
     steps: int = 0
@@ -148,7 +148,7 @@ def enforce(
         The violation of its `best` is 0 where the bounds are met.
     """
     budget = budget or Budget()
-    solution = minimise_ramp(problem, convex, options, start=start, budget=budget)
+    solution, state = _apart(minimise_ramp(problem, convex, options, start=start, budget=budget))
     latest = best = judge(solution)
     taken = _Taken()
     taken.add(solution)
@@ -166,10 +166,10 @@ def enforce(
             change = change + _PUSH
         tighten = np.maximum(tighten + change, _FLOOR)
         try:
-            solution = minimise_ramp(
+            solution, state = _apart(minimise_ramp(
                 problem.tightened(tighten), convex, replace(options, steps=1, rhos=(rho,)),
-                start=(solution.w, solution.b), state=solution.subproblem.state, budget=budget,
-            )  # fmt: skip
+                start=(solution.w, solution.b), state=state, budget=budget,
+            ))  # fmt: skip
             taken.add(solution)
             latest, before = judge(solution), best
             if latest.beats(best):
@@ -191,6 +191,11 @@ def enforce(
         n_epochs=taken.epochs,
         history=tuple(taken.history),
     )
+
+
+def _apart(solution: RampResult) -> tuple[RampResult, ConvexState]:
+    """A solution to keep, and the warm start for the next round, which is not kept."""
+    return solution.without_state(), solution.subproblem.state
 
 
 def _finished(best: Candidate, give_back: bool) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "predictor",
     "shares",
     "side_sums",
+    "slot_sums",
 ]
 
 
@@ -48,6 +49,13 @@ def list_hinges(cell: Any, weight: Any, keep: Any, live: Any, row: Any, slot: An
                 slot[count] = k + cell[i]
                 count += 1
     return count
+
+
+@kernel
+def slot_sums(row: Any, slot: Any, weight: Any, values: Any, sums: Any) -> None:
+    """Add the weight times the value of each hinge to its slot of `sums`."""
+    for h in range(row.shape[0]):
+        sums[slot[h]] += weight[row[h]] * values[h]
 
 
 @kernel
@@ -84,7 +92,7 @@ def condense(
 @kernel
 def fill_border(
     row: Any, slot: Any, low: int, high: int, first: int, weight: Any, s: Any, p: Any, u: Any, r: Any,
-    indptr: Any, column: Any, alpha: Any, beta: Any, out: Any, totals: Any,
+    indptr: Any, column: Any, value: Any, out: Any, totals: Any,
 ) -> None:  # fmt: skip
     """Set `out` for rows first, first + 1, .. (hinges low to high): affine right-hand side, w D, each constraint.
 
@@ -104,14 +112,16 @@ def fill_border(
             out[i, 0] += f * (u[h] + r[h])
             totals[0] += f * (u[h] + r[h])
             for e in range(indptr[c], indptr[c + 1]):
-                out[i, 2 + column[e]] += f * alpha[e]
-                totals[2 + column[e]] += f * alpha[e]
+                if value[e] > 0.0:
+                    out[i, 2 + column[e]] += f * value[e]
+                    totals[2 + column[e]] += f * value[e]
         else:
             out[i, 0] -= f * (u[h] + r[h])
             totals[0] -= f * (u[h] + r[h])
             for e in range(indptr[c - k], indptr[c - k + 1]):
-                out[i, 2 + column[e]] -= f * beta[e]
-                totals[2 + column[e]] -= f * beta[e]
+                if value[e] < 0.0:
+                    out[i, 2 + column[e]] += f * value[e]
+                    totals[2 + column[e]] += f * value[e]
 
 
 @kernel
