@@ -20,7 +20,9 @@ def _coefficients(alpha0: np.ndarray, beta0: np.ndarray, alpha: np.ndarray, beta
     used = (alpha != 0) | (beta != 0)
     owner, column = np.nonzero(used)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=alpha.shape[0]))])
-    return CellCoefficients(alpha0, beta0, indptr.astype(np.int64), column.astype(np.int64), alpha[used], beta[used])
+    return CellCoefficients.of_pairs(
+        alpha0, beta0, indptr.astype(np.int64), column.astype(np.int64), alpha[used], beta[used]
+    )
 
 
 def _blocks(rng: np.random.Generator, X: np.ndarray, sparse: bool, dtype: Any, index_dtype: Any) -> RowBlocks:
@@ -46,21 +48,13 @@ def _blocks(rng: np.random.Generator, X: np.ndarray, sparse: bool, dtype: Any, i
 def _bounds(sub: ConvexSubproblem, rng: np.random.Generator) -> np.ndarray:
     """Bounds that usually bind and leave a strictly feasible point: half way to the point that violates least."""
     m = sub.n_constraints
-    free = replace(sub, gamma=np.zeros(0), coef=_without_constraints(sub.coef))
+    free = replace(sub, gamma=np.zeros(0), coef=sub.coef.without_constraints())
     everything = sub.coef.per_cell(np.ones(m))
     only = CellCoefficients(everything[0] - sub.coef.alpha0, everything[1] - sub.coef.beta0, *free.coef[2:])
     best, careful = solve_exact(free), solve_exact(replace(free, coef=only))
     w, b = 0.5 * (best.w + careful.w), 0.5 * (best.b + careful.b)
     reached = sub.values(sub.scores(w, b))[1] + sub.gamma
     return reached + rng.uniform(0.005, 0.05, m)
-
-
-def _without_constraints(coef: CellCoefficients) -> CellCoefficients:
-    nothing = np.zeros(0)
-    empty = np.zeros(0, dtype=np.int64)
-    return CellCoefficients(
-        coef.alpha0, coef.beta0, np.zeros(coef.n_cells + 1, dtype=np.int64), empty, nothing, nothing
-    )
 
 
 def random_subproblem(

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from widemargin.goals import Population, col
-from widemargin.goals.cells import Packer, build_cells
+from widemargin.goals.cells import Packer, _ranked, build_cells
 from widemargin.goals.sources import Source
 from widemargin.goals.tables import PopulationTable
 
@@ -35,6 +35,19 @@ def test_every_row_can_be_read_back_from_its_cell(number):
         [rows.labels, rows.baselines["h"], *(rows.table.column(f"c{j}").values for j in range(number))]
     )
     assert cells.n_cells == len(np.unique(facts, axis=0))
+
+
+def test_few_and_many_distinct_keys_are_numbered_alike():
+    """Few distinct keys are hashed, many are sorted; both number them in increasing order."""
+    rng = np.random.default_rng(0)
+    for high in (1, 50, 2**40):
+        key = rng.integers(0, high, 5000)
+        expected = np.unique(key, return_inverse=True)
+        place, ordered = _ranked(key)
+        np.testing.assert_array_equal(ordered, expected[0])
+        np.testing.assert_array_equal(place, expected[1])
+        assert place.dtype == np.int32
+    np.testing.assert_array_equal(_ranked(np.array([7]))[1], [7])
 
 
 def test_cells_do_not_depend_on_the_order_of_the_rows():

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from bound_goals import POOL, make_data, predictions, rates, ratios
 from naive_rates import naive_constraint, naive_form, naive_rate
 from widemargin.exceptions import GoalError
-from widemargin.goals import Goal, Population, error_rate, f_beta, precision, true_positives
+from widemargin.goals import Goal, Population, error_rate, f_beta, measure, precision, true_positives
 from widemargin.goals.binding import bind
 from widemargin.goals.cells import CellSpace, build_cells
 from widemargin.goals.constraints import Constraint
 from widemargin.goals.expressions import Expression
 from widemargin.goals.linear import Linear, Rate
-from widemargin.goals.measure import RateTable, form_value
+from widemargin.goals.measure import RateTable, form_value, rate_values
 from widemargin.goals.metrics import METRICS
 
 seeds = st.integers(0, 10**6)
@@ -64,16 +64,49 @@ def test_rates_lie_between_0_and_1_and_counts_below_their_total(metric, seed, we
     assert (values[~np.isnan(values)] <= table.cap[~np.isnan(values)] + 1e-12).all()
 
 
-def test_batches_equal_single_measurements():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_cells_change_nothing(weighted, monkeypatch):
+    """Cells are looked at a few at a time where they are many; the numbers are those of a single block."""
+    sources, _ = make_data(3, weighted=weighted)
+    wanted = [
+        Rate("recall", POOL[1]),
+        Rate("errors", POOL[0]),
+        Rate("churn", POOL[8], "h"),
+        Rate("churn", POOL[1], "h"),
+    ]
+    form = Linear(((2.0, wanted[0]), (-1.0, wanted[1]), (0.5, wanted[3])), 0.5)
+    goal = Goal(error_rate(), [Constraint(form, "<=", Linear((), 2.5))])
+    results = []
+    for block, width in ((1 << 18, 256), (1, 2)):
+        monkeypatch.setattr(measure, "BLOCK", block)
+        monkeypatch.setattr(measure, "LEAST_WIDTH", width)
+        table, space = table_of(wanted, sources)
+        assert (len(list(table.blocks())) == len(sources)) == (width == 256)
+        mass = mass_of(space, sources, predictions(1, sources, soft=True))
+        bound = bind(goal, sources)
+        results.append(
+            [
+                table.values(mass), table.population_rows, table.rows, table.all_rows, table.total, table.cap,
+                *table.weighted(form), *bound.coefficients, bound.bound, bound.scale,
+            ]
+        )  # fmt: skip
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def test_replicates_are_divided_one_by_one():
+    above, total = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[2.0, 0.0], [5.0, 0.0]])
+    np.testing.assert_array_equal(rate_values(above, total, np.array([False, True])), [[0.5, np.nan], [3.0, 4.0]])
+
+
+def test_forms_of_values():
     sources, _ = make_data(3)
-    wanted = [Rate("recall", POOL[1]), Rate("errors", POOL[0]), Rate("churn", POOL[8], "h")]
+    wanted = [Rate("recall", POOL[1]), Rate("errors", POOL[0])]
     table, space = table_of(wanted, sources)
-    masses = np.array([mass_of(space, sources, predictions(s, sources, soft=True)) for s in range(4)])
-    weight = np.repeat(space.weight[:, None], 4, axis=1)
-    batch = table.values(masses.T, weight)
-    for column, mass in enumerate(masses):
-        np.testing.assert_allclose(batch[:, column], table.values(mass, space.weight), rtol=1e-14)
+    values = table.values(mass_of(space, sources, predictions(0, sources, soft=True)))
     form = Linear(((2.0, wanted[0]), (-1.0, wanted[1])), 0.5)
+    np.testing.assert_allclose(form_value(form, table, values), 2 * values[0] - values[1] + 0.5)
+    batch = np.column_stack([values, 3 * values])
     np.testing.assert_allclose(form_value(form, table, batch), 2 * batch[0] - batch[1] + 0.5)
 
 

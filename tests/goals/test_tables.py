@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.tables import PopulationTable, is_frame
+from widemargin.goals.tables import KEPT_COLUMNS, PopulationTable, is_frame
 
 DATA = {"sex": ["F", "M", None], "age": [30, 40, 50]}
 
@@ -25,9 +25,17 @@ def test_frames_of_every_library(make):
     assert list(table) == ["sex", "age"]
 
 
-def test_columns_are_read_once():
-    table = PopulationTable.build(pd.DataFrame(DATA))
-    assert table.column("sex") is table.column("sex")
+def test_the_last_columns_are_kept():
+    frame = pd.DataFrame({f"c{j}": [f"a{j}"] for j in range(KEPT_COLUMNS + 1)})
+    table = PopulationTable.build(frame)
+    first, second = table.column("c0"), table.column("c1")
+    assert table.column("c0") is first
+    for j in range(2, KEPT_COLUMNS + 1):
+        table.column(f"c{j}")
+    assert table.column("c0") is first  # asked for later than c1
+    again = table.column("c1")
+    assert again is not second
+    assert again.categories == second.categories == ("a1",)
 
 
 def test_arrays_have_positions():

@@ -176,6 +176,29 @@ def test_rows_that_no_rate_looks_at_are_left_out() -> None:
         assert problem.weight.sum() == (data.sex == "F").sum() == problem.cell_weight.sum()
 
 
+def test_cells_that_no_constraint_touches_are_merged_by_their_objective() -> None:
+    """Memberships of a row that a rate does not look at (recall: of a negative one) make no kind of row."""
+    rng = np.random.default_rng(0)
+    n = 60
+    table = pd.DataFrame({f"p{j}": rng.random(n) < 0.5 for j in range(5)})
+    y = np.arange(n) % 3 == 0
+    X = np.ones((n, 1))
+    parts = [Population(f"p{j}", where=col(f"p{j}")) for j in range(5)]
+    goal = Goal(error_rate(), [recall(part) >= 0.5 for part in parts])
+    bound = bind(goal, make_sources({None: ()}, X, y, classes=(False, True), populations=table))
+    problem = build_problem(bound, [X], 0.1)
+    signatures = {tuple(row) for row in table[y].to_numpy().tolist() if any(row)}
+    idle_positive = int((~table[y].any(axis=1)).any())
+    assert problem.coef.n_cells == len(signatures) + idle_positive + 1 < bound.coefficients.n_cells
+    assert problem.rows.n_rows == problem.coef.n_cells  # X is the same everywhere, so equal rows are merged
+    for mass_of in (np.zeros_like, np.copy):
+        whole, merged = mass_of(bound.cell_weight), mass_of(problem.cell_weight)
+        objective, values = bound.coefficients.totals(whole, bound.cell_weight - whole, 5)
+        loss, excess = problem.values(merged)
+        assert loss * problem.objective_scale == pytest.approx(objective, rel=1e-12)
+        np.testing.assert_allclose(excess + problem.gamma, values / problem.constraint_scale, rtol=1e-12, atol=1e-15)
+
+
 def test_tightened_lowers_the_bounds_only() -> None:
     problem = build(Data(1))
     by = np.arange(5) / 100.0
@@ -192,7 +215,7 @@ def test_constant_start_is_the_best_constant(rho: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, m = 4, int(rng.integers(0, 4))
     used = np.ones((k, m), dtype=bool)
-    coef = CellCoefficients(
+    coef = CellCoefficients.of_pairs(
         rng.random(k), rng.random(k), np.arange(0, k * m + 1, m) if m else np.zeros(k + 1, dtype=np.int64),
         np.tile(np.arange(m), k), rng.random((k, m))[used], rng.random((k, m))[used],
     )  # fmt: skip

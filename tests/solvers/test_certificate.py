@@ -21,7 +21,7 @@ def dual_function(sub: Any, v: np.ndarray) -> float:
     """F(v), the minimum of the Lagrangian over (w, b), by the reference solver (spec 1, section 4)."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
     start = np.zeros(sub.coef.n_cells + 1, dtype=np.int64)
-    coef = CellCoefficients(*sub.coef.per_cell(v), start, none, nothing, nothing)
+    coef = CellCoefficients(*sub.coef.per_cell(v), start, none, nothing)
     return float(solve_exact(replace(sub, coef=coef, gamma=np.zeros(0))).objective - v @ sub.gamma)
 
 

@@ -18,7 +18,7 @@ def penalised(sub, v):
     plus, minus = sub.coef.per_cell(v)
     nothing, none = np.zeros(0), np.zeros(0, dtype=np.int64)
     starts = np.zeros(sub.coef.n_cells + 1, dtype=np.int64)
-    coef = CellCoefficients(plus, minus, starts, none, nothing, nothing)
+    coef = CellCoefficients(plus, minus, starts, none, nothing)
     return replace(sub, coef=coef, gamma=nothing, constant=sub.constant - float(v @ sub.gamma))
 
 
@@ -79,7 +79,7 @@ def test_multipliers_agree_with_the_reference(seed):
 
 def test_multipliers_beyond_the_first_box():
     sub = random_subproblem(1, 60, 4, 1)
-    coef = sub.coef._replace(alpha=sub.coef.alpha / 30, beta=sub.coef.beta / 30)
+    coef = sub.coef._replace(value=sub.coef.value / 30)
     sub = replace(sub, coef=coef, gamma=sub.gamma / 30)
     exact = solve_exact(sub)
     assert exact.v[0] > 4.0

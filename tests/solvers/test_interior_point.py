@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact
 from testing.problems import a9a_like, majorise, random_subproblem
 
-from widemargin.linalg import cells
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers._loops import interior_point as loops
@@ -54,7 +53,7 @@ def with_rows(sub: Any, X: Any) -> Any:
 def without_constraints(sub: Any, alpha0: np.ndarray, beta0: np.ndarray) -> Any:
     """The problem with another objective and no constraint."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-    coef = CellCoefficients(alpha0, beta0, np.zeros(alpha0.shape[0] + 1, dtype=np.int64), none, nothing, nothing)
+    coef = CellCoefficients(alpha0, beta0, np.zeros(alpha0.shape[0] + 1, dtype=np.int64), none, nothing)
     return replace(sub, coef=coef, gamma=nothing)
 
 
@@ -238,22 +237,16 @@ def test_weights_are_repetition() -> None:
 def test_scale_of_the_weights_does_not_matter() -> None:
     sub = random_subproblem(9, m=2)
     coef, factor = sub.coef, 1e5
-    scaled = CellCoefficients(
-        coef.alpha0 / factor, coef.beta0 / factor, coef.indptr, coef.column, coef.alpha / factor, coef.beta / factor
-    )
+    scaled = coef._replace(alpha0=coef.alpha0 / factor, beta0=coef.beta0 / factor, value=coef.value / factor)
     a = solve(sub, tol=1e-9)
     b = solve(replace(sub, weight=factor * sub.weight, coef=scaled), tol=1e-9)
     assert a.n_iter == b.n_iter
     assert np.allclose(a.w, b.w, atol=1e-8)
 
 
-def test_many_cells_with_sparse_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_cells_and_constraints() -> None:
     sub = random_subproblem(10, n=80, m=8, n_cells=60)
-    dense = solve(sub, tol=1e-9)
-    monkeypatch.setattr(cells, "_DENSE_LIMIT", 0)
-    sparse = solve(sub, tol=1e-9)
-    assert_solved(sub, sparse, 1e-9)
-    assert np.allclose(sparse.multipliers, dense.multipliers, atol=1e-8)
+    assert_solved(sub, solve(sub, tol=1e-9), 1e-9)
 
 
 # --- warm starts and limits -----------------------------------------------------------------------------------------
@@ -391,8 +384,7 @@ def test_repeated_constraint() -> None:
         coef.beta0,
         2 * coef.indptr,
         np.stack([coef.column, coef.column + 1], axis=1).ravel(),
-        np.repeat(coef.alpha, 2),
-        np.repeat(coef.beta, 2),
+        np.repeat(coef.value, 2),
     )
     result = solve(replace(sub, coef=doubled, gamma=np.repeat(sub.gamma, 2)), tol=1e-9)
     assert result.primal == pytest.approx(single.primal, rel=1e-8)

@@ -140,15 +140,12 @@ def test_weights_equal_repetition() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("dense_tables", [False, True])
-def test_sums_by_cell_and_by_column_agree(sparse: bool, dense_tables: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the cells are many the constraints' gradients are made a chunk of rows at a time."""
     sub = random_subproblem(4, 60, 12, 3, sparse=sparse, n_cells=12)
     by_cells = solve(sub, tol=1e-8)
     monkeypatch.setattr(pmm_newton, "_CELL_SUMS", 0)
     monkeypatch.setattr("widemargin.linalg.rows._CHUNK", 7)
-    if not dense_tables:
-        monkeypatch.setattr("widemargin.linalg.cells._DENSE_LIMIT", 0)
     assert not pmm_newton._Run(sub, 1.0, None, None).by_cells
     by_columns = solve(sub, tol=1e-8)
     assert by_columns.n_iter == by_cells.n_iter
@@ -362,7 +359,7 @@ def test_repeated_constraint() -> None:
     coef = sub.coef
     twice = CellCoefficients(
         coef.alpha0, coef.beta0, 2 * coef.indptr, np.tile([0, 1], coef.column.shape[0]),
-        np.repeat(coef.alpha, 2), np.repeat(coef.beta, 2),
+        np.repeat(coef.value, 2),
     )  # fmt: skip
     result = solve(replace(sub, coef=twice, gamma=np.repeat(sub.gamma, 2)), tol=1e-8, rho=30.0)
     exact = solve_exact(sub)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
-from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers._loops import sdca as loops
 from widemargin.solvers.base import Budget
@@ -22,10 +21,7 @@ positive = st.floats(0.0, 3.0)
 def unconstrained(sub):
     """The same rows and objective with b = 0 and no constraint."""
     coef = sub.coef
-    nothing, none = np.zeros(0), np.zeros(0, dtype=np.int64)
-    starts = np.zeros(coef.n_cells + 1, dtype=np.int64)
-    free = CellCoefficients(coef.alpha0, coef.beta0, starts, none, nothing, nothing)
-    return replace(sub, coef=free, gamma=nothing, fit_intercept=False, constant=0.0)
+    return replace(sub, coef=coef.without_constraints(), gamma=np.zeros(0), fit_intercept=False, constant=0.0)
 
 
 def sides(sub, v=None):

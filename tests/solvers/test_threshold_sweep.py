@@ -40,7 +40,7 @@ def task(seed: int, n: int, m: int, ties: bool, *, dyadic: bool = False) -> Task
 
     weight = rng.integers(1, 4, n) / 2.0 if dyadic else rng.uniform(0.5, 2.0, n)
     used = rng.random((k, m)) < 0.7
-    coef = CellCoefficients(
+    coef = CellCoefficients.of_pairs(
         numbers(k), numbers(k), np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64),
         np.nonzero(used)[1].astype(np.int64), numbers(k, m)[used], numbers(k, m)[used],
     )  # fmt: skip
@@ -95,9 +95,7 @@ def one_cell(z: list[float], alpha0: float, beta0: float, gamma: list[float] | N
     """All rows in one cell of weight one each; a constraint bounds the number of positives."""
     n, bounds = len(z), np.array(gamma or [])
     m = bounds.shape[0]
-    coef = CellCoefficients(
-        np.array([alpha0]), np.array([beta0]), np.array([0, m]), np.arange(m), np.ones(m), np.zeros(m)
-    )
+    coef = CellCoefficients(np.array([alpha0]), np.array([beta0]), np.array([0, m]), np.arange(m), np.ones(m))
     return best_threshold(
         np.array(z), np.ones(n), np.zeros(n, dtype=np.int32), coef, bounds, np.array([float(n)])
     )  # fmt: skip
@@ -146,7 +144,7 @@ def test_compiled_sweep_equals_its_python_source() -> None:
             out, now = np.zeros(3), excess.copy()
             count = sweep(
                 order, t.z, t.weight, t.cell, t.coef.alpha0 - t.coef.beta0, t.coef.indptr, t.coef.column,
-                t.coef.alpha - t.coef.beta, now, 1e-12, FEASIBLE, out,
+                t.coef.value, now, 1e-12, FEASIBLE, out,
             )  # fmt: skip
             found.append(np.concatenate([[count], out, now]))
         np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-13)
