@@ -38,11 +38,19 @@ CASES = [
         for kind in ("csr", "dense", "float32")
         for goal in ("2", "50 groups", "50 nested", "50 overlapping")
     ),
-    *({"kind": "csr", "goal": goal, "n": 1_000_000, "solver": "auto"} for goal in ("2", "50 groups")),
+    *(
+        {"kind": "csr", "goal": goal, "n": 200_000, "solver": "auto"}
+        for goal in ("50 overlapping coverage", "50 rare overlapping coverage")
+    ),
+    *({"kind": "csr", "goal": goal, "n": 1_000_000, "solver": "auto"} for goal in ("2", "50 groups", "50 overlapping")),
     *(
         {"kind": kind, "goal": "2", "n": 200_000, "solver": solver}
         for solver in ("interior-point", "cutting-plane")
         for kind in ("csr", "dense")
+    ),
+    *(
+        {"kind": "csr", "goal": "50 overlapping", "n": 200_000, "solver": solver}
+        for solver in ("interior-point", "cutting-plane")
     ),
 ]
 """Kinds of features, goals and solvers; the cost a row does not depend on n, so two cases of a million do."""
@@ -71,7 +79,8 @@ def labels(X: Any) -> Any:
 def goal_and_table(name: str, n: int) -> tuple[Goal, pa.Table]:
     """Two constraints; or 50, one for each of 50 groups, nested populations, or populations that overlap at random.
 
-    The last is the hardest there is: hardly two rows belong to the same populations, so every row is a cell of its own.
+    The last are the hardest there are: hardly two rows belong to the same populations, so every row is a cell of its
+    own. A recall looks at positive rows only; a coverage at all of them, "rare" ones at a tenth for each constraint.
     """
     rng = np.random.default_rng(2)
     if name == "2":
@@ -86,9 +95,11 @@ def goal_and_table(name: str, n: int) -> tuple[Goal, pa.Table]:
         table = pa.table({"score": pa.array(rng.random(n))})
         nested = [Population(f"over {j}", where=col("score") >= j / 50) for j in range(50)]
         return Goal(error_rate(), [recall(part) >= 0.6 for part in nested]), table
-    table = pa.table({f"p{j}": pa.array(rng.random(n) < 0.5) for j in range(50)})
+    share = 0.1 if "rare" in name else 0.5
+    table = pa.table({f"p{j}": pa.array(rng.random(n) < share) for j in range(50)})
     overlapping = [Population(f"p{j}", where=col(f"p{j}")) for j in range(50)]
-    return Goal(error_rate(), [recall(part) >= 0.6 for part in overlapping]), table
+    rate, bound = (positive_rate, 0.35) if "coverage" in name else (recall, 0.6)
+    return Goal(error_rate(), [rate(part) >= bound for part in overlapping]), table
 
 
 def touched(goal: Goal, X: Any, y: Any, table: pa.Table) -> tuple[float, int]:

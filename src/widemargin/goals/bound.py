@@ -145,7 +145,7 @@ class BoundGoal:
     cell: tuple[npt.NDArray[np.int32], ...]
     row_weight: tuple[Floats | None, ...]
     cell_weight: Floats
-    cell_count: npt.NDArray[np.int64]
+    cell_count: npt.NDArray[np.int32]
     coefficients: CellCoefficients
     bound: Floats
     objective_constant: float

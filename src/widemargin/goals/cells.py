@@ -53,9 +53,9 @@ class SourceCells:
     cell: npt.NDArray[np.int32]
     label: npt.NDArray[np.int8]
     baselines: Mapping[str, npt.NDArray[np.int8]]
-    count: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int32]
     weight: npt.NDArray[np.float64]
-    weighty: npt.NDArray[np.int64]
+    weighty: npt.NDArray[np.int32]
     unknown: Mapping[Rows, int]
     _words: tuple[npt.NDArray[np.int64], ...]
     _place: Mapping[Rows, tuple[int, int]]
@@ -190,9 +190,9 @@ def build_cells(
         if population.where is not None:
             place[population.rows] = packer.add(truth.true, 1)
     cell, words, k = packer.finish()
-    count = np.bincount(cell, minlength=k)
+    count = np.bincount(cell, minlength=k).astype(np.int32)
     weight: npt.NDArray[np.float64] = np.bincount(cell, source.weight, k).astype(np.float64)
-    weighty = count if source.weight is None else np.bincount(cell[source.weight > 0], minlength=k)
+    weighty = count if source.weight is None else np.bincount(cell[source.weight > 0], minlength=k).astype(np.int32)
     label = np.zeros(k, np.int8)
     if label_place is not None:
         label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)

@@ -91,11 +91,12 @@ class CellCoefficients(NamedTuple):
         loops.add_weighted(*self.entries, multipliers, A, B)
         return A, B
 
-    def change(self, multipliers: Floats) -> tuple[Floats, Floats]:
-        """`alpha v` and `beta v` of each cell, shapes (k,)."""
-        A, B = np.zeros(self.n_cells), np.zeros(self.n_cells)
-        loops.add_weighted(*self.entries, multipliers, A, B)
-        return A, B
+    def change(self, multipliers: Floats) -> Floats:
+        """`alpha v` of each cell, then `beta v` of each cell, shape (2 k,)."""
+        k = self.n_cells
+        both = np.zeros(2 * k)
+        loops.add_weighted(*self.entries, multipliers, both[:k], both[k:])
+        return both
 
     def totals(self, positive: Floats, negative: Floats, n_constraints: int) -> tuple[float, Floats]:
         """Objective and constraint values when cell c contributes `positive[c]` to + and `negative[c]` to -.

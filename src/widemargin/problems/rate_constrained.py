@@ -23,6 +23,9 @@ __all__ = ["ConvexSubproblem", "RateConstrainedProblem", "build_problem"]
 
 Cells = npt.NDArray[np.int32]
 
+LEAST_MERGED = 0.05
+"""Share of the cells that must be free of constraints for merging them: it copies what belongs to the others."""
+
 
 @dataclass(frozen=True)
 class _Weighted:
@@ -190,12 +193,13 @@ def build_problem(
     """
     coef = bound.coefficients
     objective_scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight)
-    objective_scale = objective_scale if objective_scale > 0 else 1.0
+    if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
+        objective_scale = 1.0
     scale = np.asarray(bound.scale, dtype=np.float64)
     kind, coef, kind_weight = _kinds(coef, bound.cell_weight)
     scaled = coef._replace(
-        alpha0=coef.alpha0 / objective_scale,
-        beta0=coef.beta0 / objective_scale,
+        alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
+        beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
         value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
     )
     blocks, weights, cells = [], [], []
@@ -241,7 +245,8 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficie
     lengths = np.diff(coef.indptr)
     touched = lengths > 0
     free = np.flatnonzero(~touched)
-    if not free.shape[0]:
+    looked_at = (coef.alpha0[free] != 0.0) | (coef.beta0[free] != 0.0)
+    if free.shape[0] <= LEAST_MERGED * coef.n_cells and looked_at.all():
         return np.arange(coef.n_cells, dtype=np.int32), coef, weight
     objectives, place = np.unique(coef.alpha0[free] - coef.beta0[free], return_inverse=True)  # one of the two is 0
     number = int(np.count_nonzero(touched))

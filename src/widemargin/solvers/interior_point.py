@@ -169,7 +169,7 @@ class _Direction(NamedTuple):
 
 
 class _Run:
-    """The iterate: primal and dual point, its hinges, and two scratch arrays by row."""
+    """The iterate: primal and dual point, its hinges, and a scratch array by row."""
 
     def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None) -> None:
         coef, m, k = sub.coef, sub.n_constraints, sub.coef.n_cells
@@ -198,8 +198,7 @@ class _Run:
         self.y = rho - self.v if self.elastic else np.ones(m)
         self.q = self.theta * self.mu / self.y if self.elastic else np.zeros(m)
         self.e = np.maximum(slack, self.theta * self.mu / self.v)
-        self.dz = np.empty(sub.rows.n_rows)
-        self.scratch = np.empty(sub.rows.n_rows)
+        self.dz = self.scratch = np.empty(sub.rows.n_rows)  # one array: what is in one is used up before the other
 
     def by_constraint(self, slots: Floats) -> Floats:
         """`sum_slot c_slot,j slots[slot]`, shape (m,)."""
@@ -212,6 +211,7 @@ class _Run:
         try:
             system, affine = _System.condense(self)
             step = system.solve(affine)
+            del affine
         except LinAlgError:
             return False
         sums = np.zeros(5)
@@ -219,7 +219,9 @@ class _Run:
             *hinges.place, sub.weight, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums
         )
         target = self.centring(step, sums)
-        step = system.solve(self.corrected(step, target))
+        corrected = self.corrected(step, target)
+        del step  # two numbers a cell, where every row may be one
+        step = system.solve(corrected)
         loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums)
         primal, dual = self.lengths(step, sums, _STEP)
         if not np.isfinite(step.point).all() or max(primal, dual) < 1e-12 or self.mu > _LOST * self.first_mu:
@@ -319,6 +321,9 @@ class _System:
         d = sub.rows.n_features
         value, inverse, pull = np.zeros(2 * k), np.zeros(2 * k), np.zeros(2 * k)
         loops.condense(*hinges.place, sub.weight, *hinges.pairs, run.scratch, value, inverse, pull)
+        residual = sub.gamma + run.q - run.by_constraint(value) - run.e
+        schur = sub.coef.squares(inverse[:k], inverse[k:], m)
+        del value, inverse
         columns = _columns(sub, hinges)
         matrix = np.zeros((columns.shape[1], columns.shape[1]), order="F")
         matrix[:d, :d] = sub.rows.gram(run.scratch)
@@ -329,9 +334,8 @@ class _System:
         factor = cholesky.factor(matrix)
         border = columns[2:].T
         solved = cholesky.solve(factor, border) if m else border
-        schur = sub.coef.squares(inverse[:k], inverse[k:], m) + border.T @ solved
+        schur += border.T @ solved
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
-        residual = sub.gamma + run.q - run.by_constraint(value) - run.e
         right = -columns[0]
         right[:d] -= sub.lam * run.w
         affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
@@ -354,7 +358,7 @@ class _System:
             dv,
             (target.ve - run.e * dv) / run.v,
             (target.yq + run.q * dv) / run.y,
-            np.concatenate(sub.coef.change(dv)),
+            sub.coef.change(dv),
         )
 
 

@@ -129,9 +129,10 @@ class _Run:
         self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps = np.inf, 0
-        self.sums = np.empty((k, 6))
+        self.sums = np.empty((k, 4))
         self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
-        self.dz, self.plus, self.minus, self.curvature = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
+        self.plus, self.minus = np.empty(n), np.empty(n)
+        self.dz = self.curvature = np.zeros(n)  # one array: the curvature is used up when dz is made
 
     def evaluate(self, step: float) -> "_Value":
         """Smoothed Lagrangian without the regulariser at `z + step dz`."""
@@ -147,7 +148,7 @@ class _Run:
         return _Value(float(value), float(loss_slope + vh @ slopes), vh)
 
     def differentiate(self) -> "_Slopes":
-        """First derivatives at z, and in `curvature` the second ones by row; call it right after `evaluate` at z."""
+        """First derivatives at z, and in `curvature` the second ones by row."""
         sub, rows, vh, m = self.sub, self.sub.rows, self.here.vh, self.sub.n_constraints
         A, B = sub.coef.per_cell(vh)
         loops.slopes(
@@ -161,7 +162,9 @@ class _Run:
         else:
             products = rows.border(self._right_sides(A, B, active), 2 + active.shape[0])
             rise, fall, border = products[0], products[1], products[2:]
-        plus_mass, minus_mass = self.sums[:, 4:5], self.sums[:, 5:]
+        plus_mass, minus_mass = self.sums[:, 0:1], self.sums[:, 1:2]
+        self.sums[:] = 0.0
+        loops.add_by_cell(sub.cell, self.plus, self.minus, self.sums)
         totals = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
         return _Slopes(rise, fall, float(A @ plus_mass[:, 0]), float(B @ minus_mass[:, 0]), border, totals)
 

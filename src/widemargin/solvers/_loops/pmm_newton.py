@@ -10,15 +10,15 @@ from typing import Any
 
 from widemargin._numba import kernel
 
-__all__ = ["move_dual", "slopes", "smooth_sums"]
+__all__ = ["add_by_cell", "move_dual", "slopes", "smooth_sums"]
 
 
 @kernel
 def smooth_sums(
     z: Any, dz: Any, step: float, weight: Any, cell: Any, keep: Any, up: Any, um: Any, delta: float, sums: Any
 ) -> None:
-    """Add to each cell's six sums, of rows at `z + step dz` times their weight, positive side before negative side:
-    the smoothed hinges, their derivatives with respect to `step`, and their slopes U.
+    """Add to each cell's four sums, of rows at `z + step dz` times their weight, positive side before negative side:
+    the smoothed hinges, and their derivatives with respect to `step`.
     """
     inverse, half = 1.0 / delta, 0.5 * delta
     for i in range(z.shape[0]):
@@ -27,12 +27,10 @@ def smooth_sums(
         U = min(1.0, max(0.0, up[i] + t * inverse))
         sums[c, 0] += s * (U * t - half * (U - up[i]) ** 2)
         sums[c, 2] += s * U * dz[i]
-        sums[c, 4] += s * U
         t, s = 0.5 - zi, weight[i] * ((keep[i] >> 1) & 1)
         U = min(1.0, max(0.0, um[i] + t * inverse))
         sums[c, 1] += s * (U * t - half * (U - um[i]) ** 2)
         sums[c, 3] -= s * U * dz[i]
-        sums[c, 5] += s * U
 
 
 @kernel
@@ -50,6 +48,14 @@ def slopes(
         curvature[i] = ((a if 0.0 < U < 1.0 else 0.0) + (b if 0.0 < V < 1.0 else 0.0)) * inverse
         plus[i] = sp * min(1.0, max(0.0, U))
         minus[i] = sm * min(1.0, max(0.0, V))
+
+
+@kernel
+def add_by_cell(cell: Any, plus: Any, minus: Any, sums: Any) -> None:
+    """Add `plus` and `minus` to the first two sums of each row's cell."""
+    for i in range(cell.shape[0]):
+        sums[cell[i], 0] += plus[i]
+        sums[cell[i], 1] += minus[i]
 
 
 @kernel
