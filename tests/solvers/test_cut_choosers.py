@@ -47,6 +47,26 @@ def test_level_is_a_projection(m, seed):
     np.testing.assert_allclose(v, reference.x, atol=1e-6)
 
 
+def test_level_does_without_a_projection(monkeypatch):
+    region = random_region(1, 3)
+    z = region.lower + 0.9 * (region.upper - region.lower)
+
+    def gives_up(E, f):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("widemargin.solvers.cut_choosers.nnls", gives_up)
+    v, _ = level(region)
+    assert region.at(v) >= z - 1e-12
+    assert np.linalg.norm(v - region.best) <= np.linalg.norm(region.peak - region.best)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_level_with_many_multipliers_and_cuts(seed):
+    region = random_region(seed, 40, k=160)
+    v, eps = level(region)
+    assert region.at(v) == pytest.approx(region.lower + 2.0 * eps, abs=1e-6 * (region.upper - region.lower))
+
+
 def test_level_stays_where_the_cuts_are_high_enough():
     region = random_region(0, 2)
     there = region._replace(best=region.peak)
