@@ -1,13 +1,16 @@
 """The benchmark scripts run (on small synthetic data), and what they compute is what they say."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import common, fairness_a9a, memory, recall_churn, recall_task
+from benchmarks import common, cut_choosers, fairness_a9a, memory, recall_churn, recall_task
 
 
-@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, memory], ids=lambda script: script.__name__)
+@pytest.mark.parametrize(
+    "script", [fairness_a9a, recall_churn, cut_choosers, memory], ids=lambda script: script.__name__
+)
 def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     name = script.__name__.rpartition(".")[2]
@@ -19,7 +22,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", [fairness_a9a, recall_churn], ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, cut_choosers], ids=lambda script: script.__name__)
 def test_missing_data_skip_with_a_message(script, tmp_path, capsys):
     assert script.main(["--data", str(tmp_path)]) == 0
     message = capsys.readouterr().err
@@ -87,3 +90,13 @@ def test_cases_of_the_memory_benchmark_touch_as_many_constraints_as_they_say():
     for name, touch in expected.items():
         goal, table = memory.goal_and_table(name, n)
         assert memory.touched(goal, X, y, table)[0] == pytest.approx(touch, rel=0.05)
+
+
+def test_gaps_are_read_from_the_history():
+    entries = [
+        {"primal": 1.0, "dual": 1.0 - gap, "epochs": 10.0 * k, "seconds": 0.1 * k} for k, gap in [(1, 0.5), (2, 0.01)]
+    ]
+    result = SimpleNamespace(history=tuple(entries))
+    assert cut_choosers.reached(result, 0.02) == (2, 20, 0.2)
+    assert cut_choosers.reached(result, 0.6) == (1, 10, 0.1)
+    assert cut_choosers.reached(result, 1e-3) is None

@@ -59,7 +59,7 @@ def data():
     return make_data()
 
 
-@pytest.mark.parametrize("solver", ["auto", "newton", "interior-point", "cutting-plane"])
+@pytest.mark.parametrize("solver", choice.SOLVERS)
 @pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
 def test_goal_is_met_on_training_rows(data, enforce, solver):
     X, y, columns = data
