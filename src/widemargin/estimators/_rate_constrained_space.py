@@ -158,13 +158,12 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None, *, n_sources: i
         return LinearSpace()
     parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
     kernel = resolve_kernel(model.kernel, X, sample_weight=sample_weight, **parameters)
-    if kernel.name == "precomputed":
-        if n_sources > 1 or model.calibration is not None:
-            what = "external data" if n_sources > 1 else "calibration"
-            raise CapabilityError(
-                f"kernel='precomputed' cannot be used with {what}: it needs kernel values with rows that the matrix "
-                "does not hold. Give the kernel by name or as a function."
-            )
+    if kernel.name == "precomputed" and (n_sources > 1 or model.calibration is not None):
+        what = "external data" if n_sources > 1 else "calibration"
+        raise CapabilityError(
+            f"kernel='precomputed' cannot be used with {what}: it needs kernel values with rows that the matrix "
+            "does not hold. Give the kernel by name or as a function."
+        )
     if model.feature_map is None:
         return KernelSpace(kernel=kernel, cache_size=float(model.cache_size))
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))

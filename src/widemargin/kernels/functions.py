@@ -164,6 +164,6 @@ def _variance(X: Any, weight: Floats | None) -> float:
         mean = np.average(X.mean(axis=1, dtype=np.float64), weights=weight)
         return float(np.average(np.mean((X - mean) ** 2, axis=1, dtype=np.float64), weights=weight))
     share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
-    mean, squares = (float(share @ power.sum(axis=1, dtype=np.float64)) for power in (X, X.multiply(X)))
-    mean, squares = mean / X.shape[1], squares / X.shape[1]
-    return max(squares - mean * mean, 0.0)
+    sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
+    mean, square = (float(share @ part) / X.shape[1] for part in sums)
+    return max(square - mean * mean, 0.0)

@@ -3,7 +3,7 @@
 Measured on a9a (2000 and 5000 rows, Gaussian kernel, one constraint, one core): from nothing Newton spends its time on
 bands that hold nearly every row (0.6-1.8 s at 2000 rows, 8 s at 5000), and the nest crawls at its end where C is large
 (1e-4 takes 0.3-3 s, and 2.8 s). The nest to a gap of 3e-2 and Newton from there takes 0.2-0.7 s, and 2 s. Later
-majorisation steps start warm and go to Newton at once.
+majorisation steps start warm and go to Newton at once, and so do small problems, whose bands cost nothing.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ _BY_NAME: dict[str, Callable[..., ConvexResult]] = {
 }
 
 _ROUGH = 3e-2  # relative gap at which the nest hands over
+_SMALL = 500  # rows up to which Newton begins at once
 
 
 class KernelChoice:
@@ -54,7 +55,7 @@ class KernelChoice:
         """Solve a subproblem."""
         if self.name != "auto":
             return self._solve(self.name, sub, tol=tol, start=start, rho=rho, budget=budget)
-        if start is None:
+        if start is None and sub.rows.n_rows > _SMALL:
             rough = self._solve("cutting-plane", sub, tol=max(tol, _ROUGH), start=None, rho=rho, budget=budget)
             if rough.gap <= tol or budget.exhausted:
                 return rough
