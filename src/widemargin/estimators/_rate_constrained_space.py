@@ -134,10 +134,9 @@ class KernelSpace(LinearSpace):
 
     def _gram(self, blocks: RowBlocks, whole: bool) -> GramRows:
         assert self.kernel is not None
-        if self.kernel.name == "precomputed":
-            block = blocks.blocks[0]
-            return GramRows(np.asarray(block.X[np.ix_(block.row_of, block.row_of)], dtype=np.float64))
         stacked = _stacked(blocks, np.arange(blocks.n_rows))
+        if self.kernel.name == "precomputed":
+            stacked = stacked[:, blocks.blocks[0].row_of]
         rows = KernelRows(self.kernel, stacked, cache_size=self.cache_size, dtype=np.float64)
         return GramRows(rows.full()) if whole else GramRows(rows)
 

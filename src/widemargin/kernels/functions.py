@@ -166,4 +166,4 @@ def _variance(X: Any, weight: Floats | None) -> float:
     share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
     sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
     mean, square = (float(share @ part) / X.shape[1] for part in sums)
-    return max(square - mean * mean, 0.0)
+    return max(float(square - mean * mean), 0.0)

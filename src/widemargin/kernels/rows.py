@@ -48,7 +48,7 @@ class KernelRows:
     n_rows : int
     dtype : dtype
     evaluations : int
-        Kernel values computed so far.
+        Kernel values computed (or, precomputed ones, read) so far.
     hits, misses : int
         Rows that `cached` found, and those it had computed.
 
@@ -61,8 +61,9 @@ class KernelRows:
     def __init__(
         self, kernel: Kernel, X: Any, *, cache_size: float = 200.0, dtype: Any = None, backend: str = "numpy"
     ) -> None:
+        self._given: Array | None = None
         if kernel.name == "precomputed":
-            X = check_precomputed(X)
+            X = self._given = check_precomputed(X)
         if dtype is None:
             dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
         self.kernel, self.dtype, self.n_rows = kernel, np.dtype(dtype), int(X.shape[0])
@@ -81,8 +82,11 @@ class KernelRows:
 
     def block(self, rows: Rows, columns: Rows | None = None) -> Array:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
-        left = self._part(rows)
-        return self._evaluate(left, self._rows if columns is None else self._part(columns))
+        if self._given is not None:
+            given = self._given[rows] if columns is None else self._given[rows][:, columns]
+            self.evaluations += given.size
+            return given.astype(self.dtype)
+        return self._evaluate(self._rows[rows], self._rows if columns is None else self._rows[columns])
 
     def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Array, npt.NDArray[np.int64]]:
         """Whole rows through the cache.
@@ -153,21 +157,21 @@ class KernelRows:
         Parameters
         ----------
         X : array or CSR matrix of shape (p, d)
+            With a precomputed kernel the values with all n rows, shape (p, n).
         coefficients : ndarray of shape (n,) or (n, k)
 
         Returns
         -------
         ndarray of shape (p,) or (p, k), float64
         """
+        if self._given is not None:
+            return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
         new = self._backend.place(X, self.kernel, self.dtype)
         out = np.empty((len(new), *coefficients.shape[1:]))
         step = max(1, _BLOCK // max(self.n_rows, 1))
         for low in range(0, len(new), step):
             out[low : low + step] = self._evaluate(new[low : low + step], self._rows) @ coefficients
         return out
-
-    def _part(self, rows: Rows) -> Placed:
-        return self._rows[rows]
 
     def _evaluate(self, left: Placed, right: Placed) -> Array:
         values = self._backend.block(self.kernel, left, right)
