@@ -2,13 +2,13 @@
 
 import sys
 
-from benchmarks import fairness_a9a, memory, recall_churn
+from benchmarks import fairness_a9a, kernelised, memory, recall_churn
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run them one after the other; the first exit code that is not 0."""
     given = sys.argv[1:] if arguments is None else arguments
-    for script in (fairness_a9a, recall_churn, memory):
+    for script in (fairness_a9a, recall_churn, kernelised, memory):
         print(f"== {script.__name__}\n", flush=True)
         code = script.main(given)
         if code:

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import common, fairness_a9a, memory, recall_churn, recall_task
+from benchmarks import common, fairness_a9a, kernelised, memory, recall_churn, recall_task
 
 
-@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, memory], ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, kernelised, memory], ids=lambda script: script.__name__)
 def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     name = script.__name__.rpartition(".")[2]
@@ -19,7 +19,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", [fairness_a9a, recall_churn], ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", [fairness_a9a, recall_churn, kernelised], ids=lambda script: script.__name__)
 def test_missing_data_skip_with_a_message(script, tmp_path, capsys):
     assert script.main(["--data", str(tmp_path)]) == 0
     message = capsys.readouterr().err
