@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import get_blas_funcs
 
 from widemargin.exceptions import KernelError
 from widemargin.linalg.cells import Floats, Ints
 
 __all__ = ["GramRows", "RowSource"]
 
+_FEW = 4  # right-hand sides up to which one product each, reading half of K, is quicker than one for all (measured)
 _BATCH = 256  # rows fetched together, and visited without looking for others that began to move
 
 
@@ -78,6 +80,18 @@ class GramRows:
         out[:] = self._last[1]
         return out
 
+    def times(self, c: Floats) -> Floats:
+        """K times a vector of shape (n,), or the columns of a matrix of shape (n, k); K has to be in memory."""
+        assert self.matrix is not None
+        if c.ndim == 2:
+            if c.shape[1] <= _FEW:
+                return np.column_stack([self.times(c[:, j]) for j in range(c.shape[1])]) if c.shape[1] else c.copy()
+            rows = np.ascontiguousarray(c.T, dtype=self.dtype)
+            return np.asarray(rows @ self.matrix, dtype=np.float64).T
+        symv = get_blas_funcs("symv", (self.matrix,))
+        product = symv(1.0, self.matrix.T, c.astype(self.dtype, copy=False), lower=1)
+        return np.asarray(product, dtype=np.float64)
+
     def tdot(self, g: Floats) -> Floats:
         """`X' g` in coefficients: a copy of g."""
         return g.copy()
@@ -115,7 +129,7 @@ class GramRows:
 
     def _product(self, c: Floats) -> Floats:
         if self.matrix is not None:
-            return np.asarray(self.matrix @ c.astype(self.dtype, copy=False), dtype=np.float64)
+            return self.times(c)
         out = np.zeros(self.n_rows)
         used = np.flatnonzero(c)
         for low in range(0, used.shape[0], self.batch):

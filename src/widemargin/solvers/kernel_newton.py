@@ -131,19 +131,22 @@ class _Slopes(NamedTuple):
 
     Attributes
     ----------
-    columns : ndarray of shape (n, 2 + a)
-        Slopes of the positive sides, of the negative sides, and of the constraints inside their range (G').
-    products : ndarray of shape (n, 2 + a)
-        K times `columns`.
+    rise, fall : ndarrays of shape (n,)
+        Slopes of the positive and of the negative sides, with their coefficients.
+    slope : ndarray of shape (n,)
+        Derivative of the smoothed Lagrangian with respect to each score, `s = rise - fall`.
+    G : ndarray of shape (n, a)
+        Slopes of the constraints whose multiplier is inside its range, G' of the module's head.
+    K_slope, KG : ndarrays
+        K times both.
     """
 
-    columns: Floats
-    products: Floats
-
-    @property
-    def slope(self) -> Floats:
-        """Derivative of the smoothed Lagrangian with respect to each score, s."""
-        return self.columns[:, 0] - self.columns[:, 1]
+    rise: Floats
+    fall: Floats
+    slope: Floats
+    G: Floats
+    K_slope: Floats
+    KG: Floats
 
 
 class _Direction(NamedTuple):
@@ -197,17 +200,16 @@ class _Run:
         """First derivatives at z, and in `curvature` the second ones by row."""
         sub, here, cell = self.sub, self.here, self.sub.cell
         active = np.flatnonzero((here.vh > 0.0) & (here.vh < self.rho))
-        columns = np.empty((self.z.shape[0], 2 + active.shape[0]), order="F")
-        plus, minus = columns[:, 0], columns[:, 1]
+        plus, minus = np.empty_like(self.z), np.empty_like(self.z)
         loops.slopes(
             self.z, sub.weight, cell, sub.keep, self.up, self.um, self.delta, here.A, here.B,
             plus, minus, self.curvature,
         )  # fmt: skip
-        columns[:, 2:] = _dense(self.alpha[:, active])[cell] * plus[:, None]
-        columns[:, 2:] -= _dense(self.beta[:, active])[cell] * minus[:, None]
+        G = _dense(self.alpha[:, active])[cell] * plus[:, None] - _dense(self.beta[:, active])[cell] * minus[:, None]
         plus *= here.A[cell]
         minus *= here.B[cell]
-        return _Slopes(columns, np.asarray(self.K @ columns.astype(self.K.dtype, copy=False), dtype=np.float64))
+        slope = plus - minus
+        return _Slopes(plus, minus, slope, G, self.rows.times(slope), self.rows.times(G))
 
     def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
@@ -218,7 +220,7 @@ class _Run:
         decrement = np.inf
         for _ in range(_MAX_INNER):
             gradient = self.slopes.slope + self.sub.lam * self.c
-            products = self.slopes.products[:, 0] - self.slopes.products[:, 1] + self.sub.lam * (self.z + self.b)
+            products = self.slopes.K_slope + self.sub.lam * (self.z + self.b)
             harm = max(float(gradient @ products), 0.0) / (2.0 * self.sub.lam)  # what the gradient costs the dual value
             if decrement <= 1e-17 or (decrement <= decrement_tol and harm <= harm_tol):
                 return
@@ -232,23 +234,22 @@ class _Run:
 
     def newton(self, gradient: Floats, products: Floats) -> _Direction:
         """The Newton step; `products` is K times the coefficients of the gradient."""
-        lam, columns = self.sub.lam, self.slopes.columns
+        lam, slopes = self.sub.lam, self.slopes
         band = np.flatnonzero(self.curvature)
         q = self.solve_band(band, gradient, products)
         zeta = q[0][band.shape[0] :]
-        p = columns[:, 2:] @ zeta
+        p = slopes.G @ zeta
         p[band] += q[0][: band.shape[0]]
         dc = -(gradient + p) / lam
-        dz = -(products + np.asarray(self.K @ p.astype(self.K.dtype, copy=False), dtype=np.float64)) / lam
+        dz = -(products + self.rows.times(p)) / lam
         db = q[1]
-        bias_gradient = float(columns[:, 1].sum() - columns[:, 0].sum())
-        initial = float(gradient @ dz) + bias_gradient * db
+        initial = float(gradient @ dz) - float(slopes.slope.sum()) * db
         return _Direction(dc, db, dz - db, initial)
 
     def solve_band(self, band: Ints, gradient: Floats, products: Floats) -> tuple[Floats, float]:
         """The unknowns (q, zeta) of the module's head, and the change of the bias."""
         sub, lam = self.sub, self.sub.lam
-        G, KG = self.slopes.columns[:, 2:], self.slopes.products[:, 2:]
+        G, KG = self.slopes.G, self.slopes.KG
         inner, size = band.shape[0], band.shape[0] + G.shape[1]
         matrix = np.empty((size, size), order="F")
         matrix[:inner, :inner] = self.K[np.ix_(band, band)].T  # symmetric: the transpose is in Fortran order
@@ -308,13 +309,13 @@ class _Run:
 
         With an unregularised bias the dual point must have sum zero: the larger side is scaled down.
         """
-        sub, lam, columns, products = self.sub, self.sub.lam, self.slopes.columns, self.slopes.products
-        rise, fall = float(columns[:, 0].sum()), float(columns[:, 1].sum())
+        sub, lam, slopes = self.sub, self.sub.lam, self.slopes
+        rise, fall = float(slopes.rise.sum()), float(slopes.fall.sum())
         up = down = 1.0
         if sub.fit_intercept:
             up, down = min(1.0, fall / max(rise, _TINY)), min(1.0, rise / max(fall, _TINY))
-        xi = up * columns[:, 0] - down * columns[:, 1]
-        scores = -(up * products[:, 0] - down * products[:, 1]) / lam
+        xi = up * slopes.rise - down * slopes.fall
+        scores = -(up * slopes.K_slope + (up - down) * self.rows.times(slopes.fall)) / lam
         square = self.rows.square(-xi / lam, scores)
         dual = 0.5 * (up * rise + down * fall) - 0.5 * lam * square - float(self.here.vh @ sub.gamma) + sub.constant
         best.add_dual(dual, self.here.vh)
