@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import External, RateConstrainedClassifier
+from widemargin import External, RateConstrainedClassifier, audit
 from widemargin.exceptions import CapabilityError, GoalWarning, KernelError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, recall
 from widemargin.persistence import load_model, save_model
@@ -206,6 +206,12 @@ def test_populations_and_tables(data):
     model = RateConstrainedClassifier(goal, kernel="rbf", C=5.0).fit(X, y, populations=table)
     assert model.goal_report_.all_met("estimate")
     assert model.multipliers_.shape == (2,)
+
+
+def test_audit_of_a_kernel_model(data):
+    model = fit(data)
+    report = audit(model, RECALL, *data)
+    assert report.constraints[0].rate == pytest.approx(model.predict(data[0])[data[1] == 1].mean())
 
 
 def test_search_over_kernel_parameters(data):

@@ -35,6 +35,17 @@ def test_products_are_those_of_the_features(which):
     np.testing.assert_allclose(buffer[slot], X[wanted] @ X.T, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [0, 1, 3, 7])
+def test_several_products_at_once(dtype, k):
+    rng = np.random.default_rng(0)
+    X, C = rng.standard_normal((12, 3)), rng.standard_normal((12, k))
+    products = GramRows((X @ X.T).astype(dtype)).times(C)
+    assert products.shape == (12, k)
+    assert products.dtype == np.float64
+    np.testing.assert_allclose(products, X @ X.T @ C, atol=1e-4 if dtype is np.float32 else 1e-12)
+
+
 def test_products_do_not_alias_what_is_remembered():
     X = np.random.default_rng(0).standard_normal((6, 3))
     gram, c = GramRows(X @ X.T), np.ones(6)

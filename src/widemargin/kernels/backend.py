@@ -18,6 +18,10 @@ from widemargin.kernels.functions import Kernel
 __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named"]
 
 
+_NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
+_DENSE_BYTES = 256 << 20
+
+
 class Placed:
     """Rows as a backend holds them, with their squared norms where the kernel needs them.
 
@@ -53,10 +57,13 @@ class NumpyBackend:
     """BLAS or sparse products, finished in place."""
 
     def place(self, X: Any, kernel: Kernel, dtype: Any) -> Placed:
-        """Rows of the wanted precision; a copy only where that differs."""
+        """Rows of the wanted precision, narrow sparse ones as dense ones; a copy only where something changes."""
         if kernel.name == "callable":  # the user's function sees the rows as they are
             return Placed(X, None)
-        X = sp.csr_matrix(X, dtype=dtype) if sp.issparse(X) else np.asarray(X, dtype=dtype)
+        if sp.issparse(X):
+            narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
+            X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
+        X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:

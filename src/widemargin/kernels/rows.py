@@ -166,11 +166,11 @@ class KernelRows:
         """
         if self._given is not None:
             return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
-        new = self._backend.place(X, self.kernel, self.dtype)
-        out = np.empty((len(new), *coefficients.shape[1:]))
+        out = np.empty((X.shape[0], *coefficients.shape[1:]))
         step = max(1, _BLOCK // max(self.n_rows, 1))
-        for low in range(0, len(new), step):
-            out[low : low + step] = self._evaluate(new[low : low + step], self._rows) @ coefficients
+        for low in range(0, X.shape[0], step):
+            new = self._backend.place(X[low : low + step], self.kernel, self.dtype)
+            out[low : low + step] = self._evaluate(new, self._rows) @ coefficients
         return out
 
     def _evaluate(self, left: Placed, right: Placed) -> Array:
