@@ -15,6 +15,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.gram import GramRows
 from widemargin.solvers import cutting_plane, kernel_newton, pmm_newton
+from widemargin.solvers._loops import kernel_newton as loops
 from widemargin.solvers.base import Budget, Status
 
 KERNELS = [Kernel("rbf", 0.5), Kernel("poly", 0.3, 2, 1.0), Kernel("laplacian", 0.3), Kernel("linear")]
@@ -128,6 +129,21 @@ def test_stops_by_steps_and_by_the_budget():
     spent = kernel_newton.solve(pair.sub, tol=1e-9, budget=Budget(0.0))
     assert spent.status is Status.TIME_LIMIT
     assert np.isfinite(spent.primal)
+
+
+def test_compiled_slopes_equal_the_plain_python():
+    sub = random_subproblem(3, 50, 4, 2)
+    rng, n = np.random.default_rng(0), 50
+    z, up, um = rng.standard_normal(n), rng.random(n), rng.random(n)
+    A, B = sub.coef.per_cell(np.ones(2))
+    results = []
+    for slopes in (loops.slopes, loops.slopes.py_func):
+        out = np.empty((3, n))
+        slopes(z, sub.weight, sub.cell, sub.keep, up, um, 0.3, A, B, *out)
+        results.append(out)
+    np.testing.assert_allclose(*results, rtol=1e-13)
+    dropped = sub.keep == 0
+    assert (results[0][:, dropped] == 0).all() and (results[0][:, ~dropped] != 0).any()
 
 
 def test_needs_the_matrix_and_a_definite_kernel():

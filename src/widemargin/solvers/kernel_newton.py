@@ -27,6 +27,7 @@ from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.gram import GramRows
+from widemargin.solvers._loops import kernel_newton as kernel_loops
 from widemargin.solvers._loops import pmm_newton as loops
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.certificate import Bracket
@@ -201,7 +202,7 @@ class _Run:
         sub, here, cell = self.sub, self.here, self.sub.cell
         active = np.flatnonzero((here.vh > 0.0) & (here.vh < self.rho))
         plus, minus = np.empty_like(self.z), np.empty_like(self.z)
-        loops.slopes(
+        kernel_loops.slopes(
             self.z, sub.weight, cell, sub.keep, self.up, self.um, self.delta, here.A, here.B,
             plus, minus, self.curvature,
         )  # fmt: skip
