@@ -63,6 +63,11 @@ class GramRows:
         self._largest = float(self.norms2().max(initial=0.0))
 
     @property
+    def n_stored(self) -> int:
+        """Numbers that one look at all scores touches."""
+        return self.n_rows
+
+    @property
     def batch(self) -> int:
         """How many rows `some` may be asked for at once."""
         return _BATCH if self._source is None else min(_BATCH, self._source.capacity)
