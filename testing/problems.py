@@ -12,7 +12,7 @@ from widemargin.linalg.rows import RowBlocks
 from widemargin.losses.ramp import majoriser
 from widemargin.problems.rate_constrained import ConvexSubproblem
 
-__all__ = ["a9a_like", "gender_subproblem", "majorise", "random_subproblem"]
+__all__ = ["a9a_like", "binding_bounds", "gender_subproblem", "majorise", "random_subproblem"]
 
 
 def _coefficients(alpha0: np.ndarray, beta0: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> CellCoefficients:
@@ -45,7 +45,7 @@ def _blocks(rng: np.random.Generator, X: np.ndarray, sparse: bool, dtype: Any, i
     return RowBlocks(blocks)
 
 
-def _bounds(sub: ConvexSubproblem, rng: np.random.Generator) -> np.ndarray:
+def binding_bounds(sub: ConvexSubproblem, rng: np.random.Generator) -> np.ndarray:
     """Bounds that usually bind and leave a strictly feasible point: half way to the point that violates least."""
     m = sub.n_constraints
     free = replace(sub, gamma=np.zeros(0), coef=sub.coef.without_constraints())
@@ -123,7 +123,7 @@ def random_subproblem(
     if m == 0:
         return sub
     if feasible:
-        gamma = _bounds(sub, np.random.default_rng(seed + 1))
+        gamma = binding_bounds(sub, np.random.default_rng(seed + 1))
     else:
         gamma = np.full(m, 0.4) if m >= 2 else np.full(m, -0.05)
     return replace(sub, gamma=gamma)

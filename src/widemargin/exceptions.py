@@ -14,6 +14,7 @@ __all__ = [
     "GoalWarning",
     "GoalsFileError",
     "InfeasibleGoalError",
+    "KernelError",
     "MarginConvergenceWarning",
     "ModelFileError",
     "ModelFileWarning",
@@ -44,6 +45,10 @@ class DataError(WidemarginError, ValueError):
 
 class CapabilityError(WidemarginError, ValueError):
     """A combination of options that no algorithm here can serve; the message lists those that can."""
+
+
+class KernelError(WidemarginError, ValueError):
+    """A kernel that cannot be used: unknown, not square, not finite, not positive semi-definite, or too large."""
 
 
 class ModelFileError(WidemarginError, ValueError):

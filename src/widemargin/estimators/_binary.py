@@ -1,5 +1,6 @@
 """What every estimator with a goal shares: two classes, one of them positive."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,12 @@ def external_rows(external: Mapping[str, External] | None, name: str | None) -> 
 
 class BinaryGoalMixin:
     """The classes of a binary estimator, and which of them the goal's rates call positive (DESIGN, decision 1)."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the attributes of a stored model; parameters that are newer than it get their defaults."""
+        known = inspect.signature(type(self).__init__).parameters.values()
+        defaults = {item.name: item.default for item in known if item.default is not inspect.Parameter.empty}
+        super().__setstate__(defaults | state)  # type: ignore[misc]
 
     pos_label: Any
     classes_: npt.NDArray[Any]

@@ -1,4 +1,4 @@
-"""The steps of fitting a rate-constrained linear model, from checked data to the best model found.
+"""The steps of fitting a rate-constrained model, from checked data to the best model found.
 
 goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from widemargin.estimators._rate_constrained_space import LinearSpace
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.choice import SOLVERS, ConvexChoice
+from widemargin.solvers.choice import SOLVERS
 from widemargin.solvers.majorize import MajorizeOptions, RampResult
 from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.threshold_sweep import best_threshold
@@ -61,6 +62,7 @@ class Trained:
 def train(
     bound: BoundGoal,
     matrices: Sequence[Any],
+    space: LinearSpace,
     *,
     lam: float,
     fit_intercept: bool,
@@ -76,6 +78,8 @@ def train(
     bound : BoundGoal
     matrices : sequence of matrices
         Features of each source of `bound`.
+    space : LinearSpace
+        What the model is linear in.
     lam : float
     fit_intercept : bool
     enforcement : {"deterministic", "randomized"}
@@ -89,15 +93,15 @@ def train(
     -------
     Trained
     """
-    convex = ConvexChoice(solver, matrices[0].shape[1])
-    problem = build_problem(bound, matrices, lam, fit_intercept=fit_intercept)
+    flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
+    problem, convex = space.lift(flat, solver)
     hard = enforcement == "deterministic"
     by_rates = _judge_deterministic(problem)
     search = enforce_from_two_starts(
         problem, convex, by_rates if hard else _judge_randomized(problem), options,
         hard_judge=by_rates, give_back=hard, budget=budget,
     )  # fmt: skip
-    return Trained(search, problem, _status(search.best, budget), tuple(convex.used))
+    return Trained(search, problem, _status(search.best, budget), tuple(space.used))
 
 
 def _status(best: Candidate, budget: Budget) -> Status:

@@ -145,6 +145,10 @@ class RowBlocks:
                     out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
         return out
 
+    def square(self, w: Floats, products: Floats | None = None) -> float:
+        """`|w|^2`. The products `X w` are not needed here; kernel rows (`linalg.gram`) need them."""
+        return float(w @ w)
+
     def norms2(self) -> Floats:
         """Squared norms of the rows, shape (n,)."""
         out = np.empty(self.n_rows)

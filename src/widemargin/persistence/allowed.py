@@ -26,6 +26,8 @@ _OBJECTS = frozenset(
         "sklearn.impute._base.MissingIndicator",
         "sklearn.impute._base.SimpleImputer",
         "sklearn.isotonic.IsotonicRegression",
+        "sklearn.kernel_approximation.Nystroem",
+        "sklearn.kernel_approximation.RBFSampler",
         "sklearn.linear_model._logistic.LogisticRegression",
         "sklearn.pipeline.Pipeline",
         "sklearn.preprocessing._data.MaxAbsScaler",

@@ -68,7 +68,8 @@ def save_model(model: Any, path: str | PathLike[str], *, metadata: Mapping[str, 
     """Write a fitted model to one file, whole or not at all.
 
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
-    It holds parameters and fitted attributes, no training rows; goals are stored as text.
+    It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
+    vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import CellCoefficients, Floats
+from widemargin.linalg.gram import GramRows
 from widemargin.linalg.rows import RowBlocks, merge_rows
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
 
@@ -31,7 +32,7 @@ LEAST_MERGED = 0.05
 class _Weighted:
     """What both problems share: weighted rows in cells, coefficients by cell, bounds, and the regulariser."""
 
-    rows: RowBlocks
+    rows: RowBlocks | GramRows
     weight: Floats
     cell: Cells
     coef: CellCoefficients
@@ -125,7 +126,7 @@ class RateConstrainedProblem(_Weighted):
     def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
         """Ramp objective with regulariser and excess of each constraint at (w, z)."""
         loss, excess = self.values(self.ramp_mass(z))
-        return loss + 0.5 * self.lam * float(w @ w), excess
+        return loss + 0.5 * self.lam * self.rows.square(w), excess
 
     def majorise(self, z: Floats) -> ConvexSubproblem:
         """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""

@@ -79,6 +79,8 @@ class Budget:
 class ConstrainedHinge(Protocol):
     """The convex problem that the solvers of this package solve (spec 1, section 4).
 
+    `rows` may be a `GramRows` (kernels) for `cutting_plane` and `kernel_newton`; w is then a vector of coefficients.
+
     Minimise `sum_i s_i [A0 k+ max(0, 1/2 + z_i) + B0 k- max(0, 1/2 - z_i)] + constant + lam/2 |w|^2`, `z = X w - b`,
     subject to `sum_i s_i [a_j k+ max(0, 1/2 + z_i) + b_j k- max(0, 1/2 - z_i)] <= gamma_j`.
     """

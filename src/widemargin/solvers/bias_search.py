@@ -212,7 +212,7 @@ class BiasSearch:
         ascent.xi += (1.0 - share) * rising.xi
         g = share * falling.g + (1.0 - share) * rising.g
         losses, _ = loops.dual_sums(ascent.xi, ascent.plus, ascent.minus)
-        model.add(0.0, losses - float(g @ g) / (2.0 * ascent.lam), 0.0)
+        model.add(0.0, losses - ascent.rows.square(g) / (2.0 * ascent.lam), 0.0)
 
     def _choose(self, model: LowerModel, top: float) -> tuple[float, float]:
         """Next b and the accuracy wanted there: the last b first, then what the chooser says."""

@@ -23,7 +23,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.bias_search import BiasSearch
 from widemargin.solvers.cut_choosers import make_chooser, maximisation
 from widemargin.solvers.hypograph import Hypograph
-from widemargin.solvers.sdca import Ascent
+from widemargin.solvers.sdca import Ascent, ascent_for
 
 __all__ = ["CutModel", "solve"]
 
@@ -88,7 +88,7 @@ def solve(
     choose = make_chooser(chooser, seed)
     budget = budget or Budget()
     began = budget.elapsed
-    ascent = Ascent(sub.rows, sub.lam, seed=seed, max_epochs=max_epochs)
+    ascent = ascent_for(sub.rows, sub.lam, seed=seed, max_epochs=max_epochs)
     nest = _Nest.begin(sub, ascent, start, rho, limit, bias_chooser)
     eps = (_FIRST_EPS if sub.n_constraints else 0.5 * tol) * abs(nest.value[0])
     v, status, history = nest.best_v, Status.MAX_ITER, list[dict[str, float]]()
@@ -222,7 +222,7 @@ class _Nest:
         loss, excess = self.sub.values(s - b)
         self.w.append(w)
         self.b.append(b)
-        self.value.append(loss + 0.5 * self.sub.lam * float(w @ w))
+        self.value.append(loss + 0.5 * self.sub.lam * self.sub.rows.square(w, s))
         self.excess.append(excess)
         self.cuts.add(self.value[-1], excess)
 

@@ -1,4 +1,4 @@
-"""Stochastic dual coordinate ascent for a linear SVM with two weights a row (spec 1, section 4b; paper, appendix F.1).
+"""Stochastic dual coordinate ascent for an SVM with two weights a row (spec 1, section 4b; paper, appendix F.1).
 
     min_w  P(w) = sum_i plus_i max(0, 1/2 + z_i) + minus_i max(0, 1/2 - z_i) + lam/2 |w|^2,      z = X w - b, b fixed
     max_xi D(xi) = sum_i (plus_i + minus_i)/2 - |xi_i - plus_i + minus_i|/2 - |X' xi|^2 / (2 lam) - b sum xi
@@ -19,11 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin.linalg.cells import Floats
+from widemargin.linalg.gram import GramRows
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers._loops import sdca as loops
 from widemargin.solvers.base import Budget, Shares
 
-__all__ = ["Ascent", "AscentResult", "DualValue", "PrimalPoint"]
+__all__ = ["Ascent", "AscentResult", "DualValue", "KernelAscent", "PrimalPoint", "ascent_for"]
 
 _CHUNK = 16  # neighbours visited together: single rows cost four times as much, in cache misses
 _LONGEST_REST = 31
@@ -43,7 +44,7 @@ class PrimalPoint(NamedTuple):
 
 
 class DualValue(NamedTuple):
-    """Dual value of the current xi, the sum of xi (minus its slope in b), and `g = X' xi`."""
+    """Dual value of the current xi, the sum of xi (minus its slope in b), and `g = X' xi` (coefficients of it)."""
 
     value: float
     total: float
@@ -89,7 +90,9 @@ class Ascent:
         Passes over the rows so far.
     """
 
-    def __init__(self, rows: RowBlocks, lam: float, *, seed: int = 0, max_epochs: int = 50_000) -> None:
+    rows: Any
+
+    def __init__(self, rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epochs: int = 50_000) -> None:
         n = rows.n_rows
         self.rows, self.lam = rows, lam
         self.plus, self.minus, self.xi = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -98,7 +101,7 @@ class Ascent:
         self._rng = np.random.default_rng(seed)
         self._norms2 = rows.norms2()
         self._rest, self._delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
-        self._w = np.zeros(rows.n_features)  # the iterate: minimiser of the proximal problem's Lagrangian at xi
+        self._move_to(np.zeros(rows.n_features))
         self._centre = self._w
         self._cold = True
 
@@ -119,7 +122,8 @@ class Ascent:
 
     def at(self, w: Floats) -> PrimalPoint:
         """The point w with its products; one pass over the rows."""
-        return PrimalPoint(w.copy(), self.rows.dot(w), float(w @ w))
+        s = self.rows.dot(w)
+        return PrimalPoint(w.copy(), s, self.rows.square(w, s))
 
     def primal(self, point: PrimalPoint, b: float) -> float:
         """P at a point."""
@@ -129,7 +133,7 @@ class Ascent:
         """D at xi; one pass over the rows."""
         g = self.rows.tdot(self.xi)
         value, total = loops.dual_sums(self.xi, self.plus, self.minus)
-        return DualValue(value - float(g @ g) / (2.0 * self.lam) - b * total, total, g)
+        return DualValue(value - self.rows.square(g) / (2.0 * self.lam) - b * total, total, g)
 
     def epoch(self, b: float, regulariser: float) -> int:
         """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
@@ -178,11 +182,15 @@ class Ascent:
                 self._cold = False
             self._centre = self.point.w
         while primal - dual.value > eps and self.n_epochs < self.max_epochs:
-            self._w = ((proximal - self.lam) * self._centre - dual.g) / proximal  # afresh: increments drift
+            self._move_to(((proximal - self.lam) * self._centre - dual.g) / proximal)  # afresh: increments drift
             primal, dual = self._offer(self._run(b, proximal), b, primal), self.dual(b)
             if budget is not None and budget.exhausted:
                 break
         return AscentResult(self.point, primal, dual, self.n_epochs - first)
+
+    def _move_to(self, w: Floats) -> None:
+        """Set the iterate w, the minimiser of the proximal problem's Lagrangian at xi."""
+        self._w = w
 
     def _run(self, b: float, proximal: float) -> Floats:
         """Epochs until a check is due; the mean of the iterates, a better primal point than the last of them."""
@@ -194,7 +202,7 @@ class Ascent:
             epochs += 1
             if pull > 0.0 and self.n_epochs % _STAGE == 0:
                 centre = self._w.copy()
-                self._w += pull * (centre - self._centre)
+                self._move_to(centre + pull * (centre - self._centre))
                 self._centre = centre
         return mean / epochs
 
@@ -202,7 +210,7 @@ class Ascent:
         """A few epochs at each of the regularisers from large to `proximal`, from xi = 0."""
         for rung in _LADDER:
             if rung * unit > proximal:
-                self._w = -self.rows.tdot(self.xi) / (rung * unit)
+                self._move_to(-self.rows.tdot(self.xi) / (rung * unit))
                 for _ in range(_STAGE):
                     self.epoch(b, rung * unit)
                 self._rest[:], self._delay[:] = 0, 0
@@ -215,3 +223,39 @@ class Ascent:
             self.point = point
             return value
         return primal
+
+
+class KernelAscent(Ascent):
+    """Ascent for kernel rows (F.3 of the paper): w is a combination of the rows, and a visit reads its score.
+
+    A change of one variable changes the scores of all rows by a row of the kernel matrix, which is why only the rows
+    that would move are fetched. The certificate is the same: `|w|^2 = c' K c`.
+    """
+
+    rows: GramRows
+
+    def epoch(self, b: float, regulariser: float) -> int:
+        """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
+        order = self._rng.permutation(self.rows.n_rows)
+        scale, visits = 1.0 / regulariser, 0
+        for low in range(0, order.shape[0], self.rows.batch):
+            state = (self.plus, self.minus, self._norms2, self.xi)
+            picked = order[low : low + self.rows.batch].copy()
+            resting = (self._rest, self._delay, _LONGEST_REST)
+            looked, moving = loops.pick_moving(picked, *resting, *state, self._s, b, scale)
+            visits += looked
+            if moving:
+                buffer, slot = self.rows.some(picked[:moving])
+                loops.ascend_kernel(buffer, slot, picked[:moving], *state, self._w, self._s, b, scale)
+        self.n_epochs += 1
+        return visits
+
+    def _move_to(self, w: Floats) -> None:
+        self._w = w
+        self._s = self.rows.dot(w)
+
+
+def ascent_for(rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epochs: int = 50_000) -> Ascent:
+    """The ascent that fits the rows: on features, or on a kernel matrix."""
+    kind = KernelAscent if isinstance(rows, GramRows) else Ascent
+    return kind(rows, lam, seed=seed, max_epochs=max_epochs)

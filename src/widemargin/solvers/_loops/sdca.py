@@ -10,6 +10,7 @@ from typing import Any
 from widemargin._numba import kernel
 
 __all__ = [
+    "ascend_kernel",
     "balance",
     "bias_slope",
     "coordinate_step",
@@ -17,6 +18,7 @@ __all__ = [
     "epoch_csr",
     "epoch_dense",
     "hinge_sum",
+    "pick_moving",
     "shares",
     "side_weights",
     "xi_from_shares",
@@ -113,6 +115,56 @@ def epoch_dense(
             for k in range(d):
                 w[k] -= change * X[r, k]
     return visits
+
+
+@kernel
+def pick_moving(
+    rows: Any, rest: Any, delay: Any, longest: int, plus: Any, minus: Any, norms2: Any, xi: Any, s: Any, b: float,
+    scale: float,
+) -> tuple[int, int]:  # fmt: skip
+    """Move to the front of `rows` those that would move at the present scores `s - b`, and let the others rest.
+
+    Returns the number of rows looked at and the number of those that would move.
+    """
+    visits = 0
+    moving = 0
+    for k in range(rows.shape[0]):
+        i = rows[k]
+        if rest[i] > 0:
+            rest[i] -= 1
+            continue
+        visits += 1
+        if coordinate_step(s[i] - b, xi[i], plus[i], minus[i], norms2[i] * scale) == xi[i]:
+            delay[i] = min(longest, 2 * delay[i] + 1)
+            rest[i] = delay[i]
+            continue
+        delay[i] = 0
+        rows[k] = rows[moving]
+        rows[moving] = i
+        moving += 1
+    return visits, moving
+
+
+@kernel
+def ascend_kernel(
+    K: Any, slot: Any, rows: Any, plus: Any, minus: Any, norms2: Any, xi: Any, c: Any, s: Any, b: float, scale: float
+) -> None:
+    """Change `xi`, the coefficients c and the scores `s = K c` by one step for each of `rows`.
+
+    Row `rows[k]` of the kernel matrix is `K[slot[k]]`.
+    """
+    for k in range(rows.shape[0]):
+        i = rows[k]
+        new = coordinate_step(s[i] - b, xi[i], plus[i], minus[i], norms2[i] * scale)
+        change = new - xi[i]
+        if change == 0.0:
+            continue
+        xi[i] = new
+        change *= scale
+        c[i] -= change
+        row = K[slot[k]]
+        for j in range(s.shape[0]):
+            s[j] -= change * row[j]
 
 
 @kernel

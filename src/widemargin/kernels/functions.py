@@ -1,0 +1,169 @@
+"""Kernel functions by name, with the names and parameters of `sklearn.svm.SVC`, and the Laplacian kernel.
+
+| name | K(x, y) |
+|---|---|
+| linear | `<x, y>` |
+| poly | `(gamma <x, y> + coef0)^degree` |
+| rbf | `exp(-gamma |x - y|_2^2)` |
+| laplacian | `exp(-gamma |x - y|_1)` |
+| sigmoid | `tanh(gamma <x, y> + coef0)`, which is not positive semi-definite for many parameters |
+| a function | `function(X, Y)` returns the matrix of all pairs |
+| precomputed | X itself holds the values |
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from widemargin.exceptions import DataError, KernelError
+from widemargin.linalg.cells import Floats
+
+__all__ = ["KERNELS", "Kernel", "check_precomputed", "resolve_kernel"]
+
+KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
+"""The names."""
+
+_WITH_GAMMA = ("poly", "rbf", "laplacian", "sigmoid")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with all its parameters settled.
+
+    Attributes
+    ----------
+    name : str
+        One of `KERNELS`, or "callable".
+    gamma, degree, coef0 : float
+        As in the table above; unused ones are kept as given.
+    function : callable or None
+        `function(X, Y) -> array of shape (len(X), len(Y))`.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 0.0
+    function: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def unit_diagonal(self) -> bool:
+        """Whether K(x, x) = 1 for every x, without computing it."""
+        return self.name in ("rbf", "laplacian")
+
+    def called(self, X: Any, Y: Any) -> np.ndarray[Any, Any]:
+        """What the user's function returns for two sets of rows, checked.
+
+        Raises
+        ------
+        KernelError
+            If the shape is wrong or a value is not finite.
+        """
+        assert self.function is not None
+        values = np.asarray(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
+            raise KernelError(
+                f"the kernel function returned shape {values.shape} for {X.shape[0]} and {Y.shape[0]} rows; "
+                f"it must return ({X.shape[0]}, {Y.shape[0]}), one value for every pair."
+            )
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise KernelError(
+                "the kernel function returned values that are not finite numbers; check it on these rows."
+            )
+        return values
+
+
+def resolve_kernel(
+    kernel: str | Callable[[Any, Any], Any],
+    X: Any,
+    *,
+    gamma: str | float = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    sample_weight: Floats | None = None,
+) -> Kernel:
+    """A kernel with its parameters settled on training rows, as `sklearn.svm.SVC` does.
+
+    Parameters
+    ----------
+    kernel : str or callable
+    X : array or CSR matrix of shape (n, d)
+    gamma : {"scale", "auto"} or float, default="scale"
+        "scale": `1 / (d Var(X))`; "auto": `1 / d`.
+    degree : float, default=3
+    coef0 : float, default=0.0
+    sample_weight : ndarray of shape (n,), optional
+        Weights of the rows in the variance: a row of weight 2 counts as two.
+
+    Raises
+    ------
+    KernelError
+        If the name is unknown, or a parameter is out of range.
+    """
+    if callable(kernel):
+        return Kernel("callable", function=kernel)
+    if kernel not in KERNELS:
+        raise KernelError(f"kernel {kernel!r} is unknown; use one of {', '.join(map(repr, KERNELS))} or a function.")
+    if not (degree >= 0 and math.isfinite(degree)):
+        raise KernelError(f"degree={degree!r} must be a number >= 0.")
+    if not math.isfinite(coef0):
+        raise KernelError(f"coef0={coef0!r} must be finite.")
+    value = _gamma(gamma, X, sample_weight) if kernel in _WITH_GAMMA else 1.0
+    return Kernel(kernel, value, degree, coef0)
+
+
+def check_precomputed(K: Any, *, square: bool = True, n_columns: int | None = None) -> Any:
+    """A dense matrix of kernel values.
+
+    Raises
+    ------
+    KernelError
+        If a value is not finite; where `square`, if it is not square, or not symmetric to about the precision of its
+        numbers.
+    DataError
+        If it has another number of columns than `n_columns`.
+    """
+    K = K.toarray() if sp.issparse(K) else np.asarray(K)
+    if n_columns is not None and K.shape[1] != n_columns:
+        raise DataError(
+            f"a precomputed kernel of {K.shape[1]} columns was given and there are {n_columns} training rows; "
+            "it must hold the values with all of them."
+        )
+    if not np.isfinite(K).all():
+        raise KernelError("the precomputed kernel holds values that are not finite; check the rows they come from.")
+    if square:
+        if K.shape[0] != K.shape[1]:
+            raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
+        asymmetry = float(np.abs(K - K.T).max(initial=0.0))
+        if asymmetry > 1e-4 * max(float(np.abs(K).max(initial=0.0)), 1e-300):
+            raise KernelError(f"the precomputed kernel is not symmetric: entries differ by up to {asymmetry:.2g}.")
+    return K
+
+
+def _gamma(gamma: str | float, X: Any, weight: Floats | None) -> float:
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "auto"):
+            raise KernelError(f"gamma={gamma!r} is unknown; use 'scale', 'auto' or a number > 0.")
+        width: float = 1.0 / X.shape[1]
+        variance = _variance(X, weight) if gamma == "scale" else 1.0
+        return float(width / variance) if variance > 0.0 else 1.0
+    if not (gamma > 0.0 and math.isfinite(gamma)):
+        raise KernelError(f"gamma={gamma!r} must be a finite number > 0, 'scale' or 'auto'.")
+    return float(gamma)
+
+
+def _variance(X: Any, weight: Floats | None) -> float:
+    """Variance of all entries, those that a sparse matrix does not store included."""
+    if not sp.issparse(X):
+        if weight is None:
+            return float(np.var(X, dtype=np.float64))
+        mean = np.average(X.mean(axis=1, dtype=np.float64), weights=weight)
+        return float(np.average(np.mean((X - mean) ** 2, axis=1, dtype=np.float64), weights=weight))
+    share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+    sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
+    mean, square = (float(share @ part) / X.shape[1] for part in sums)
+    return max(float(square - mean * mean), 0.0)

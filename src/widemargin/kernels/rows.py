@@ -1,0 +1,185 @@
+"""Rows of a kernel matrix: blocks by one product, a cache of rows, and an exact count of kernel evaluations.
+
+Every kernel solver of the library asks here, so their costs can be compared in evaluations: `evaluations` is what an
+instrumented kernel function would have counted.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import KernelError
+from widemargin.kernels.backend import Backend, Placed, backend_named
+from widemargin.kernels.functions import Kernel, check_precomputed
+from widemargin.linalg.cells import Floats
+
+__all__ = ["KernelRows"]
+
+MEGABYTE = 1 << 20
+
+_BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
+
+Array = npt.NDArray[Any]
+Rows = npt.NDArray[np.integer[Any]] | slice
+
+
+class KernelRows:
+    """The kernel matrix of n rows, computed where it is asked for.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+        With a precomputed kernel the matrix of shape (n, n).
+    cache_size : float, default=200
+        Megabytes of rows that `cached` keeps. Raising it saves evaluations until all n rows fit (`8e-6 n^2` MB in
+        float64).
+    dtype : float32 or float64, optional
+        Precision of the values; by default that of X (float64 for other types). float32 halves time and memory, and
+        makes Gaussian values wrong by up to 1e-7 of `gamma (|x|^2 + |y|^2)`: centre the rows first where norms are
+        large.
+    backend : str, default="numpy"
+        See `kernels.backend`.
+
+    Attributes
+    ----------
+    n_rows : int
+    dtype : dtype
+    evaluations : int
+        Kernel values computed (or, precomputed ones, read) so far.
+    hits, misses : int
+        Rows that `cached` found, and those it had computed.
+
+    Raises
+    ------
+    KernelError
+        If not even one row fits into the cache, or a precomputed matrix is not square and symmetric.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, *, cache_size: float = 200.0, dtype: Any = None, backend: str = "numpy"
+    ) -> None:
+        self._given: Array | None = None
+        if kernel.name == "precomputed":
+            X = self._given = check_precomputed(X)
+        if dtype is None:
+            dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+        self.kernel, self.dtype, self.n_rows = kernel, np.dtype(dtype), int(X.shape[0])
+        self.evaluations = self.hits = self.misses = 0
+        self._backend: Backend = backend_named(backend)
+        self._rows = self._backend.place(X, kernel, self.dtype)
+        row_bytes = self.n_rows * self.dtype.itemsize
+        if cache_size * MEGABYTE < row_bytes:
+            raise KernelError(
+                f"cache_size={cache_size:g} MB cannot hold one row of {self.n_rows} kernel values "
+                f"({row_bytes / MEGABYTE:.3g} MB); raise it."
+            )
+        self.capacity = min(self.n_rows, int(cache_size * MEGABYTE // max(row_bytes, 1)))
+        self._slots: OrderedDict[int, int] = OrderedDict()
+        self._buffer: Array = np.empty((0, self.n_rows), dtype=self.dtype)
+
+    def block(self, rows: Rows, columns: Rows | None = None) -> Array:
+        """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
+        if self._given is not None:
+            given = self._given[rows] if columns is None else self._given[rows][:, columns]
+            self.evaluations += given.size
+            return given.astype(self.dtype)
+        return self._evaluate(self._rows[rows], self._rows if columns is None else self._rows[columns])
+
+    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Whole rows through the cache.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (k,)
+            Different row numbers, at most `capacity`.
+
+        Returns
+        -------
+        buffer : ndarray of shape (slots, n)
+            The cache itself: read it before the next call, do not write.
+        slot : ndarray of int64, shape (k,)
+            `buffer[slot[i]]` is row `rows[i]`.
+
+        Raises
+        ------
+        KernelError
+            If more rows are asked for than fit.
+        """
+        wanted = rows.tolist()
+        if len(wanted) > self.capacity:
+            raise KernelError(f"{len(wanted)} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
+        if not self._buffer.shape[0]:
+            self._buffer = np.empty((self.capacity, self.n_rows), dtype=self.dtype)
+        missing = []
+        for row in wanted:
+            if row in self._slots:
+                self._slots.move_to_end(row)
+            else:
+                missing.append(row)
+        self.hits += len(wanted) - len(missing)
+        self.misses += len(missing)
+        places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
+        step = max(1, _BLOCK // self.n_rows)
+        for low in range(0, len(missing), step):
+            part = np.asarray(missing[low : low + step], dtype=np.int64)
+            self._buffer[places[low : low + step]] = self.block(part)
+        return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
+
+    def diagonal(self) -> Floats:
+        """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
+        if self.kernel.unit_diagonal:
+            return np.ones(self.n_rows)
+        values = [self.block(slice(i, i + 1), slice(i, i + 1)) for i in range(self.n_rows)]
+        return np.concatenate(values).ravel().astype(np.float64)
+
+    def full(self) -> Array:
+        """The whole matrix, shape (n, n), exactly symmetric; about half of it is evaluated."""
+        n = self.n_rows
+        K = np.empty((n, n), dtype=self.dtype)
+        step = max(1, min(256, _BLOCK // max(n, 1)))
+        for low in range(0, n, step):
+            high = min(low + step, n)
+            K[low:high, low:] = self.block(slice(low, high), slice(low, n))
+            K[high:, low:high] = K[low:high, high:].T
+            corner = K[low:high, low:high]
+            lower = np.tril_indices(high - low, -1)
+            corner[lower] = corner.T[lower]
+        if self.kernel.unit_diagonal:
+            np.fill_diagonal(K, 1.0)
+        return K
+
+    def products(self, X: Any, coefficients: Floats) -> Floats:
+        """`K(X, rows) @ coefficients` for new rows, in blocks of bounded memory.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (p, d)
+            With a precomputed kernel the values with all n rows, shape (p, n).
+        coefficients : ndarray of shape (n,) or (n, k)
+
+        Returns
+        -------
+        ndarray of shape (p,) or (p, k), float64
+        """
+        if self._given is not None:
+            return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
+        out = np.empty((X.shape[0], *coefficients.shape[1:]))
+        step = max(1, _BLOCK // max(self.n_rows, 1))
+        for low in range(0, X.shape[0], step):
+            new = self._backend.place(X[low : low + step], self.kernel, self.dtype)
+            out[low : low + step] = self._evaluate(new, self._rows) @ coefficients
+        return out
+
+    def _evaluate(self, left: Placed, right: Placed) -> Array:
+        values = self._backend.block(self.kernel, left, right)
+        self.evaluations += values.size
+        return values
+
+    def _claim(self, row: int) -> int:
+        """A slot for a row: a free one, or that of the row that was not used for longest."""
+        place = len(self._slots) if len(self._slots) < self.capacity else self._slots.popitem(last=False)[1]
+        self._slots[row] = place
+        return place

@@ -1,0 +1,144 @@
+"""Rows that are known by their products with each other only: the linear algebra of kernel models.
+
+A weight vector is a combination of the rows, `w = sum_i c_i phi(x_i)`, and is stored as its coefficients c. With the
+matrix `K_ij = <phi(x_i), phi(x_j)>` all that solvers need is at hand: the scores are `X w = K c`, the coefficients of
+`X' g` are g itself, and `|w|^2 = c' K c`. `GramRows` offers this under the names of `RowBlocks`, so majorisation,
+cutting planes, bias search and enforcement run on it as they are, with d = n.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import get_blas_funcs
+
+from widemargin.exceptions import KernelError
+from widemargin.linalg.cells import Floats, Ints
+
+__all__ = ["GramRows", "RowSource"]
+
+_FEW = 4  # right-hand sides up to which one product each, reading half of K, is quicker than one for all (measured)
+_BATCH = 256  # rows fetched together, and visited without looking for others that began to move
+
+
+class RowSource(Protocol):
+    """What hands out rows of K that are not all in memory (`kernels.rows.KernelRows`)."""
+
+    n_rows: int
+    capacity: int
+    dtype: Any
+
+    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], Ints]:
+        """A buffer and the places of the rows in it, valid until the next call."""
+        ...
+
+    def diagonal(self) -> Floats:
+        """The diagonal of K."""
+        ...
+
+
+class GramRows:
+    """n rows in a space of features that is never built.
+
+    Parameters
+    ----------
+    source : ndarray of shape (n, n), or RowSource
+        The matrix K, symmetric; or what computes its rows.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+        Both n: weight vectors have one coefficient for each row.
+    matrix : ndarray of shape (n, n) or None
+        K where it is in memory.
+    """
+
+    def __init__(self, source: npt.NDArray[Any] | RowSource) -> None:
+        self.matrix = source if isinstance(source, np.ndarray) else None
+        self._source = None if isinstance(source, np.ndarray) else source
+        self.dtype = np.dtype(source.dtype)
+        self.n_rows = int(source.shape[0]) if isinstance(source, np.ndarray) else source.n_rows
+        self.n_features = self.n_rows
+        self._last: tuple[Floats, Floats] | None = None
+        self._largest = float(self.norms2().max(initial=0.0))
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers that one look at all scores touches."""
+        return self.n_rows
+
+    @property
+    def batch(self) -> int:
+        """How many rows `some` may be asked for at once."""
+        return _BATCH if self._source is None else min(_BATCH, self._source.capacity)
+
+    def some(self, rows: Ints) -> tuple[npt.NDArray[Any], Ints]:
+        """Rows of K as a buffer and their places in it; valid until the next call."""
+        return (self.matrix, rows) if self._source is None else self._source.cached(rows)  # type: ignore[return-value]
+
+    def dot(self, c: Floats, out: Floats | None = None) -> Floats:
+        """`X w = K c`, shape (n,). The product of the last c is remembered: its square is often wanted next."""
+        if self._last is None or not np.array_equal(self._last[0], c):
+            self._last = c.copy(), self._product(c)
+        if out is None:
+            return self._last[1].copy()
+        out[:] = self._last[1]
+        return out
+
+    def times(self, c: Floats) -> Floats:
+        """K times a vector of shape (n,), or the columns of a matrix of shape (n, k); K has to be in memory."""
+        assert self.matrix is not None
+        if c.ndim == 2:
+            if c.shape[1] <= _FEW:
+                return np.column_stack([self.times(c[:, j]) for j in range(c.shape[1])]) if c.shape[1] else c.copy()
+            rows = np.ascontiguousarray(c.T, dtype=self.dtype)
+            return np.asarray(rows @ self.matrix, dtype=np.float64).T
+        symv = get_blas_funcs("symv", (self.matrix,))
+        product = symv(1.0, self.matrix.T, c.astype(self.dtype, copy=False), lower=1)
+        return np.asarray(product, dtype=np.float64)
+
+    def tdot(self, g: Floats) -> Floats:
+        """`X' g` in coefficients: a copy of g."""
+        return g.copy()
+
+    def square(self, c: Floats, products: Floats | None = None) -> float:
+        """`|w|^2 = c' K c`; `products` is `K c` where it is at hand.
+
+        Raises
+        ------
+        KernelError
+            If it is negative beyond rounding.
+        """
+        Kc = self.dot(c) if products is None else products
+        value, size = float(c @ Kc), float(np.abs(c).sum()) ** 2 * self._largest
+        if value < -float(np.finfo(self.dtype).eps) * size:  # not by rounding
+            raise KernelError(
+                f"the kernel is not positive semi-definite: a squared norm came out as {value:.3g}. Use another kernel "
+                "(rbf, laplacian, linear, or poly with coef0 >= 0), or other parameters."
+            )
+        return max(value, 0.0)
+
+    def norms2(self) -> Floats:
+        """Squared norms of the rows, the diagonal of K, shape (n,).
+
+        Raises
+        ------
+        KernelError
+            If one is negative.
+        """
+        diagonal = self._source.diagonal() if self._source is not None else np.diagonal(self.matrix)  # type: ignore[arg-type]
+        norms2 = np.array(diagonal, dtype=np.float64)
+        if norms2.min(initial=0.0) < 0.0:
+            raise KernelError(f"the kernel is not positive semi-definite: K(x, x) = {norms2.min():.3g} for some x.")
+        return norms2
+
+    def _product(self, c: Floats) -> Floats:
+        if self.matrix is not None:
+            return self.times(c)
+        out = np.zeros(self.n_rows)
+        used = np.flatnonzero(c)
+        for low in range(0, used.shape[0], self.batch):
+            rows = used[low : low + self.batch]
+            buffer, slot = self.some(rows)
+            out += c[rows].astype(self.dtype, copy=False) @ buffer[slot]
+        return out

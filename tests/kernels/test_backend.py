@@ -1,0 +1,69 @@
+"""The seam for accelerators: the compiled exponential, and every backend gives NumPy's values."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from widemargin.exceptions import CapabilityError
+from widemargin.kernels import _loops
+from widemargin.kernels.backend import backend_named, squared_norms
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
+
+
+def test_compiled_gaussian_is_accurate_and_equals_the_plain_python():
+    rng = np.random.default_rng(0)
+    distance = np.concatenate([rng.uniform(0, 30, 2000), rng.uniform(0, 1e-3, 100), [0.0, 80.0, 1e4]])
+    block = (-0.5 * distance[None, :]).astype(np.float32)
+    zero = np.zeros(1, dtype=np.float32), np.zeros(distance.shape[0], dtype=np.float32)
+    exact = np.exp(-1.3 * -2.0 * block[0].astype(np.float64) * 1.0)
+    compiled, plain = block.copy(), block.copy()
+    _loops.gaussian(compiled, *zero, 1.3)
+    with np.errstate(over="ignore"):
+        _loops.gaussian.py_func(plain, *zero, 1.3)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-6)
+    near = exact > 1e-12
+    np.testing.assert_allclose(compiled[0][near], np.exp(1.3 * 2.0 * block[0][near].astype(np.float64)), rtol=5e-6)
+    assert (compiled[0][~near] <= 2e-12).all()
+    assert (compiled >= 0).all() and (compiled <= 1).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_squared_norms(sparse):
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    np.testing.assert_allclose(squared_norms(sp.csr_matrix(X) if sparse else X), (X**2).sum(axis=1))
+
+
+def test_unknown_backends_are_refused():
+    with pytest.raises(CapabilityError, match="backend 'cupy' is unknown"):
+        backend_named("cupy")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is installed")
+def test_missing_pytorch_is_named():
+    with pytest.raises(CapabilityError, match="needs PyTorch"):
+        backend_named("torch")
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "sigmoid"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pytorch_gives_the_same_values(name, dtype):
+    pytest.importorskip("torch")
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(dtype)
+    kernel = Kernel(name, 0.2, 2, 0.5)
+    ours, theirs = KernelRows(kernel, X), KernelRows(kernel, X, backend="torch")
+    np.testing.assert_allclose(theirs.full(), ours.full(), rtol=1e-5, atol=1e-6 if dtype is np.float32 else 1e-12)
+    wanted = np.array([4, 8])
+    np.testing.assert_allclose(theirs.cached(wanted)[0][:2], ours.block(wanted), rtol=1e-5)
+    np.testing.assert_allclose(theirs.products(X[:5], np.ones(50)), ours.products(X[:5], np.ones(50)), rtol=1e-4)
+    assert theirs.evaluations > 0
+
+
+def test_pytorch_refuses_what_it_cannot_do():
+    pytest.importorskip("torch")
+    with pytest.raises(CapabilityError, match="cannot do CSR rows"):
+        KernelRows(Kernel("rbf"), sp.csr_matrix(np.eye(3)), backend="torch")
+    with pytest.raises(CapabilityError, match="cannot do kernel 'laplacian'"):
+        KernelRows(Kernel("laplacian"), np.eye(3), backend="torch")

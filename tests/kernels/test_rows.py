@@ -1,0 +1,140 @@
+"""Rows of a kernel matrix: the cache gives what is computed, and the counter counts what a function is asked for."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
+
+from widemargin.exceptions import KernelError
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import MEGABYTE, KernelRows
+
+RBF = Kernel("rbf", 0.4)
+
+
+def rows(n=40, d=5, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def cache_of(n_rows, n=40):
+    """Megabytes for so many rows of n float64."""
+    return n_rows * n * 8 / MEGABYTE
+
+
+class Counting:
+    """A Gaussian kernel that counts the pairs it is asked for."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, X, Y):
+        self.count += X.shape[0] * Y.shape[0]
+        return rbf_kernel(X, Y, 0.4)
+
+
+@given(seed=st.integers(0, 1000), capacity=st.integers(1, 12))
+def test_cached_rows_are_the_rows(seed, capacity):
+    X = rows()
+    made, K = KernelRows(RBF, X, cache_size=cache_of(capacity)), rbf_kernel(X, gamma=0.4)
+    assert made.capacity == capacity
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        wanted = rng.permutation(40)[: rng.integers(1, capacity + 1)]
+        buffer, slot = made.cached(wanted)
+        np.testing.assert_allclose(buffer[slot], K[wanted], rtol=1e-12)
+        assert buffer.shape[0] == capacity
+        assert made.evaluations == 40 * made.misses
+
+
+def test_the_row_not_used_for_longest_goes():
+    made = KernelRows(RBF, rows(), cache_size=cache_of(3))
+    made.cached(np.array([1, 2, 3]))
+    made.cached(np.array([1]))
+    made.cached(np.array([4]))  # evicts 2
+    assert (made.hits, made.misses) == (1, 4)
+    made.cached(np.array([3, 1]))
+    assert (made.hits, made.misses) == (3, 4)
+    made.cached(np.array([2]))
+    assert (made.hits, made.misses) == (3, 5)
+
+
+def test_rows_found_are_not_evicted_for_those_computed_with_them():
+    made = KernelRows(RBF, rows(), cache_size=cache_of(3))
+    made.cached(np.array([1, 2, 3]))
+    buffer, slot = made.cached(np.array([4, 1, 5]))  # 1 is the oldest, and wanted
+    np.testing.assert_allclose(buffer[slot], rbf_kernel(rows(), gamma=0.4)[[4, 1, 5]], rtol=1e-12)
+    assert made.hits == 1
+
+
+def test_too_small_a_cache_is_refused_with_numbers():
+    with pytest.raises(KernelError, match=r"cache_size=0\.0001 MB cannot hold one row of 40 kernel values"):
+        KernelRows(RBF, rows(), cache_size=1e-4)
+    made = KernelRows(RBF, rows(), cache_size=cache_of(2))
+    with pytest.raises(KernelError, match="3 kernel rows were asked for and 2 fit"):
+        made.cached(np.array([0, 1, 2]))
+
+
+def test_the_counter_counts_what_a_function_is_asked_for():
+    function = Counting()
+    made = KernelRows(Kernel("callable", function=function), rows(), cache_size=cache_of(5))
+    steps = [
+        lambda: made.block(np.array([1, 5]), np.array([2, 3, 4])),
+        lambda: made.block(slice(3, 9)),
+        lambda: made.cached(np.array([1, 2, 3])),
+        lambda: made.cached(np.array([2, 3, 4])),
+        made.diagonal,
+        made.full,
+        lambda: made.products(rows(7), np.ones(40)),
+    ]
+    counts = []
+    for step in steps:
+        step()
+        assert made.evaluations == function.count
+        counts.append(function.count)
+    assert np.diff([0, *counts])[:5].tolist() == [6, 240, 120, 40, 40]
+    named = KernelRows(RBF, rows(), cache_size=cache_of(5))
+    named.full()
+    assert named.evaluations == counts[5] - counts[4]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_whole_matrix_is_symmetric_to_the_bit(dtype):
+    made = KernelRows(RBF, rows(300).astype(dtype))
+    K = made.full()
+    assert K.dtype == dtype
+    np.testing.assert_array_equal(K, K.T)
+    np.testing.assert_array_equal(np.diagonal(K), 1.0)
+    assert made.evaluations < 0.95 * 300 * 300
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_products_with_new_rows(sparse, monkeypatch):
+    monkeypatch.setattr("widemargin.kernels.rows._BLOCK", 150)  # blocks of three rows
+    X, new = rows(), rows(11, seed=1)
+    if sparse:
+        X, new = sp.csr_matrix(X), sp.csr_matrix(new)
+    K = rbf_kernel(new, X, 0.4)
+    one, two = np.arange(40.0), np.random.default_rng(2).standard_normal((40, 2))
+    made = KernelRows(RBF, X)
+    np.testing.assert_allclose(made.products(new, one), K @ one, rtol=1e-12)
+    np.testing.assert_allclose(made.products(new, two), K @ two, rtol=1e-10)
+
+
+def test_float32_is_close_to_float64():
+    X = rows(200, 30)
+    single, double = (KernelRows(Kernel("rbf", 0.05), X, dtype=kind).full() for kind in (np.float32, np.float64))
+    np.testing.assert_allclose(single, double, atol=2e-6)
+
+
+def test_precomputed_rows_must_be_square():
+    with pytest.raises(KernelError, match="must be square"):
+        KernelRows(Kernel("precomputed"), rows())
+    K = rbf_kernel(rows(), gamma=0.4)
+    K = 0.5 * (K + K.T)  # not symmetric to the last bit
+    made = KernelRows(Kernel("precomputed"), K, cache_size=cache_of(4))
+    np.testing.assert_array_equal(made.block(np.array([3, 1]), np.array([2, 0])), K[[3, 1]][:, [2, 0]])
+    buffer, slot = made.cached(np.array([7, 2]))
+    np.testing.assert_array_equal(buffer[slot], K[[7, 2]])
+    np.testing.assert_array_equal(made.full(), K)
