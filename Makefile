@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 BENCH_STAMP := $(VENV)/.installed-bench
-BENCHMARKS ?= fairness_a9a recall_churn cut_choosers memory
+BENCHMARKS ?= fairness_a9a recall_churn cut_choosers thermometer_adult memory
 
 # One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
 export OMP_NUM_THREADS ?= 1

@@ -8,6 +8,7 @@ from benchmarks import (
     kernelised,
     memory,
     recall_churn,
+    thermometer_adult,
 )
 
 __all__ = ["SCRIPTS", "main"]
@@ -17,6 +18,7 @@ SCRIPTS = (
     recall_churn,
     cut_choosers,
     kernelised,
+    thermometer_adult,
     memory,
 )
 

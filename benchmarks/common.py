@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 from threadpoolctl import threadpool_limits
+
+from widemargin.datasets import DATA_VARIABLE, FEMALE, MALE, N_FEATURES, Adult, data_folder, load_a9a
+from widemargin.datasets import synthetic_a9a as synthetic_adult
+from widemargin.exceptions import MissingDataError
 
 __all__ = [
     "FEMALE", "MALE", "N_FEATURES", "ROOT", "Adult", "MissingDataError", "Timing", "compare", "describe", "interleave",
@@ -30,48 +30,8 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
-DATA_VARIABLE = "WIDEMARGIN_DATA"
-
-N_FEATURES = 123
-FEMALE, MALE = 71, 72
-"""Columns of a9a, counted from 0."""
-
 THREADS = 1
 _LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba", "fairlearn")
-
-
-class MissingDataError(Exception):
-    """The data of a benchmark are not on this machine."""
-
-
-@dataclass(frozen=True)
-class Adult:
-    """The rows of a9a (or rows of their kind): training and test."""
-
-    X: sp.csr_matrix
-    y: npt.NDArray[np.float64]
-    X_test: sp.csr_matrix
-    y_test: npt.NDArray[np.float64]
-    name: str
-
-    @property
-    def women(self) -> npt.NDArray[np.bool_]:
-        """Training rows with the column Female."""
-        return _has(self.X, FEMALE)
-
-    @property
-    def women_test(self) -> npt.NDArray[np.bool_]:
-        """Test rows with the column Female."""
-        return _has(self.X_test, FEMALE)
-
-    @property
-    def populations(self) -> pa.Table:
-        """Table with the column `sex` for the training rows."""
-        return pa.table({"sex": np.where(self.women, "Female", "Male")})
-
-
-def _has(X: sp.csr_matrix, column: int) -> npt.NDArray[np.bool_]:
-    return np.asarray(X[:, [column]].todense()).ravel() > 0
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -85,16 +45,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def data_folder(option: Path | None) -> Path:
-    """Folder of the data: the option, else the environment, else `../shared/data` beside the repository."""
-    if option is not None:
-        return option
-    named = os.environ.get(DATA_VARIABLE)
-    return Path(named) if named else ROOT.parent / "shared" / "data"
-
-
 def load_adult(options: argparse.Namespace) -> Adult:
-    """a9a, or synthetic rows of its shape with `--quick`.
+    """a9a from `--data`, $WIDEMARGIN_DATA or `../shared/data` beside the repository; synthetic rows with `--quick`.
 
     Raises
     ------
@@ -103,36 +55,7 @@ def load_adult(options: argparse.Namespace) -> Adult:
     """
     if options.quick:
         return synthetic_adult(1500)
-    folder = data_folder(options.data) / "binary"
-    parts: list[Any] = []
-    for name in ("a9a.libsvm.gz", "a9a.t.libsvm.gz"):
-        if not (folder / name).is_file():
-            raise MissingDataError(f"{name} is not in {folder}; give its folder by --data or ${DATA_VARIABLE}.")
-        X, y = load_svmlight_file(str(folder / name), n_features=N_FEATURES)
-        parts += [_narrow(X), y]
-    return Adult(*parts, name="a9a")
-
-
-def _narrow(X: Any) -> sp.csr_matrix:
-    """CSR with 32-bit indices, the only ones that LinearSVC takes."""
-    made = sp.csr_matrix(X)
-    made.indices, made.indptr = made.indices.astype(np.int32), made.indptr.astype(np.int32)
-    return made
-
-
-def synthetic_adult(n: int, seed: int = 0) -> Adult:
-    """Rows of 14 ones in 123 binary columns, columns 71 and 72 the sex, labels that depend on it."""
-    rng = np.random.default_rng(seed)
-    w = rng.normal(size=N_FEATURES)
-    parts: list[Any] = []
-    for _ in range(2):
-        woman = rng.random(n) < 1 / 3
-        dense = rng.random((n, N_FEATURES)) < 12 / N_FEATURES
-        dense[:, FEMALE], dense[:, MALE] = woman, ~woman
-        X = sp.csr_matrix(dense.astype(np.float64))
-        score = X @ w - 0.8 * woman + rng.normal(size=n)
-        parts += [_narrow(X), np.where(score > np.quantile(score, 0.76), 1.0, -1.0)]
-    return Adult(*parts, name=f"synthetic rows (n={n})")
+    return load_a9a(data_folder(options.data) or ROOT.parent / "shared" / "data")
 
 
 @contextmanager

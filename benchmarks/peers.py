@@ -40,15 +40,18 @@ def _base() -> LinearSVC:
     return LinearSVC(loss="hinge", C=1.0, random_state=0)
 
 
-def fit_parity(X: Floats, y: npt.NDArray[np.int64], male: npt.NDArray[np.bool_], kappa: float) -> Mixture:
+def fit_parity(
+    X: Floats, y: npt.NDArray[np.int64], male: npt.NDArray[np.bool_], kappa: float, *, base: Any = None
+) -> Mixture:
     """`s_p(men) <= s_p(women) / kappa` by fairlearn's demographic parity.
 
     fairlearn bounds each group against everyone, so the bound between the two groups is reached by
-    `ratio_bound = 1 / (q / kappa + 1 - q)` with q the share of men.
+    `ratio_bound = 1 / (q / kappa + 1 - q)` with q the share of men. `base` is the classifier that is reduced to, by
+    default LinearSVC.
     """
     q = float(male.mean())
     bound = min(1.0, 1.0 / (q / kappa + 1.0 - q))
-    reduction = ExponentiatedGradient(_base(), DemographicParity(ratio_bound=bound))
+    reduction = ExponentiatedGradient(base or _base(), DemographicParity(ratio_bound=bound))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reduction.fit(X, y, sensitive_features=male)

@@ -13,7 +13,10 @@ LONGEST = 600
 
 GROUND = {"_numba", "_text", "_threads", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers"}
-EVERYTHING = LEARNING | {"baselines", "cli", "datasets", "diagnostics", "estimators", "persistence", "preprocessing"}
+EXPLAINING = GROUND | {"goals", "diagnostics", "plotting"}
+EVERYTHING = (
+    LEARNING | EXPLAINING | {"baselines", "cli", "datasets", "estimators", "persistence", "preprocessing", "reproduce"}
+)
 
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
@@ -33,7 +36,9 @@ MAY_IMPORT = {
     "estimators": LEARNING,
     "baselines": LEARNING | {"estimators"},
     "diagnostics": GROUND | {"goals"},  # works for any classifier, so it knows no estimator
+    "plotting": EXPLAINING,
     "persistence": EVERYTHING - {"cli"},
+    "reproduce": EVERYTHING - {"cli"},  # experiments use whatever a user could; only the command line runs them
     "cli": EVERYTHING,
     "__init__": EVERYTHING,
 }

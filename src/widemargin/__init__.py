@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
     from widemargin.persistence import save_model as save_model
+    from widemargin.preprocessing import ThermometerEncoder as ThermometerEncoder
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "External",
     "GoalThresholdClassifier",
     "RateConstrainedClassifier",
+    "ThermometerEncoder",
     "__version__",
     "audit",
     "goals",
@@ -36,6 +38,7 @@ _HOMES = {
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
+    "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",
     "save_model": "widemargin.persistence",

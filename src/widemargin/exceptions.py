@@ -16,6 +16,8 @@ __all__ = [
     "InfeasibleGoalError",
     "KernelError",
     "MarginConvergenceWarning",
+    "MissingDataError",
+    "MissingLibraryError",
     "ModelFileError",
     "ModelFileWarning",
     "TableWarning",
@@ -41,6 +43,14 @@ class InfeasibleGoalError(GoalError):
 
 class DataError(WidemarginError, ValueError):
     """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite."""
+
+
+class MissingDataError(DataError):
+    """A data set that is not on this machine; the message says where to get it."""
+
+
+class MissingLibraryError(WidemarginError, ImportError):
+    """An optional library that is not installed; the message names the extra that brings it."""
 
 
 class CapabilityError(WidemarginError, ValueError):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from benchmarks import __main__ as runner
-from benchmarks import common, cut_choosers, fairness_a9a, memory, recall_churn, recall_task
+from benchmarks import common, cut_choosers, fairness_a9a, memory, recall_churn, recall_task, thermometer_adult
 
 
 @pytest.mark.parametrize("script", runner.SCRIPTS, ids=lambda script: script.__name__)
@@ -101,3 +101,17 @@ def test_gaps_are_read_from_the_history():
     assert cut_choosers.reached(result, 0.02) == (2, 20, 0.2)
     assert cut_choosers.reached(result, 0.6) == (1, 10, 0.1)
     assert cut_choosers.reached(result, 1e-3) is None
+
+
+def test_raw_adult_is_the_table_of_the_examples_in_three_codings():
+    data = {coding: thermometer_adult.load(coding, 300) for coding in thermometer_adult.CODINGS}
+    for some in data.values():
+        assert some.X.shape[0] == some.X_test.shape[0] == 300
+        assert 0.2 < some.women.mean() < 0.5
+    scaled, bins, thermometers = data.values()
+    assert scaled.X.shape[1] < thermometers.X.shape[1] <= bins.X.shape[1]
+    assert set(np.unique(thermometers.X.toarray())) == {0.0, 1.0}
+    share = (thermometers.y > 0).astype(float)
+    quality = thermometer_adult.quality(thermometers, share, (thermometers.y_test > 0).astype(float))
+    assert quality["train_error"] == quality["test_error"] == 0.0
+    assert quality["train_ratio"] == pytest.approx(share[~thermometers.women].mean() / share[thermometers.women].mean())

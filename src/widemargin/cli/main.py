@@ -1,4 +1,4 @@
-"""The command line: `widemargin train`, `widemargin audit`.
+"""The command line: `widemargin train`, `widemargin audit`, `widemargin reproduce`.
 
 Exit codes: 0 the goal is met, 1 it is not, 2 the input is bad (or something unexpected happened), 130 interrupted.
 Results go to stdout, everything else to stderr; no traceback unless `--traceback` is given.
@@ -15,6 +15,7 @@ from typing import Any
 from widemargin import __version__
 from widemargin.cli.output import finish, printable, put
 from widemargin.exceptions import InfeasibleGoalError, WidemarginError
+from widemargin.reproduce.figures import FIGURES
 
 __all__ = ["main"]
 
@@ -82,7 +83,22 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
     decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
     audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
-    for command in (train, audit):
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="run an experiment of the papers and draw its figure",
+        description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
+        "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 2: bad input or no data; "
+        "130: interrupted.",
+    )
+    reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
+    reproduce.add_argument("--list", action="store_true", help="say which figures there are, and what they take")
+    reproduce.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
+    out_help = "where results are saved (default: reproductions)"
+    reproduce.add_argument("--out", type=Path, default=Path("reproductions"), metavar="FOLDER", help=out_help)
+    reproduce.add_argument("--runs", type=int, metavar="N", help="runs to average (default: as --list says)")
+    quick_help = "a few points on small synthetic data: shows that it runs, no more"
+    reproduce.add_argument("--quick", action="store_true", help=quick_help)
+    for command in (train, audit, reproduce):
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
+from widemargin.estimators._generalization import generalization_note, model_bound
 from widemargin.estimators._infeasible import explain
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
 from widemargin.estimators._rate_constrained_space import CoefficientsOfLinearModels, make_space, model_scores
@@ -142,6 +143,9 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         Objective per unit of each constraint's own bound, at the ramp solution.
     subproblem_gap_ : float
         Relative duality gap of the last convex step; the ramp problem itself is solved locally.
+    generalization_bound_ : ndarray of shape (n_constraints,) or None
+        By how much each constraint of the randomised classifier may fail on new rows (Appendix C of the paper), in
+        rates, with 95% confidence; 1 and more says nothing. None where it does not apply: after a bias search.
     certified_point_ : bool
         Whether (coef_, intercept_) is the point of that certificate; False where the bias was moved afterwards.
     status_ : str
@@ -438,10 +442,13 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         soft = [ramp(z) for z in scores]
         mass = bound.positive_mass(soft)
         self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
+        generalization = model_bound(bound, matrices, trained, self.enforce)
+        self.generalization_bound_ = None if generalization is None else generalization[1]
+        notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
         self.goal_report_: GoalReport = make_report(
             bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, data_name="training rows",
             ramp=soft, multipliers=self.multipliers_, status=self.status_, certificate=self._certificate(trained),
-            notes=() if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,),
+            notes=(*notes, *generalization_note(bound, generalization)),
         )  # fmt: skip
 
     def _certificate(self, trained: Trained) -> str:

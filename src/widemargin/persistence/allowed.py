@@ -43,6 +43,7 @@ _OBJECTS = frozenset(
         "widemargin.preprocessing.schema.ColumnSchema",
         "widemargin.preprocessing.schema.TableSchema",
         "widemargin.preprocessing.tables.TablePreprocessor",
+        "widemargin.preprocessing.thermometer.ThermometerEncoder",
     }
 )
 

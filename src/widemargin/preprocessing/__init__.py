@@ -3,5 +3,13 @@
 from widemargin.preprocessing.bins import QuantileBins
 from widemargin.preprocessing.schema import ColumnSchema, TableSchema
 from widemargin.preprocessing.tables import TablePreprocessor, make_preprocessor
+from widemargin.preprocessing.thermometer import ThermometerEncoder
 
-__all__ = ["ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema", "make_preprocessor"]
+__all__ = [
+    "ColumnSchema",
+    "QuantileBins",
+    "TablePreprocessor",
+    "TableSchema",
+    "ThermometerEncoder",
+    "make_preprocessor",
+]

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["QuantileBins"]
+__all__ = ["QuantileBins", "quantile_edges"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_bins must be at least 2. Got {self.n_bins} instead.")
         values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
         self.has_missing_ = np.asarray(np.isnan(values).any(axis=0))
-        self.edges_ = [_edges(column[~np.isnan(column)], self.n_bins) for column in values.T]
+        self.edges_ = [quantile_edges(column[~np.isnan(column)], self.n_bins) for column in values.T]
         return self
 
     def transform(self, X: npt.ArrayLike) -> sparse.csr_array:
@@ -117,8 +117,11 @@ def _interval(low: str, high: str) -> str:
     return f"< {high}" if high else f">= {low}" if low else "known"
 
 
-def _edges(values: Floats, n_bins: int) -> Floats:
-    """Left edges of the bins but the first, for the known values of one column (which may be none)."""
+def quantile_edges(values: Floats, n_bins: int) -> Floats:
+    """Left edges of the bins but the first, for the known values of one column (which may be none).
+
+    A value that more than half of the rows hold lies between two edges of its own; the quantiles are those of the rest.
+    """
     if not values.size:
         return np.empty(0)
     distinct, counts = np.unique(values, return_counts=True)

@@ -1,0 +1,25 @@
+"""Data sets of the reproductions and benchmarks: loaders for files that you have, generators for those you lack."""
+
+from widemargin.datasets.a9a import (
+    DATA_VARIABLE,
+    EDUCATION,
+    FEMALE,
+    MALE,
+    N_FEATURES,
+    Adult,
+    data_folder,
+    load_a9a,
+    synthetic_a9a,
+)
+
+__all__ = [
+    "DATA_VARIABLE",
+    "EDUCATION",
+    "FEMALE",
+    "MALE",
+    "N_FEATURES",
+    "Adult",
+    "data_folder",
+    "load_a9a",
+    "synthetic_a9a",
+]

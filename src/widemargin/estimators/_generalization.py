@@ -1,0 +1,64 @@
+"""What a rate-constrained model says about new rows without any held out (Appendix C of the paper)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import row_norms
+
+from widemargin.estimators._rate_constrained_fit import Trained
+from widemargin.goals.binding import BoundGoal
+from widemargin.linalg.cells import Floats
+from widemargin.problems.generalization import capacity, datasets_of, violation_bound
+from widemargin.solvers.majorize import MajorizeOptions
+
+__all__ = ["DELTA", "generalization_note", "model_bound"]
+
+DELTA = 0.05
+"""Probability with which the bound may fail."""
+
+BOXES = MajorizeOptions.rhos
+"""Largest multipliers that the steps of the ladder allow, known before any data are seen. The bound holds for all of
+them at once, each with its share of `DELTA`, so that of the step that was reached may be used."""
+
+
+def model_bound(
+    bound: BoundGoal, matrices: Sequence[Any], trained: Trained, enforcement: str
+) -> tuple[float, Floats] | None:
+    """E, and by how much each constraint may fail on new rows, shape (m,), in rates; 1 and more says nothing.
+
+    None for a model that the theorem is not about: one whose bias was chosen by 0/1 rates, that is no solution of a
+    convex step, or was trained on weighted rows. The largest norm of the training rows stands for that of all rows.
+    """
+    weighted = any(weight is not None for weight in bound.weight)
+    searched = enforcement != "randomized" or trained.best.shifted or not trained.solution.certified
+    if searched or weighted or bound.n_constraints == 0:
+        return None
+    radius = max(float(np.sqrt(row_norms(X, squared=True).max())) for X in matrices)
+    data = datasets_of(bound)
+    box, share = trained.solution.rho, DELTA / len(BOXES)
+    factor = capacity(data, radius=radius, lam=trained.problem.lam, box=box, delta=share)
+    return factor, violation_bound(data, factor)
+
+
+def generalization_note(bound: BoundGoal, found: tuple[float, Floats] | None) -> tuple[str, ...]:
+    """The note for the report, none without constraints; `found` None stands for a model that it is not about."""
+    if bound.n_constraints == 0:
+        return ()
+    if found is None:
+        cause = "the bias was searched, or the rows are weighted"
+        return (f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)",)
+    factor, violation = found
+    shown = np.minimum(violation, 1.0)
+    if (shown >= 1.0).all():
+        values = "1 for every constraint: vacuous"
+    else:
+        values = ", ".join(
+            f"{item.constraint.label or f'#{j + 1}'} {value:.3f}{' (vacuous)' if value >= 1.0 else ''}"
+            for j, (item, value) in enumerate(zip(bound.constraints, shown, strict=True))
+        )
+    note = (
+        f"generalisation bound (Appendix C, {1.0 - DELTA:.0%}, E = {factor:.3g}): a constraint of the randomised "
+        f"classifier is violated on new rows by at most {values}; held-out rows say more"
+    )
+    return (note,)

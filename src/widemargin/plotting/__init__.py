@@ -1,0 +1,1 @@
+"""Figures (matplotlib, imported when the first one is drawn)."""

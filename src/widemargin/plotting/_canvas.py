@@ -1,0 +1,89 @@
+"""A figure without pyplot's global state, and what all figures share: colours, bands, axes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from widemargin.exceptions import MissingLibraryError
+
+__all__ = ["COLOURS", "band", "new_figure", "require_matplotlib", "tidy"]
+
+COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#7A4E9F", "black": "#222222"}
+"""Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
+
+
+def require_matplotlib() -> None:
+    """Fail early where nothing could be drawn later.
+
+    Raises
+    ------
+    MissingLibraryError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
+
+
+def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Any, list[Any], Any]:
+    """A figure with a part (subfigure, for a title) for each row, and `columns` axes in each; sizes in inches.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    parts : list of matplotlib.figure.SubFigure
+    axes : ndarray of object, shape (rows, columns)
+
+    Raises
+    ------
+    MissingLibraryError
+        If matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    parts = list(figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0])
+    return figure, parts, np.array([part.subplots(1, columns, squeeze=False)[0] for part in parts])
+
+
+def tidy(axes: Any, *, x: str, y: str, title: str = "") -> None:
+    """Labels, a light grid, no frame above and to the right."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if title:
+        axes.set_title(title, fontsize=10, loc="left")
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def band(
+    axes: Any,
+    x: Sequence[float | None],
+    content: Mapping[str, Sequence[float | None]],
+    scale: float = 1.0,
+    **style: Any,
+) -> None:
+    """A line of means with a band of one standard deviation around it.
+
+    Parameters
+    ----------
+    content : mapping with `mean` and `sd`
+        None where a number is not defined; such points are left out.
+    scale : float, default=1.0
+        Factor of mean and sd (100 for percent).
+    """
+    table = np.array([[np.nan if value is None else value for value in row] for row in (x, *_pair(content))], float)
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    order = np.argsort(table[0], kind="stable")
+    place, mean, spread = table[:, order]
+    axes.plot(place, scale * mean, **style)
+    axes.fill_between(
+        place, scale * (mean - spread), scale * (mean + spread), color=style.get("color"), alpha=0.12, linewidth=0
+    )
+
+
+def _pair(content: Mapping[str, Sequence[float | None]]) -> tuple[Sequence[float | None], Sequence[float | None]]:
+    return content["mean"], content["sd"]

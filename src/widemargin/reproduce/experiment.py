@@ -1,0 +1,126 @@
+"""What a figure's file offers, and the record of its runs on disk."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from widemargin.datasets import Adult
+from widemargin.exceptions import DataError
+
+__all__ = ["Experiment", "Record", "libraries"]
+
+Plain = dict[str, Any]
+
+FORMAT = 1
+
+_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba")
+
+
+class Experiment(Protocol):
+    """The functions that the file of a figure defines. Everything that goes into the record is plain JSON."""
+
+    @staticmethod
+    def settings(quick: bool) -> Plain:
+        """Everything that the numbers depend on beside data and seeds."""
+        ...
+
+    @staticmethod
+    def keys(runs: int) -> list[str]:
+        """Names of the single runs, in the order in which they are done; a seed is part of the name."""
+        ...
+
+    @staticmethod
+    def run(adult: Adult, settings: Plain, key: str) -> Plain:
+        """Do one run."""
+        ...
+
+    @staticmethod
+    def summarise(settings: Plain, runs: Mapping[str, Plain]) -> Plain:
+        """Means and standard deviations over the runs."""
+        ...
+
+    @staticmethod
+    def table(summary: Plain) -> str:
+        """The summary as Markdown."""
+        ...
+
+    @staticmethod
+    def draw(summary: Plain) -> Any:
+        """The figure (matplotlib)."""
+        ...
+
+
+class Record:
+    """The JSON file of a figure: settings, versions and every finished run; written again after each of them.
+
+    Parameters
+    ----------
+    path : Path
+    figure : str
+    settings : dict
+        A file with other settings is refused, so that no mean mixes them.
+
+    Attributes
+    ----------
+    runs : dict
+        By key.
+
+    Raises
+    ------
+    DataError
+        If the file there is none of this figure, or has other settings.
+    """
+
+    def __init__(self, path: Path, figure: str, settings: Plain) -> None:
+        self.path = path
+        self._content: Plain = {
+            "format": FORMAT, "figure": figure, "settings": settings, "versions": libraries(), "runs": {},
+        }  # fmt: skip
+        if path.exists():
+            self._resume()
+
+    @property
+    def runs(self) -> dict[str, Plain]:
+        """The finished runs."""
+        found: dict[str, Plain] = self._content["runs"]
+        return found
+
+    def add(self, key: str, result: Plain) -> None:
+        """Keep a finished run."""
+        self.runs[key] = result
+        self.write()
+
+    def write(self, summary: Plain | None = None) -> None:
+        """Replace the file; an interrupt leaves the old or the new one, never half of it."""
+        content = self._content | ({} if summary is None else {"summary": summary})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_name(f"{self.path.name}.part")
+        part.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        os.replace(part, self.path)
+
+    def _resume(self) -> None:
+        cure = "Name another folder by --out, or remove the file."
+        try:
+            old = json.loads(self.path.read_text())
+            figure, settings, runs = old["figure"], old["settings"], dict(old["runs"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{self.path} is no record of a figure ({type(error).__name__}: {error}). {cure}") from None
+        if figure != self._content["figure"]:
+            raise DataError(f"{self.path} is the record of {figure}. {cure}")
+        wanted = json.loads(json.dumps(self._content["settings"]))
+        differ = sorted(key for key in {*settings, *wanted} if settings.get(key) != wanted.get(key))
+        if differ:
+            raise DataError(
+                f"{self.path} holds {len(runs)} runs with other settings ({', '.join(differ)} differ), which must not "
+                f"be averaged with new ones. {cure}"
+            )
+        self._content["runs"] = runs
+
+
+def libraries() -> dict[str, str]:
+    """Versions of Python and of the libraries that the numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}

@@ -1,0 +1,46 @@
+"""The list of figures. It is read for `--list` and `--help`, so it imports nothing slow."""
+
+from typing import NamedTuple
+
+__all__ = ["FIGURES", "FigureEntry"]
+
+
+class FigureEntry(NamedTuple):
+    """One figure that can be reproduced.
+
+    Attributes
+    ----------
+    title : str
+    module : str
+        Its file in this folder, with the functions of `widemargin.reproduce.experiment.Experiment`.
+    needs : str
+        Data sets.
+    runs : int
+        Runs by default.
+    minutes : float
+        Processor minutes of that many runs on one core of a server, as measured.
+    """
+
+    title: str
+    module: str
+    needs: str
+    runs: int
+    minutes: float
+
+
+FIGURES = {
+    "dataset-constraints-fig2": FigureEntry(
+        title="Goh et al. 2016, Figure 2: error against the fairness ratio on a9a",
+        module="dataset_constraints_fig2",
+        needs="a9a",
+        runs=20,
+        minutes=8,
+    ),
+    "dataset-constraints-fig3": FigureEntry(
+        title="Goh et al. 2016, Figure 3: churn and error against the churn target (public construction on a9a)",
+        module="dataset_constraints_fig3",
+        needs="a9a",
+        runs=10,
+        minutes=1,
+    ),
+}

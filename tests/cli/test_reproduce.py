@@ -1,0 +1,91 @@
+"""`widemargin reproduce` as a user meets it."""
+
+import json
+import sys
+
+import pytest
+
+from command_line import widemargin
+from widemargin.cli.main import main
+from widemargin.reproduce import FIGURES, dataset_constraints_fig3
+
+FIGURE = "dataset-constraints-fig3"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_quick_run_saves_numbers_tables_and_the_figure(name, tmp_path):
+    done = widemargin("reproduce", name, "--quick", "--out", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal: no progress; nothing to warn of
+    assert FIGURES[name].title in done.stdout
+    assert "Data: synthetic rows" in done.stdout
+    record = json.loads((tmp_path / "new" / f"{name}-quick.json").read_text())
+    assert record["figure"] == name
+    assert record["settings"]["data"] == "synthetic"
+    assert record["summary"] and record["runs"] and record["versions"]
+    assert (tmp_path / "new" / f"{name}-quick.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new" / f"{name}-quick.md").read_text().startswith(f"# {FIGURES[name].title}")
+
+
+def test_the_list_says_what_each_figure_takes(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    text = capsys.readouterr().out
+    for name, entry in FIGURES.items():
+        assert name in text and entry.title in text
+    assert "needs a9a" in text
+    assert main(["reproduce", "--list", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["figures"]) == set(FIGURES)
+
+
+def test_missing_data_end_with_2_and_the_place_to_get_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("WIDEMARGIN_DATA", raising=False)
+    assert main(["reproduce", FIGURE, "--out", str(tmp_path)]) == 2
+    assert "libsvmtools/datasets/binary.html" in capsys.readouterr().err
+    assert main(["reproduce", FIGURE, "--out", str(tmp_path), "--data", str(tmp_path), "--json"]) == 2
+    assert "a9a is not in" in json.loads(capsys.readouterr().out)["error"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [([], "no figure was named"), ([FIGURE, "--runs", "0"], "--runs is 0"), (["fig9"], "invalid choice: 'fig9'")],
+)
+def test_bad_usage_ends_with_2(arguments, message, capsys):
+    try:
+        code = main(["reproduce", *arguments])
+    except SystemExit as stop:  # argparse
+        code = stop.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path)]) == 2
+    assert "widemargin[plot]" in capsys.readouterr().err
+
+
+def test_after_an_interrupt_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    command = ["reproduce", FIGURE, "--quick", "--runs", "2", "--out", str(tmp_path)]
+    real, done = dataset_constraints_fig3.run, []
+
+    def stops_in_the_second(adult, settings, key):
+        done.append(key)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return real(adult, settings, key)
+
+    monkeypatch.setattr(dataset_constraints_fig3, "run", stops_in_the_second)
+    assert main(command) == 130
+    assert "1 of 2 runs are kept in" in capsys.readouterr().err
+    assert main(command) == 0
+    assert done == ["draw 0", "draw 1", "draw 1"]  # the first one is not done again
+
+
+def test_a_record_with_other_settings_is_not_touched(tmp_path, capsys):
+    path = tmp_path / f"{FIGURE}-quick.json"
+    path.write_text(json.dumps({"figure": FIGURE, "settings": {"C": 7.0}, "runs": {"draw 0": {}}}))
+    before = path.read_text()
+    assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path)]) == 2
+    assert "other settings" in capsys.readouterr().err
+    assert path.read_text() == before
