@@ -115,3 +115,12 @@ def test_it_is_not_applicable_after_a_bias_search_or_with_weights(how):
     clf = RateConstrainedClassifier("subject to recall() >= 0.8", enforce=enforce).fit(X, y, sample_weight=weight)
     assert clf.generalization_bound_ is None
     assert "not applicable" in str(clf.goal_report_)
+
+
+def test_a_kernel_is_measured_in_its_own_space_and_fitted_features_are_not():
+    clf, _, y = fitted(n=120, enforce="randomized", kernel="rbf", gamma=0.5)
+    lam = 2.0 / (len(y) * clf.C)
+    E = 1.0 + 4.0 / lam * 2.0 + math.sqrt(8.0 * math.log(4.0 * 2 / (0.05 / 4)))  # k(x, x) = 1
+    np.testing.assert_allclose(clf.generalization_bound_, E / math.sqrt(y.sum()))
+    mapped, _, _ = fitted(n=120, enforce="randomized", kernel="rbf", feature_map="nystroem", n_components=20)
+    assert mapped.generalization_bound_ is None

@@ -10,8 +10,7 @@ from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.linalg.rows import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.choice import ConvexChoice
-from widemargin.solvers.majorize import MajorizeOptions, minimise_ramp
+from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, minimise_ramp
 
 __all__ = ["LinearFit", "minimise_hinge", "minimise_ramps", "svm_problem"]
 
@@ -71,7 +70,7 @@ def svm_problem(
     alpha0, beta0 = np.zeros(FIRST_EXTRA + m), np.zeros(FIRST_EXTRA + m)
     alpha0[NEGATIVE] = beta0[POSITIVE] = 1.0 / total
     indptr = np.concatenate([np.zeros(FIRST_EXTRA, np.int64), np.arange(m + 1, dtype=np.int64)])
-    coef = CellCoefficients(alpha0, beta0, indptr, np.arange(m, dtype=np.int64), np.ones(m), np.zeros(m))
+    coef = CellCoefficients(alpha0, beta0, indptr, np.arange(m, dtype=np.int64), np.ones(m))
     return RateConstrainedProblem(
         rows=RowBlocks([(X, None), (extra, None)] if m else [(X, None)]),
         weight=row_weight,
@@ -86,7 +85,7 @@ def svm_problem(
     )
 
 
-def minimise_hinge(problem: RateConstrainedProblem, convex: ConvexChoice, tol: float, budget: Budget) -> LinearFit:
+def minimise_hinge(problem: RateConstrainedProblem, convex: ConvexSolver, tol: float, budget: Budget) -> LinearFit:
     """The convex problem whose losses and constraints are all hinges (the paper's Problem 3 at w = 0)."""
     nothing = LinearFit(np.zeros(problem.n_features), 0.0, np.inf, Status.INTERRUPTED, 0)
     sub = problem.majorise(np.zeros(problem.rows.n_rows))
@@ -106,7 +105,7 @@ def minimise_hinge(problem: RateConstrainedProblem, convex: ConvexChoice, tol: f
     return LinearFit(result.w, result.b, result.gap, status, n_iter)
 
 
-def minimise_ramps(problem: RateConstrainedProblem, convex: ConvexChoice, options: MajorizeOptions) -> LinearFit:
+def minimise_ramps(problem: RateConstrainedProblem, convex: ConvexSolver, options: MajorizeOptions) -> LinearFit:
     """The same problem with ramps, by majorisation-minimisation from w = 0 (Algorithm 1)."""
     start = np.zeros(problem.n_features), 0.0
     found = minimise_ramp(problem, convex, options, start=start)

@@ -1,10 +1,6 @@
 """What a rate-constrained model says about new rows without any held out (Appendix C of the paper)."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from sklearn.utils.extmath import row_norms
 
 from widemargin.estimators._rate_constrained_fit import Trained
 from widemargin.goals.binding import BoundGoal
@@ -22,19 +18,18 @@ BOXES = MajorizeOptions.rhos
 them at once, each with its share of `DELTA`, so that of the step that was reached may be used."""
 
 
-def model_bound(
-    bound: BoundGoal, matrices: Sequence[Any], trained: Trained, enforcement: str
-) -> tuple[float, Floats] | None:
+def model_bound(bound: BoundGoal, trained: Trained, enforcement: str, *, mapped: bool) -> tuple[float, Floats] | None:
     """E, and by how much each constraint may fail on new rows, shape (m,), in rates; 1 and more says nothing.
 
     None for a model that the theorem is not about: one whose bias was chosen by 0/1 rates, that is no solution of a
-    convex step, or was trained on weighted rows. The largest norm of the training rows stands for that of all rows.
+    convex step, or was trained on weighted rows or on features that were themselves fitted (`mapped`). The largest norm
+    of the training rows (in the kernel's space, where there is one) stands for that of all rows.
     """
     weighted = any(weight is not None for weight in bound.weight)
     searched = enforcement != "randomized" or trained.best.shifted or not trained.solution.certified
-    if searched or weighted or bound.n_constraints == 0:
+    if searched or weighted or mapped or bound.n_constraints == 0:
         return None
-    radius = max(float(np.sqrt(row_norms(X, squared=True).max())) for X in matrices)
+    radius = float(np.sqrt(trained.problem.rows.norms2().max()))
     data = datasets_of(bound)
     box, share = trained.solution.rho, DELTA / len(BOXES)
     factor = capacity(data, radius=radius, lam=trained.problem.lam, box=box, delta=share)
@@ -46,7 +41,7 @@ def generalization_note(bound: BoundGoal, found: tuple[float, Floats] | None) ->
     if bound.n_constraints == 0:
         return ()
     if found is None:
-        cause = "the bias was searched, or the rows are weighted"
+        cause = "the bias was searched, or rows are weighted, or features fitted"
         return (f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)",)
     factor, violation = found
     shown = np.minimum(violation, 1.0)

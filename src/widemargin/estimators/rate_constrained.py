@@ -442,7 +442,7 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         soft = [ramp(z) for z in scores]
         mass = bound.positive_mass(soft)
         self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
-        generalization = model_bound(bound, matrices, trained, self.enforce)
+        generalization = model_bound(bound, trained, self.enforce, mapped=self.feature_map is not None)
         self.generalization_bound_ = None if generalization is None else generalization[1]
         notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
         self.goal_report_: GoalReport = make_report(

@@ -11,13 +11,13 @@ and with probability 1 - delta, for every solution of the convex steps at once, 
 classifier fails on new rows by at most `E sum_i (alpha_ij + beta_ij) / sqrt(n_i)`.
 """
 
+import hashlib
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from widemargin.goals.binding import BoundGoal
-from widemargin.goals.linear import Linear, Rate
 from widemargin.linalg.cells import Floats
 
 __all__ = ["Datasets", "capacity", "datasets_of", "violation_bound"]
@@ -75,31 +75,33 @@ def datasets_of(bound: BoundGoal) -> Datasets:
     """
     coef = bound.coefficients
     scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight) or 1.0
-    forms = [(bound.goal.objective, scale)]
-    forms += [(item.cleared.form, unit) for item, unit in zip(bound.constraints, bound.scale, strict=True)]
+    forms = [bound.goal.objective, *(item.cleared.form for item in bound.constraints)]
+    factors = bound.table.factors(forms).toarray() / np.array([scale, *bound.scale])[:, None]
+    names, weight = _sides(bound)
     signed: dict[bytes, Floats] = {}
     size: dict[bytes, float] = {}
-    for j, (form, unit) in enumerate(forms):
-        for cells, share in _parts(form, bound):
-            key = cells.tobytes()
-            size[key] = float(bound.cell_weight[cells].sum())
-            signed.setdefault(key, np.zeros(len(forms)))[j] += share / unit
-    kept = [key for key in signed if size[key] > 0.0]
-    table = np.abs([signed[key] for key in kept]).reshape(len(kept), len(forms))
-    return Datasets(np.array([size[key] for key in kept]), table[:, 0], table[:, 1:])
+    for side, sign in enumerate((1.0, -1.0)):  # a rate counts c r_p of its first set of rows, and c r_n of its second
+        for j in range(factors.shape[1]):
+            name = names[side][j]
+            if weight[side, j] > 0.0:
+                size[name] = float(weight[side, j])
+                signed[name] = signed.get(name, 0.0) + sign * size[name] * factors[:, j]
+    table = np.abs([signed[name] for name in size]).reshape(len(size), len(forms))
+    used = table.any(axis=1)
+    return Datasets(np.array(list(size.values()))[used], table[used, 0], table[used, 1:])
 
 
-def _parts(form: Linear, bound: BoundGoal) -> list[tuple[np.ndarray, float]]:
-    """Cells of each data set of a form without ratios, and its coefficient on `r_p`; `c r_n` counts as `-c r_p`."""
-    rates, weight = bound.table, bound.cell_weight
-    found = []
-    for coefficient, atom in form.terms:
-        if not isinstance(atom, Rate):
-            raise TypeError(f"{atom} is a ratio; clear it first.")
-        row = rates.place[atom]
-        over = 1.0 if rates.is_count[row] else float(rates.total[row])
-        for matrix, sign in ((rates.alpha, 1.0), (rates.beta, -1.0)):
-            cells = np.sort(matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]).astype(np.int64)
-            if len(cells):
-                found.append((cells, sign * coefficient * float(weight[cells].sum()) / over))
-    return found
+def _sides(bound: BoundGoal) -> tuple[tuple[list[bytes], list[bytes]], Floats]:
+    """For each rate the rows whose positive, and whose negative prediction counts: a name of the set, and its weight.
+
+    The name is a digest of the cells, because there may be too many cells to keep sets of them.
+    """
+    r = len(bound.table.rates)
+    digests = tuple([hashlib.blake2b(digest_size=16) for _ in range(r)] for _ in range(2))
+    weight = np.zeros((2, r))
+    for block in bound.table.blocks():
+        for side, masks in enumerate((block.alpha, block.beta)):
+            weight[side] += masks @ bound.cell_weight[block.place]
+            for digest, mask in zip(digests[side], masks, strict=True):
+                digest.update((block.place.start + np.flatnonzero(mask)).tobytes())
+    return ([digest.digest() for digest in digests[0]], [digest.digest() for digest in digests[1]]), weight
