@@ -52,10 +52,22 @@ def slopes(
 
 @kernel
 def add_by_cell(cell: Any, plus: Any, minus: Any, sums: Any) -> None:
-    """Add `plus` and `minus` to the first two sums of each row's cell."""
-    for i in range(cell.shape[0]):
+    """Add `plus` and `minus` to the first two sums of each row's cell; the other two begin at zero and are changed.
+
+    Odd rows go to the latter first: an addition has to wait for the last one to the same number.
+    """
+    n = cell.shape[0]
+    for i in range(0, n - 1, 2):
         sums[cell[i], 0] += plus[i]
         sums[cell[i], 1] += minus[i]
+        sums[cell[i + 1], 2] += plus[i + 1]
+        sums[cell[i + 1], 3] += minus[i + 1]
+    if n % 2 == 1:
+        sums[cell[n - 1], 0] += plus[n - 1]
+        sums[cell[n - 1], 1] += minus[n - 1]
+    for c in range(sums.shape[0]):
+        sums[c, 0] += sums[c, 2]
+        sums[c, 1] += sums[c, 3]
 
 
 @kernel
