@@ -8,6 +8,7 @@ from benchmarks import (
     kernelised,
     memory,
     recall_churn,
+    scaling,
 )
 
 __all__ = ["SCRIPTS", "main"]
@@ -18,6 +19,7 @@ SCRIPTS = (
     cut_choosers,
     kernelised,
     memory,
+    scaling,
 )
 
 
