@@ -8,6 +8,7 @@ from benchmarks import (
     kernelised,
     memory,
     recall_churn,
+    scaling,
     thermometer_adult,
 )
 
@@ -20,6 +21,7 @@ SCRIPTS = (
     kernelised,
     thermometer_adult,
     memory,
+    scaling,
 )
 
 

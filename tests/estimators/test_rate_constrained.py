@@ -401,7 +401,7 @@ def test_wide_data_are_given_to_coordinate_ascent():
     assert clf.goal_report_.all_met()
     assert clf.subproblem_gap_ <= 1e-4
     with pytest.raises(CapabilityError, match=r"20000 x 20000 .*use 'auto'"):
-        RateConstrainedClassifier(solver="newton").fit(sp.eye_array(40, 20000, format="csr"), np.arange(40) % 2)
+        RateConstrainedClassifier(solver="interior-point").fit(sp.eye_array(40, 20000, format="csr"), np.arange(40) % 2)
 
 
 def test_broken_external_data_are_named(data):

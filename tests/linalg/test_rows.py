@@ -103,11 +103,53 @@ def test_cell_sums_match_numpy(built: Any, storage: str) -> None:
     rng = np.random.default_rng(2)
     cell = rng.integers(0, 4, n).astype(np.int32)
     plus, minus = rng.random(n) * (rng.random(n) < 0.5), rng.random(n) * (rng.random(n) < 0.5)
-    above, below = blocks.cell_sums(cell, plus, minus, 5)
+    sums = np.zeros((5, d))
+    blocks.add_cell_sums(cell, plus, sums)
+    blocks.add_cell_sums(cell, -minus, sums)
     for c in range(5):
-        np.testing.assert_allclose(above[c], X[cell == c].T @ plus[cell == c], rtol=0, atol=1e-13)
-        np.testing.assert_allclose(below[c], X[cell == c].T @ minus[cell == c], rtol=0, atol=1e-13)
-    assert above.shape == (5, d)
+        np.testing.assert_allclose(sums[c], X[cell == c].T @ (plus - minus)[cell == c], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_moments_match_numpy(built: Any, storage: str, single: bool, centred: bool) -> None:
+    """With weights of both signs: what rows add and what they take away."""
+    blocks, X = built(storage)
+    scale = np.random.default_rng(3).standard_normal(X.shape[0]) * (np.arange(X.shape[0]) % 3 > 0)
+    np.testing.assert_allclose(blocks.centre, X.mean(axis=0), rtol=0, atol=1e-14)
+    base = X - X.mean(axis=0) if centred else X
+    gram, sums = blocks.moments(scale, centred=centred, single=single)
+    tol = 2e-5 if single else 1e-12
+    np.testing.assert_allclose(np.tril(gram), np.tril((base.T * scale) @ base), rtol=0, atol=tol)
+    np.testing.assert_allclose(sums, base.T @ scale, rtol=0, atol=tol)
+    squares, total = blocks.diagonal(scale)
+    np.testing.assert_allclose(squares, (X**2).T @ scale, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(total, X.T @ scale, rtol=0, atol=1e-12)
+
+
+def test_centred_moments_keep_the_spread_of_a_column_of_large_mean() -> None:
+    """Uncentred, 1e8 swallows all digits of a spread of 1."""
+    spread = np.random.default_rng(0).standard_normal(500)
+    blocks = RowBlocks([((spread + 1e8)[:, None], None)])
+    spread = (spread + 1e8) - 1e8
+    gram, _ = blocks.moments(np.ones(500), centred=True)
+    assert gram[0, 0] == pytest.approx(((spread - spread.mean()) ** 2).sum(), rel=1e-7)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_rows_taken_from_blocks_are_those_rows(built: Any, storage: str) -> None:
+    blocks, X = built(storage)
+    positions = np.flatnonzero(np.random.default_rng(4).random(X.shape[0]) < 0.4)
+    taken = blocks.take(positions)
+    w = np.arange(1.0, X.shape[1] + 1)
+    np.testing.assert_array_equal(taken.dot(w), blocks.dot(w)[positions])
+    assert all(one.X is other.X for one, other in zip(taken.blocks, blocks.blocks, strict=True))
+    if storage == "csr64" and len(blocks.blocks) == 1:
+        assert blocks.n_stored == np.count_nonzero(X)
+        assert taken.n_stored == np.count_nonzero(X[positions])
+    if storage == "dense64" and len(blocks.blocks) == 1:
+        assert taken.n_stored == X[positions].size
 
 
 def test_float32_products_are_summed_in_double_precision() -> None:
@@ -225,11 +267,12 @@ def test_compiled_loops_equal_their_python_source() -> None:
     shapes: dict[Any, tuple[tuple[Any, ...], list[tuple[int, ...]]]] = {
         _loops.csr_dot: ((*csr, w), [(5,)]),
         _loops.csr_tdot: ((*csr, g), [(7,)]),
-        _loops.csr_gram: ((*csr, plus), [(7, 7), (7,)]),
+        _loops.csr_gram: ((*csr, plus), [(7, 7), (7,), (7,)]),
+        _loops.csr_squares: ((*csr, plus), [(7,)]),
         _loops.csr_norms2: ((csr[0], csr[2], csr[3]), [(5,)]),
         _loops.add_border_csr: ((*csr, C), [(2, 7)]),
-        _loops.csr_cell_sums: ((*csr, cell, plus, minus), [(2, 7), (2, 7)]),
-        _loops.dense_cell_sums: ((X, csr[3], cell, plus, minus), [(2, 7), (2, 7)]),
+        _loops.csr_cell_sums: ((*csr, cell, plus), [(2, 7)]),
+        _loops.dense_cell_sums: ((X, csr[3], cell, minus), [(2, 7)]),
         _loops.dense_dot: ((wide, csr[3], long), [(5,)]),
         _loops.dense_tdot: ((X, csr[3], g), [(7,)]),
         _loops.dense_norms2: ((X, csr[3]), [(5,)]),

@@ -1,10 +1,12 @@
 """PMM-Newton against a generic exact solver, its certificate, and the awkward cases of guides/constrained-study."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact, stacked_rows
@@ -12,7 +14,7 @@ from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers import pmm_newton
+from widemargin.solvers import newton_system, pmm_newton
 from widemargin.solvers._loops import pmm_newton as loops
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
 from widemargin.solvers.pmm_newton import solve
@@ -146,7 +148,7 @@ def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.Monk
     by_cells = solve(sub, tol=1e-8)
     monkeypatch.setattr(pmm_newton, "_CELL_SUMS", 0)
     monkeypatch.setattr("widemargin.linalg.rows._CHUNK", 7)
-    assert not pmm_newton._Run(sub, 1.0, None, None).by_cells
+    assert not pmm_newton._Run(sub, 1.0, None, None, None).by_cells
     by_columns = solve(sub, tol=1e-8)
     assert by_columns.n_iter == by_cells.n_iter
     np.testing.assert_allclose(by_columns.w, by_cells.w, rtol=0, atol=1e-9)
@@ -367,6 +369,95 @@ def test_repeated_constraint() -> None:
     assert result.multipliers.sum() == pytest.approx(exact.v[0], abs=1e-2)
 
 
+# columns of any size
+
+
+def _scaled(sub: Any, change: Any, sparse: bool) -> Any:
+    """The problem with other columns: `change(X)`."""
+    X = change(stacked_rows(sub).toarray())
+    return replace(sub, rows=RowBlocks([(sp.csr_matrix(X) if sparse else np.ascontiguousarray(X), None)]))
+
+
+def _huge(X: np.ndarray, size: float, mean: float) -> np.ndarray:
+    X = X.copy()
+    X[:, 1] = size * X[:, 1] + mean
+    return X
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("iterative", [False, True])
+@pytest.mark.parametrize(("size", "mean"), [(1.0, 5e4), (5e4, 5e4), (1e6, 0.0), (1.0, 1e6), (1e6, 1e6)])
+def test_one_huge_column_breaks_nothing(sparse: bool, iterative: bool, size: float, mean: float) -> None:
+    """The intercept absorbs the mean, so the reference may be solved without it; the size stays, it is the user's."""
+    first = random_subproblem(3, 200, 5, 2, lam=0.05)
+    exact = solve_exact(_scaled(first, lambda X: _huge(X, size, 0.0), False))
+    sub = _scaled(first, lambda X: _huge(X, size, mean), sparse)
+    result = solve(sub, tol=1e-6, rho=100.0, iterative=iterative)
+    assert result.status is Status.CONVERGED
+    if mean < 1e6:  # beyond, the scores themselves have ten digits
+        check_certificate(sub, result, 100.0)
+    assert result.primal == pytest.approx(exact.objective, rel=3e-6)
+
+
+@pytest.mark.parametrize("iterative", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_columns_of_very_different_size(iterative: bool, fit_intercept: bool) -> None:
+    """Columns scaled by exp(N(0, 4)), one of them of size and mean 5e4 where the intercept can take the mean."""
+    first = random_subproblem(5, 200, 6, 2, lam=0.05, fit_intercept=fit_intercept)
+    scale = np.exp(2.0 * np.random.default_rng(0).standard_normal(6))
+    mean = 5e4 if fit_intercept else 0.0
+    exact = solve_exact(_scaled(first, lambda X: _huge(X * scale, 5e4, 0.0), False))
+    sub = _scaled(first, lambda X: _huge(X * scale, 5e4, mean), False)
+    result = solve(sub, tol=1e-6, rho=100.0, iterative=iterative)
+    assert result.status is Status.CONVERGED
+    assert result.primal == pytest.approx(exact.objective, rel=3e-6)
+
+
+# how systems are solved
+
+
+@given(seed=st.integers(0, 100), sparse=st.booleans(), fit_intercept=st.booleans(), m=st.integers(0, 4))
+@settings(max_examples=30)
+def test_conjugate_gradients_end_where_the_factor_does(seed: int, sparse: bool, fit_intercept: bool, m: int) -> None:
+    sub = random_subproblem(seed, 80, 7, m, sparse=sparse, fit_intercept=fit_intercept)
+    factored = solve(sub, tol=1e-7, rho=30.0, iterative=False)
+    iterated = solve(sub, tol=1e-7, rho=30.0, iterative=True)
+    assert iterated.status is factored.status is Status.CONVERGED
+    assert iterated.primal == pytest.approx(factored.primal, rel=3e-7, abs=1e-9)
+    exact = solve_exact(sub)
+    assert iterated.primal == pytest.approx(exact.objective, rel=1e-6, abs=1e-8)
+
+
+def test_more_features_than_rows_by_conjugate_gradients_is_the_default_and_exact() -> None:
+    sub = random_subproblem(1, 150, 1600, 2, sparse=True, lam=0.05)
+    assert pmm_newton._Run(sub, 1.0, None, None, None).iterative
+    result = solve(sub, tol=1e-6)
+    check_certificate(sub, result, 1.0)
+    assert result.primal == pytest.approx(solve_exact(sub).objective, rel=2e-6)
+
+
+def test_matrices_in_float32_lead_to_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Gram matrix only steers the steps: gradient and certificate stay in double precision."""
+    sub = random_subproblem(2, 300, 20, 2)
+    used: list[bool] = []
+    moments = RowBlocks.moments
+
+    def watched(self: RowBlocks, scale: Any, *, centred: bool = False, single: bool = False) -> Any:
+        used.append(single)
+        return moments(self, scale, centred=centred, single=single)
+
+    monkeypatch.setattr(RowBlocks, "moments", watched)
+    mixed = solve(sub, tol=1e-8)
+    assert any(used)
+    monkeypatch.setattr(newton_system, "_SINGLE", np.inf)
+    monkeypatch.setattr(newton_system, "_ROUNDING", np.inf)
+    used.clear()
+    double = solve(sub, tol=1e-8)
+    assert not any(used)
+    assert mixed.primal == pytest.approx(double.primal, rel=2e-8)
+    assert mixed.dual == pytest.approx(solve_exact(sub).objective, rel=2e-8)
+
+
 # compiled passes
 
 
@@ -380,21 +471,37 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     common = (weight, cell, keep, up, um, delta)
     found = []
     for name in loops.__all__:
-        assert name in ("smooth_sums", "slopes", "add_by_cell", "move_dual")
-    for smooth, slopes, add, move in (
-        (loops.smooth_sums, loops.slopes, loops.add_by_cell, loops.move_dual),
-        (loops.smooth_sums.py_func, loops.slopes.py_func, loops.add_by_cell.py_func, loops.move_dual.py_func),
-    ):
-        sums, masses, rows = np.zeros((k, 4)), np.zeros((k, 4)), np.empty((3, n))
-        smooth(z, dz, 0.3, *common, sums)
-        slopes(z, *common, A, B, *rows)
-        add(cell, rows[0], rows[1], masses)
-        np.testing.assert_allclose(masses[:, 1], np.bincount(cell, rows[1], k), rtol=1e-13)
+        assert name in ("smooth_sums", "slopes", "side_slopes", "moved", "add_by_cell", "move_dual")
+    start, known = rng.random((2, n)), rng.random(n) * (rng.random(n) < 0.7)
+    for passes in (loops, SimpleNamespace(**{name: getattr(loops, name).py_func for name in loops.__all__})):
+        sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
+        change, sides, seen = np.empty((3, n)), start.copy(), known.copy()
+        passes.smooth_sums(z, dz, 0.3, *common, sums)
+        passes.side_slopes(z, 1.0, weight, cell, keep, 0, up, delta, A, sides[0], change[0], curvature)
+        passes.side_slopes(z, -1.0, weight, cell, keep, 1, um, delta, B, sides[1], change[1], curvature)
+        both = np.empty((3, n))
+        passes.slopes(z, *common, A, B, *both)
+        np.testing.assert_allclose(both, [*sides, curvature], rtol=1e-13, atol=1e-15)
+        passes.add_by_cell(cell, sides[0], sides[1], masses)
+        np.testing.assert_allclose(masses[:, 1], np.bincount(cell, sides[1], k), rtol=1e-13)
+        count = passes.moved(curvature, seen, 0.5, change[2])
         point = np.array([up, um])
-        move(z, keep, point[0], point[1], delta)
-        found.append((sums, masses, rows, point))
+        passes.move_dual(z, keep, point[0], point[1], delta)
+        np.testing.assert_allclose(sides, start + change[:2], rtol=0, atol=1e-15)
+        assert count == np.count_nonzero(change[2])
+        found.append((sums, masses, curvature, change, sides, seen, point))
     for compiled, plain in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-13, atol=1e-15)
+
+
+@given(seed=st.integers(0, 1000), tol=st.sampled_from([0.0, 0.01, 0.5]))
+def test_what_moved_is_within_the_tolerance_afterwards(seed: int, tol: float) -> None:
+    rng = np.random.default_rng(seed)
+    known, curvature = rng.random((2, 30)) * (rng.random((2, 30)) < 0.6)
+    before, change = known.copy(), np.empty(30)
+    loops.moved(curvature, known, tol, change)
+    np.testing.assert_allclose(before + change, known, rtol=0, atol=1e-15)
+    assert np.all(np.abs(known - curvature) <= tol * curvature)
 
 
 @given(seed=st.integers(0, 1000), delta=st.sampled_from([1.0, 0.2, 1e-3]))
@@ -420,8 +527,9 @@ def test_smoothed_hinge_is_its_proximal_definition(seed: int, delta: float) -> N
         numeric = (sums(which, h)[:2] - sums(which, -h)[:2]) / (2 * h)
         np.testing.assert_allclose(found[2:4], numeric, rtol=0, atol=h / delta + 1e-6)
         A, B = np.array([0.7]), np.array([1.3])
-        rows = np.empty((3, 1))
-        loops.slopes(z[which], one, cell, keep, u[which], other[which], delta, A, B, *rows)
+        rows = np.zeros((4, 1))
+        loops.side_slopes(z[which], 1.0, one, cell, keep, 0, u[which], delta, A, rows[0], rows[3], rows[2])
+        loops.side_slopes(z[which], -1.0, one, cell, keep, 1, other[which], delta, B, rows[1], rows[3], rows[2])
         np.testing.assert_allclose(rows[:2, 0], best[which], rtol=0, atol=1e-3)
         inside = (rows[:2, 0] > 0.0) & (rows[:2, 0] < 1.0)
         assert rows[2, 0] == pytest.approx((0.7 * inside[0] + 1.3 * inside[1]) / delta)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from widemargin._numba import kernel
 
 __all__ = [
@@ -12,6 +14,7 @@ __all__ = [
     "csr_equal_rows",
     "csr_gram",
     "csr_norms2",
+    "csr_squares",
     "csr_tdot",
     "dense_cell_sums",
     "dense_dot",
@@ -44,42 +47,51 @@ def csr_tdot(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any
 
 
 @kernel
-def csr_cell_sums(
-    data: Any, indices: Any, indptr: Any, row_of: Any, cell: Any, plus: Any, minus: Any, above: Any, below: Any
-) -> None:
-    """Add `plus_i x_i` to `above[cell_i]` and `minus_i x_i` to `below[cell_i]`; rows of two zeros cost nothing."""
+def csr_squares(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any) -> None:
+    """Add `g_i x_ij^2` of every row i to `out[j]`."""
     for i in range(row_of.shape[0]):
-        a, b = plus[i], minus[i]
-        if a != 0.0 or b != 0.0:
-            r, c = row_of[i], cell[i]
-            if b == 0.0:
-                for k in range(indptr[r], indptr[r + 1]):
-                    above[c, indices[k]] += a * data[k]
-            elif a == 0.0:
-                for k in range(indptr[r], indptr[r + 1]):
-                    below[c, indices[k]] += b * data[k]
-            else:
-                for k in range(indptr[r], indptr[r + 1]):
-                    above[c, indices[k]] += a * data[k]
-                    below[c, indices[k]] += b * data[k]
+        gi = g[i]
+        if gi != 0.0:
+            r = row_of[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[indices[k]] += gi * data[k] * data[k]
 
 
 @kernel
-def csr_gram(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, pairs: Any, squares: Any) -> None:
-    """Add `sum_i scale_i x_i x_i'` to `pairs + pairs' + diag(squares)`; rows of scale 0 cost nothing.
+def csr_cell_sums(data: Any, indices: Any, indptr: Any, row_of: Any, cell: Any, g: Any, out: Any) -> None:
+    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r, c = row_of[i], cell[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[c, indices[k]] += gi * data[k]
+
+
+@kernel
+def csr_gram(
+    data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, pairs: Any, squares: Any, sums: Any
+) -> None:
+    """Add `sum_i scale_i x_i x_i'` to `pairs + pairs' + diag(squares)` and `sum_i scale_i x_i` to `sums`.
+
+    Rows of scale 0 cost nothing.
 
     Each pair of entries of a row is counted once, on the side of the diagonal where it falls, so the indices need not
     be sorted. Four entries share one walk along the rest of the row: three times as fast as one by one.
     """
     for i in range(row_of.shape[0]):
-        si = scale[i]
+        si = np.float64(scale[i])
         if si != 0.0:
             r = row_of[i]
-            k, stop = indptr[r], indptr[r + 1]
+            k, stop = np.int64(indptr[r]), np.int64(indptr[r + 1])
             while k + 3 < stop:
                 x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
                 c0, c1, c2, c3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
                 s0, s1, s2, s3 = si * x0, si * x1, si * x2, si * x3
+                sums[c0] += s0
+                sums[c1] += s1
+                sums[c2] += s2
+                sums[c3] += s3
                 squares[c0] += s0 * x0
                 squares[c1] += s1 * x1
                 squares[c2] += s2 * x2
@@ -101,6 +113,7 @@ def csr_gram(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, pair
             while k < stop:
                 sk = si * data[k]
                 row = indices[k]
+                sums[row] += sk
                 squares[row] += sk * data[k]
                 for q in range(k + 1, stop):
                     pairs[row, indices[q]] += sk * data[q]
@@ -204,17 +217,14 @@ def dense_norms2(X: Any, row_of: Any, out: Any) -> None:
 
 
 @kernel
-def dense_cell_sums(X: Any, row_of: Any, cell: Any, plus: Any, minus: Any, above: Any, below: Any) -> None:
-    """Add `plus_i x_i` to `above[cell_i]` and `minus_i x_i` to `below[cell_i]`; rows of two zeros cost nothing."""
+def dense_cell_sums(X: Any, row_of: Any, cell: Any, g: Any, out: Any) -> None:
+    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
     for i in range(row_of.shape[0]):
-        a, b = plus[i], minus[i]
-        r, c = row_of[i], cell[i]
-        if a != 0.0:
+        gi = g[i]
+        if gi != 0.0:
+            r, c = row_of[i], cell[i]
             for k in range(X.shape[1]):
-                above[c, k] += a * X[r, k]
-        if b != 0.0:
-            for k in range(X.shape[1]):
-                below[c, k] += b * X[r, k]
+                out[c, k] += gi * X[r, k]
 
 
 @kernel

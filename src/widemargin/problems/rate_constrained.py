@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.goals.binding import BoundGoal
-from widemargin.linalg.cells import CellCoefficients, Floats
+from widemargin.linalg.cells import CellCoefficients, Floats, Ints
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.rows import RowBlocks, merge_rows
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
@@ -140,6 +140,10 @@ class RateConstrainedProblem(_Weighted):
     def tightened(self, by: Floats) -> "RateConstrainedProblem":
         """The same problem with the bounds lowered by `by`, shape (m,)."""
         return replace(self, gamma=self.gamma - by)
+
+    def restricted(self, positions: Ints, weight: Floats) -> "RateConstrainedProblem":
+        """The same problem on the rows at these increasing positions, with these weights; bounds and totals stay."""
+        return replace(self, rows=self.rows.take(positions), weight=weight, cell=self.cell[positions])
 
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""

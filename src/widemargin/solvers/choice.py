@@ -2,15 +2,21 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from widemargin.exceptions import CapabilityError
+from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers import cutting_plane, interior_point, pmm_newton
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 
 __all__ = ["SOLVERS", "ConvexChoice"]
 
 _WIDE = 1500  # features from which factors of d x d matrices cost more than coordinate ascent
-_LARGEST = 10_000  # features: the Newton matrix takes 8 d^2 bytes, and its factor as much again
+_FEW = 3  # constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there
+_LOPSIDED = 0.5  # share of one column in the squares of all, from which coordinate ascent crawls
+_LARGEST = 10_000  # features: the matrix of the interior point takes 8 d^2 bytes, and its factor as much again
 _PATIENCE = 100  # Newton steps; problems that need more were measured to be quicker by the interior point
 
 _BY_NAME: dict[str, Callable[..., ConvexResult]] = {
@@ -31,8 +37,9 @@ to be the quickest, the other two are with the paper's own (appendices E.1 with 
 class ConvexChoice:
     """A convex solver to call, which remembers what it used.
 
-    "auto" is Newton, which hands over to the interior point for good where it needs too many steps; with many features
-    it is the cutting plane over coordinate ascent, whose cost is linear in them.
+    "auto" is Newton, which hands over to the interior point for good where it needs too many steps. With more than 1500
+    features Newton solves its systems by conjugate gradients and there is no interior point; with up to 3 constraints
+    "auto" is the cutting plane over coordinate ascent there, unless one column outweighs all others.
 
     Parameters
     ----------
@@ -54,32 +61,44 @@ class ConvexChoice:
     def __init__(self, name: str, n_features: int) -> None:
         if name not in SOLVERS:
             raise CapabilityError(f"solver={name!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
-        if name in ("newton", "interior-point") and n_features > _LARGEST:
+        if name == "interior-point" and n_features > _LARGEST:
             raise CapabilityError(
                 f"solver={name!r} factors a matrix of {n_features} x {n_features} numbers "
                 f"({8e-9 * n_features**2:.1f} GB); above {_LARGEST} features use 'auto' or 'cutting-plane'."
             )
         self.name = name
-        if name == "auto" and n_features > _WIDE:
-            self.name = "cutting-plane"
+        self._wide = n_features > _WIDE
+        self._handed_over: set[int] = set()
         self.used: list[str] = []
 
     def __call__(
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
+        options: dict[str, Any] = {"tol": tol, "start": start, "rho": rho, "budget": budget}
+        if self.name == "auto" and self._wide:
+            self.name = "cutting-plane" if sub.n_constraints <= _FEW and not _lopsided(sub.rows) else "newton"
         if self.name != "auto":
-            return self._solve(self.name, sub, tol=tol, start=start, rho=rho, budget=budget)
-        first = self._solve("newton", sub, tol=tol, start=start, rho=rho, budget=budget, max_iter=_PATIENCE)
+            return self._solve(self.name, sub, **options)
+        n = sub.rows.n_rows
+        if n in self._handed_over:
+            return self._solve("interior-point", sub, **options)
+        first = self._solve("newton", sub, max_iter=_PATIENCE, **options)
         if first.status != Status.MAX_ITER:
             return first
-        second = self._solve("interior-point", sub, tol=tol, start=first.state, rho=rho, budget=budget)
+        second = self._solve("interior-point", sub, **options | {"start": first.state})
         if second.gap >= first.gap:
             return first
-        self.name = "interior-point"
+        self._handed_over.add(n)  # a sample of the rows may be harder than all of them
         return second
 
     def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
         if name not in self.used:
             self.used.append(name)
         return _BY_NAME[name](sub, **options)
+
+
+def _lopsided(rows: RowBlocks) -> bool:
+    """Whether one column is much larger than the others: the steps of coordinate ascent are as short as it is long."""
+    squares, _ = rows.diagonal(np.ones(rows.n_rows))
+    return float(squares.max(initial=0.0)) > _LOPSIDED * float(squares.sum())

@@ -16,6 +16,7 @@ import numpy as np
 
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.subsample_start import sampled, spread_state
 
 __all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
@@ -121,6 +122,8 @@ class _Walk:
     w: Floats
     b: float
     state: ConvexState | None = None
+    stage: str = "majorise"
+    rho: float = 0.0
     last: ConvexResult | None = None
     certified: bool = False
     n_steps: int = 0
@@ -167,6 +170,7 @@ class _Walk:
         self.history.append(
             {
                 "step": float(self.n_steps),
+                "rows": float(self.z.shape[0]),
                 "rho": rho,
                 "merit": merit,
                 "objective": self.objective,
@@ -176,7 +180,7 @@ class _Walk:
                 "seconds": self.budget.elapsed,
             }
         )
-        self.budget.tell("majorise", self.n_steps, self.objective, result.gap, violation)
+        self.budget.tell(self.stage, self.n_steps, self.objective, result.gap, violation)
 
 
 def minimise_ramp(
@@ -220,15 +224,38 @@ def minimise_ramp(
     began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
-    walk = _Walk(problem, convex, budget, start[0], start[1], state)
-    rho = options.rhos[0]
+    few = sampled(problem) if state is None else None
+    if few is None:
+        return _result(_run(_Walk(problem, convex, budget, start[0], start[1], state), options), options, began)
+    loose = replace(options, tol=options.loose_tol)
+    first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
+    moved = (first.w, first.b) if options.steps else start  # without loose steps the majoriser stays that of the start
+    state = None
+    if first.last is not None:
+        warm = first.last.state
+        state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
+    walk = _Walk(problem, convex, budget, moved[0], moved[1], state)
+    walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
+    _run(walk, replace(options, steps=min(options.steps, 1), rhos=(first.rho,)))
+    if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
+        _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= first.rho)))
+    return _result(walk, options, began)
+
+
+def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
+    """Descend at each penalty weight in turn, until the constraints hold."""
     try:
         for rho in options.rhos:
+            walk.rho = rho
             _descend(walk, rho, options)
-            if budget.exhausted or _violation(walk) <= options.feasibility_tol:
+            if walk.budget.exhausted or _violation(walk) <= options.feasibility_tol:
                 break
     except KeyboardInterrupt:
-        budget.interrupted = True
+        walk.budget.interrupted = True
+    return walk
+
+
+def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
     last = walk.last or _not_started(walk)
     return RampResult(
         w=walk.w,
@@ -238,12 +265,12 @@ def minimise_ramp(
         excess=walk.excess,
         subproblem=last,
         certified=walk.certified,
-        rho=rho,
+        rho=walk.rho,
         status=_status(walk, options),
         n_steps=walk.n_steps,
         n_iter=walk.n_iter,
         n_epochs=walk.n_epochs,
-        seconds=budget.elapsed - began,
+        seconds=walk.budget.elapsed - began,
         history=tuple(walk.history),
     )
 

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from widemargin.linalg import _cell_loops as cell_loops
-from widemargin.linalg import cholesky
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops import pmm_newton as loops
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.certificate import Bracket
+from widemargin.solvers.newton_system import BandGram, Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 
 __all__ = ["solve"]
 
@@ -33,6 +32,9 @@ _MAX_INNER = 50
 _MAX_BACKTRACK = 30
 _ARMIJO = 1e-4
 _NOISE = 1e-13  # relative accuracy of the smoothed value, a sum over all rows
+_RIDGE = 1e-12
+_FINE = 1e-5  # gap
+_WIDE = 1500  # features from which factors of d x d matrices cost more than conjugate gradients
 _TINY = float(np.finfo(np.float64).tiny)
 _CELL_SUMS = 100_000  # numbers that sums by cell may always take
 
@@ -45,6 +47,7 @@ def solve(
     rho: float = 1.0,
     max_iter: int = 300,
     delta: float | None = None,
+    iterative: bool | None = None,
     budget: Budget | None = None,
 ) -> ConvexResult:
     """Solve the convex subproblem, with a penalty `rho` on every constraint.
@@ -62,6 +65,9 @@ def solve(
         Newton steps.
     delta : float, optional
         First width of the proximal term: 1 from nothing, 0.1 from a warm start.
+    iterative : bool, optional
+        Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 1500
+        features.
     budget : Budget, optional
 
     Returns
@@ -72,7 +78,7 @@ def solve(
     """
     budget = budget or Budget()
     began = budget.elapsed
-    run = _Run(sub, rho, start, delta)
+    run = _Run(sub, rho, start, delta, iterative)
     best = Bracket(rho)
     history: list[dict[str, float]] = []
     status = Status.MAX_ITER
@@ -115,7 +121,9 @@ class _Run:
     here: "_Value"
     slopes: "_Slopes"
 
-    def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None) -> None:
+    def __init__(
+        self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None, iterative: bool | None
+    ) -> None:
         n, d, m, k = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints, sub.coef.n_cells
         if start is None:
             nothing = np.zeros(n, np.float32)
@@ -129,10 +137,13 @@ class _Run:
         self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps = np.inf, 0
+        self.iterative = d > _WIDE if iterative is None else iterative
         self.sums = np.empty((k, 4))
         self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
-        self.plus, self.minus = np.empty(n), np.empty(n)
-        self.dz = self.curvature = np.zeros(n)  # one array: the curvature is used up when dz is made
+        self.dz, self.plus, self.minus = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.curvature = np.zeros(n, dtype=np.float32)  # steers the steps only
+        self.above, self.below = np.zeros((2, k if self.by_cells else 0, d))
+        self.band = None if self.iterative else BandGram(sub.rows, sub.fit_intercept)
 
     def evaluate(self, step: float) -> "_Value":
         """Smoothed Lagrangian without the regulariser at `z + step dz`."""
@@ -147,17 +158,26 @@ class _Run:
         value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
         return _Value(float(value), float(loss_slope + vh @ slopes), vh)
 
-    def differentiate(self) -> "_Slopes":
-        """First derivatives at z, and in `curvature` the second ones by row."""
+    def differentiate(self, *, afresh: bool = False) -> "_Slopes":
+        """First derivatives at z, and in `curvature` the second ones by row.
+
+        Most slopes are 0 or 1 and stay so: only what changed is added to the sums by cell, unless `afresh`.
+        """
         sub, rows, vh, m = self.sub, self.sub.rows, self.here.vh, self.sub.n_constraints
         A, B = sub.coef.per_cell(vh)
-        loops.slopes(
-            self.z, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, A, B,
-            self.plus, self.minus, self.curvature,
-        )  # fmt: skip
+        self.curvature[:] = 0.0
+        if afresh:
+            self.plus[:], self.minus[:], self.above[:], self.below[:] = 0.0, 0.0, 0.0, 0.0
+        common = (sub.weight, sub.cell, sub.keep)
+        change = self.dz  # its steps are done with
+        sides = ((1.0, 0, self.up, A, self.plus), (-1.0, 1, self.um, B, self.minus))
+        for (sign, bit, u, coefficient, slope), sums in zip(sides, (self.above, self.below), strict=True):
+            loops.side_slopes(self.z, sign, *common, bit, u, self.delta, coefficient, slope, change, self.curvature)
+            if self.by_cells:
+                rows.add_cell_sums(sub.cell, change, sums)
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
         if self.by_cells:
-            above, below = rows.cell_sums(sub.cell, self.plus, self.minus, sub.coef.n_cells)
+            above, below = self.above, self.below
             rise, fall, border = A @ above, B @ below, sub.coef.products(above, below, active, m)
         else:
             products = rows.border(self._right_sides(A, B, active), 2 + active.shape[0])
@@ -184,21 +204,20 @@ class _Run:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
         decrement_tol = 1e-2 * min(gap, 1e-4)
         harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
-        lam, d = self.sub.lam, self.w.shape[0]
         self.here = self.evaluate(0.0)
-        self.slopes = self.differentiate()
-        lower = None
+        self.slopes = self.differentiate(afresh=gap < _FINE)  # the rounding of many small changes begins to count
+        system: NewtonSystem | None = None
         for _ in range(_MAX_INNER):
             gradient = self.gradient()
-            if lower is not None:  # the last step's factor will do: only the order of magnitude counts
-                decrement = 0.5 * float(gradient @ cholesky.solve(lower, gradient))
-                harm = float(gradient[:d] @ gradient[:d]) / (2.0 * lam)  # what the gradient costs the dual value
+            if system is not None:  # the last step's will do: only the order of magnitude counts
+                decrement = 0.5 * system.estimate(gradient)
+                harm = self.harm(gradient)
                 if decrement <= 1e-17 or (decrement <= decrement_tol and harm <= harm_tol):
                     return
             if self.steps >= max_iter or budget.exhausted:
                 return
-            lower = cholesky.factor(self.hessian())
-            if not self.move(-cholesky.solve(lower, gradient), gradient):
+            system = self.system()
+            if not self.move(-system.solve(gradient), gradient):
                 return
             self.slopes = self.differentiate()
 
@@ -208,24 +227,22 @@ class _Run:
         gradient = slopes.rise - slopes.fall + self.sub.lam * self.w
         return np.append(gradient, slopes.fall_total - slopes.rise_total) if self.sub.fit_intercept else gradient
 
-    def hessian(self) -> Floats:
-        """Generalised Hessian, its lower triangle in Fortran order."""
-        sub, rows, slopes = self.sub, self.sub.rows, self.slopes
-        d = rows.n_features
-        size = d + 1 if sub.fit_intercept else d
-        hessian = np.zeros((size, size), order="F")
-        hessian[:d, :d] = rows.gram(self.curvature)
-        border = slopes.border
-        if sub.fit_intercept:
-            hessian[d, :d] = -rows.tdot(self.curvature)
-            hessian[d, d] = self.curvature.sum()
-            border = np.column_stack([border, -slopes.border_totals])
-        diagonal = np.arange(size)
-        hessian[diagonal[:d], diagonal[:d]] += sub.lam
-        if border.shape[0]:
-            hessian = dsyrk(self.tau, border.T, beta=1.0, c=hessian, lower=1, overwrite_c=1)
-        hessian[diagonal, diagonal] += 1e-12 * hessian[diagonal, diagonal].max()
-        return hessian
+    def harm(self, gradient: Floats) -> float:
+        """What the gradient costs the dual value, once the two sides are made to sum to the same (see `report`)."""
+        d = self.w.shape[0]
+        g = gradient[:d]
+        if self.sub.fit_intercept:
+            g = g + gradient[d] * self.sub.rows.centre
+        return float(g @ g) / (2.0 * self.sub.lam)
+
+    def system(self) -> NewtonSystem:
+        """The Newton system at the point."""
+        sub, slopes = self.sub, self.slopes
+        floor = _RIDGE / self.delta
+        curvature = Curvature(self.curvature, sub.lam, slopes.border, slopes.border_totals, self.tau, floor)
+        if self.band is None:
+            return IterativeSystem(sub.rows, curvature, sub.fit_intercept)
+        return FactoredSystem(sub.rows, curvature, sub.fit_intercept, self.band, self.dz)
 
     def move(self, direction: Floats, gradient: Floats) -> bool:
         """Search along the direction; False where no step decreases the value (the end of the numbers)."""
@@ -288,7 +305,9 @@ class _Run:
         self.lag = lag
         self.adopt_dual()
         self.v = self.here.vh
-        self.delta = max(_SHRINK * self.delta, min(_DELTA_LAST if slow else _DELTA_MIN, self.delta))
+        before, self.delta = self.delta, max(_SHRINK * self.delta, min(_DELTA_LAST if slow else _DELTA_MIN, self.delta))
+        if self.band is not None:
+            self.band.rescale(before / self.delta)
 
     def adopt_dual(self) -> None:
         """Make the slopes U the proximal point."""

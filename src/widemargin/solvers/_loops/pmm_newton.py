@@ -8,9 +8,11 @@ enter as factors 0 or 1: branches on them cost three times the arithmetic.
 
 from typing import Any
 
+import numpy as np
+
 from widemargin._numba import kernel
 
-__all__ = ["add_by_cell", "move_dual", "slopes", "smooth_sums"]
+__all__ = ["add_by_cell", "move_dual", "moved", "side_slopes", "slopes", "smooth_sums"]
 
 
 @kernel
@@ -48,6 +50,44 @@ def slopes(
         curvature[i] = ((a if 0.0 < U < 1.0 else 0.0) + (b if 0.0 < V < 1.0 else 0.0)) * inverse
         plus[i] = sp * min(1.0, max(0.0, U))
         minus[i] = sm * min(1.0, max(0.0, V))
+
+
+@kernel
+def side_slopes(
+    z: Any, sign: float, weight: Any, cell: Any, keep: Any, bit: int, u: Any, delta: float, coefficient: Any,
+    slope: Any, change: Any, curvature: Any,
+) -> None:  # fmt: skip
+    """Set the slopes U of one side (`sign` 1 and `bit` 0, or -1 and 1) times the weight, and by how much they changed.
+
+    Add the second derivative of the smoothed Lagrangian to `curvature`.
+    """
+    inverse = 1.0 / delta
+    for i in range(z.shape[0]):
+        s = weight[i] * ((keep[i] >> bit) & 1)
+        U = u[i] + (0.5 + sign * z[i]) * inverse
+        if 0.0 < U < 1.0:
+            curvature[i] += coefficient[cell[i]] * s * inverse
+        new = s * min(1.0, max(0.0, U))
+        change[i] = new - slope[i]
+        slope[i] = new
+
+
+@kernel
+def moved(curvature: Any, known: Any, tol: float, change: Any) -> int:
+    """Set `change` to `curvature - known` where they differ by more than the share `tol`, else to 0; how many do.
+
+    `known` follows.
+    """
+    count = 0
+    for i in range(curvature.shape[0]):
+        difference = np.float64(curvature[i]) - np.float64(known[i])
+        if abs(difference) > tol * curvature[i]:
+            change[i] = difference
+            known[i] = curvature[i]
+            count += 1
+        else:
+            change[i] = 0.0
+    return count
 
 
 @kernel

@@ -1,0 +1,99 @@
+"""Rows and goals of any size for the scaling benchmark."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from benchmarks.common import Adult
+from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
+
+__all__ = ["Task", "dense_task", "resampled_task", "text_task"]
+
+N_EXTRA, EXTRA_SHARE, FLIPS = 19, 0.2, 0.01
+TEXT_LENGTH = 60
+
+
+class Task(NamedTuple):
+    """Features, labels, table of populations, goal."""
+
+    X: Any
+    y: npt.NDArray[np.float64]
+    populations: pa.Table
+    goal: Goal
+
+
+def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> Task:
+    """Rows of a9a drawn with replacement, 19 binary columns more, and 1% of the bits flipped: 142 columns, 19 ones.
+
+    m = 1: the 80% rule between the sexes. Up to 4: recall floors for all and for each sex beside it. More: recall of
+    at least 90% in each of m countries of very different size.
+    """
+    rng = np.random.default_rng(seed)
+    base = sp.csr_matrix(adult.X)
+    some = base.toarray().astype(bool)
+    d = base.shape[1] + N_EXTRA
+    picked = rng.integers(base.shape[0], size=n)
+    parts = []
+    for low in range(0, n, 50_000):
+        rows = picked[low : low + 50_000]
+        bits = np.zeros((rows.shape[0], d), dtype=bool)
+        bits[:, : base.shape[1]] = some[rows]
+        bits[:, base.shape[1] :] = rng.random((rows.shape[0], N_EXTRA)) < EXTRA_SHARE
+        flips = rng.integers(bits.size, size=rng.poisson(FLIPS * bits.size))
+        bits.ravel()[flips] ^= True
+        parts.append(sp.csr_matrix(bits.astype(np.float64)))
+    X = sp.csr_matrix(sp.vstack(parts))
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    sizes = 1.0 / np.arange(1, m + 1) ** 0.5
+    table = pa.table(
+        {
+            "sex": np.where(adult.women[picked], "Female", "Male"),
+            "country": rng.choice(m, size=n, p=sizes / sizes.sum()).astype(np.int16),
+        }
+    )
+    return Task(X, adult.y[picked], table, goal_of(m))
+
+
+def goal_of(m: int) -> Goal:
+    """The goal with m constraints."""
+    women, men = (Population(name, where=col("sex") == value) for name, value in (("women", "Female"), ("men", "Male")))
+    if m <= 4:
+        asked = [
+            positive_rate(women) >= 0.8 * positive_rate(men),
+            recall() >= 0.60, recall(women) >= 0.58, recall(men) >= 0.62,
+        ]  # fmt: skip
+        return Goal(error_rate(), asked[:m])
+    countries = [Population(f"country {j}", where=col("country") == j) for j in range(m)]
+    return Goal(error_rate(), [recall(country) >= 0.9 for country in countries])
+
+
+def dense_task(n: int, d: int, seed: int = 0) -> Task:
+    """Gaussian columns, a noisy linear concept that a group is better at, the 80% rule and a recall floor."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    women = rng.random(n) < 1 / 3
+    score = X @ (rng.standard_normal(d) / np.sqrt(d)) - 0.5 * women + rng.standard_normal(n)
+    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
+    X[:, 0] += women
+    table = pa.table({"sex": np.where(women, "Female", "Male")})
+    return Task(X, y, table, goal_of(2))
+
+
+def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> Task:
+    """Rows like word counts: about 60 of d columns, frequencies by Zipf's law, rows of length one."""
+    rng = np.random.default_rng(seed)
+    share = 1.0 / np.arange(1, d + 1)
+    order = rng.permutation(d).astype(np.int32)
+    words = order[np.searchsorted(np.cumsum(share / share.sum()), rng.random((n, TEXT_LENGTH))).clip(max=d - 1)]
+    X = sp.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, TEXT_LENGTH)), shape=(n, d))
+    X.sum_duplicates()
+    X.data = np.log1p(X.data)
+    X = sp.csr_matrix(sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1)).A1) @ X)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    women = rng.random(n) < 1 / 3
+    score = X @ rng.standard_normal(d) - 0.2 * women + 0.3 * rng.standard_normal(n)
+    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
+    return Task(X, y, pa.table({"sex": np.where(women, "Female", "Male")}), goal_of(m))
