@@ -143,6 +143,8 @@ class RateConstrainedProblem(_Weighted):
 
     def restricted(self, positions: Ints, weight: Floats) -> "RateConstrainedProblem":
         """The same problem on the rows at these increasing positions, with these weights; bounds and totals stay."""
+        if not isinstance(self.rows, RowBlocks):
+            raise TypeError("only rows of features can be picked out; a Gram matrix belongs to all of its rows")
         return replace(self, rows=self.rows.take(positions), weight=weight, cell=self.cell[positions])
 
     def unconstrained(self) -> "RateConstrainedProblem":

@@ -224,22 +224,35 @@ def minimise_ramp(
     began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
-    few = sampled(problem) if state is None else None
-    if few is None:
+    walk = _from_sample(problem, convex, options, start, budget) if state is None else None
+    if walk is None:
         return _result(_run(_Walk(problem, convex, budget, start[0], start[1], state), options), options, began)
+    _run(walk, replace(options, steps=min(options.steps, 1), rhos=(walk.rho,)))
+    if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
+        _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
+    return _result(walk, options, began)
+
+
+def _from_sample(
+    problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, start: tuple[Floats, float], budget: Budget
+) -> _Walk | None:
+    """A walk on all rows that stands where one on a sample of them has led; None where none is drawn.
+
+    Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the sample's.
+    """
+    few = sampled(problem)
+    if few is None:
+        return None
     loose = replace(options, tol=options.loose_tol)
     first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
-    moved = (first.w, first.b) if options.steps else start  # without loose steps the majoriser stays that of the start
+    w, b = (first.w, first.b) if options.steps else start
     state = None
     if first.last is not None:
         warm = first.last.state
         state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
-    walk = _Walk(problem, convex, budget, moved[0], moved[1], state)
+    walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
     walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
-    _run(walk, replace(options, steps=min(options.steps, 1), rhos=(first.rho,)))
-    if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
-        _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= first.rho)))
-    return _result(walk, options, began)
+    return walk
 
 
 def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:

@@ -45,8 +45,8 @@ class SampledProblem(Protocol):
 
 def sampled(problem: Any, seed: int = 0) -> Any:
     """The problem on a sample of its rows; None where there are too few of them for that to save time."""
-    if not isinstance(problem, SampledProblem):
-        return None
+    if not (isinstance(problem, SampledProblem) and isinstance(problem.rows, RowBlocks)):
+        return None  # kernel rows among others
     rows = problem.rows
     if rows.n_rows <= _MANY_ROWS and rows.n_stored <= _MANY_NUMBERS:
         return None
