@@ -68,7 +68,9 @@ def solve(
     budget : Budget, optional
         Told after every SVM; looked at within them too.
     chooser : {"level", "maximisation", "centre_of_mass"}, default="level"
-        Where to look next, and how accurately: see `cut_choosers`.
+        Where to look next, and how accurately: see `cut_choosers`. Over 13 convex steps on a9a with one to ten
+        constraints, to a gap of 1e-4, "level" took 575 epochs (geometric mean), the other two 830. With ten constraints
+        it solved 16 SVMs, maximisation 46, centres of mass 26; with one, centres of mass are as quick.
     bias_chooser : {"minimisation", "centre_of_mass"}
         See `BiasSearch`.
     limit : float, default=1e4
