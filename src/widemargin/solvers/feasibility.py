@@ -22,7 +22,7 @@ from scipy.optimize import linprog
 from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions
-from widemargin.solvers.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, at_limit, enforce
+from widemargin.solvers.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, enforce
 
 __all__ = ["Diagnosis", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
 
@@ -30,6 +30,7 @@ _PROOF = 1e-7  # total violation (in rates) from which the certificate counts: f
 _NEAR = 0.005  # excess (in rates) of the others up to which a known model is a good start
 _OPTIONS = MajorizeOptions(steps=4, tol=1e-2, rhos=(3.0, 10.0))  # 3 was measured to end nearer than 1, at equal time
 _ROUNDS = 3
+_PULLING = 0.01  # share of the penalty from which a multiplier makes its constraint a suspect
 _SEARCHES = 12
 
 
@@ -216,7 +217,8 @@ def diagnose(
             if not search.over:
                 search.least(j, _without(impossible, j))
     else:
-        suspects = np.flatnonzero((found.excess > ROUNDING) | at_limit(found.solution))
+        solution = found.solution
+        suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > _PULLING * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     nearest = {}
     for j in conflict:
