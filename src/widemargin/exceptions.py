@@ -4,6 +4,8 @@ A message states the fact with its number, then the cure. Everything derives fro
 about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
@@ -38,7 +40,27 @@ class GoalParseError(GoalError):
 
 
 class InfeasibleGoalError(GoalError):
-    """No model that meets the goal was found; the message gives the violations and the constraints in conflict."""
+    """No model that meets the goal was found; the message gives the violations and the constraints in conflict.
+
+    Parameters
+    ----------
+    message : str
+    **facts
+        What the message prints, as attributes. `RateConstrainedClassifier` gives those of its `infeasibility_`:
+        `violations`, `ramp_violations`, `conflict`, `irreducible`, `proved`, `best_values`, `asked`.
+    """
+
+    violations: Mapping[str, float | None] = MappingProxyType({})
+    ramp_violations: Mapping[str, float | None] = MappingProxyType({})
+    conflict: tuple[str, ...] = ()
+    irreducible: bool = False
+    proved: bool = False
+    best_values: Mapping[str, float] = MappingProxyType({})
+    asked: Mapping[str, float] = MappingProxyType({})
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        vars(self).update(facts)
 
 
 class DataError(WidemarginError, ValueError):

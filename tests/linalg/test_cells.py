@@ -95,3 +95,17 @@ def test_compiled_loops_equal_their_python_source(index: Any) -> None:
             results.append(np.concatenate([out.ravel() for out in outs]))
         assert results[0].any()
         np.testing.assert_allclose(results[0], results[1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (1, 3), (0, 1, 2, 3)])
+def test_some_constraints_of_all(kept: tuple[int, ...]) -> None:
+    coef, alpha, beta = sample(3, 9, 4)
+    part = coef.columns(np.array(kept, dtype=np.int64))
+    both = [part.change(np.eye(len(kept))[j]) for j in range(len(kept))]
+    for place, j in enumerate(kept):
+        np.testing.assert_array_equal(both[place], np.concatenate([alpha[:, j], beta[:, j]]))
+        for column, table in zip(coef.of_column(j), (alpha, beta), strict=True):
+            np.testing.assert_array_equal(column, table[:, j])
+    np.testing.assert_array_equal(part.alpha0, coef.alpha0)
+    assert (part.indptr.dtype, part.column.dtype) == (coef.indptr.dtype, coef.column.dtype)
+    assert part.value.shape[0] == np.count_nonzero(alpha[:, list(kept)]) + np.count_nonzero(beta[:, list(kept)])

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from testing.naive_rates import NaiveSource, naive_constraint, naive_form
+from testing.ramp_problems import random_ramp_problem
 
 from widemargin.goals import (
     External,
@@ -250,3 +251,20 @@ def test_multipliers_in_the_units_of_the_goal() -> None:
     np.testing.assert_allclose(
         problem.multipliers_to_goal(v) * problem.constraint_scale / problem.objective_scale, v, rtol=1e-14
     )
+
+
+def test_a_problem_with_some_constraints_and_one_of_them_as_objective() -> None:
+    problem, _, _ = random_ramp_problem(5, 60, 3, 3)
+    z = problem.scores(np.array([1.0, -0.5, 0.2]), 0.1)
+    objective, excess = problem.values(problem.hard_mass(z))
+    part = problem.restricted((0, 2))
+    assert part.n_constraints == 2
+    assert part.values(part.hard_mass(z))[0] == objective
+    np.testing.assert_array_equal(part.values(part.hard_mass(z))[1], excess[[0, 2]])
+    aimed = problem.restricted((2,), objective=1)
+    value, left = aimed.values(aimed.hard_mass(z))
+    assert value * aimed.objective_scale == pytest.approx(excess[1] + problem.gamma[1])
+    np.testing.assert_array_equal(left, excess[[2]])
+    most = np.maximum(aimed.coef.alpha0, aimed.coef.beta0) @ aimed.cell_weight
+    assert most == pytest.approx(1.0)
+    assert problem.unconstrained().n_constraints == 0

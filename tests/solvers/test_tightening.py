@@ -291,3 +291,53 @@ def test_a_spent_budget_ends_with_the_first_candidate() -> None:
 def test_rounding_is_no_violation() -> None:
     found, _ = scripted([(1.0, 0.9e-10, 0.9e-10)])
     assert (found.best.violation, found.n_rounds) == (0.0, 0)
+
+
+class Scribe:
+    """Moves that note what they were asked, and give candidates of a given objective and excess."""
+
+    def __init__(self, between: tuple[float, float] | None = None, repaired: tuple[float, float] | None = None) -> None:
+        self.given, self.mended = between, repaired
+        self.asked: list[str] = []
+
+    def between(self, one: Candidate, other: Candidate) -> Candidate:
+        self.asked.append(f"between {one.objective} and {other.objective}")
+        return one if self.given is None else self.made(one, self.given)
+
+    def repair(self, missed: Candidate, budget: Budget) -> Candidate:
+        self.asked.append(f"repair {missed.objective}")
+        return missed if self.mended is None else self.made(missed, self.mended)
+
+    @staticmethod
+    def made(like: Candidate, numbers: tuple[float, float]) -> Candidate:
+        return replace(like, objective=numbers[0], excess=np.array([numbers[1]]), how="moved")
+
+
+def test_between_two_rounds_lies_a_better_one_that_does_not_steer_the_rounds() -> None:
+    verdicts = [(1.0, -0.02, -0.02), (0.8, 0.01, 0.01), (0.9, -0.001, -0.001)]
+    moves = Scribe(between=(0.85, 0.0))
+    found, script = scripted(verdicts, moves=moves)
+    assert moves.asked == ["between 1.0 and 0.8", "between 1.0 and 0.9"]
+    assert (found.best.objective, found.best.how) == (0.85, "moved")
+    assert script.by == scripted(verdicts)[1].by
+
+
+def test_only_what_no_round_meets_is_repaired() -> None:
+    missed = [(1.0, 0.01, 0.01)] * 9
+    moves = Scribe(repaired=(1.3, 0.0))
+    found, _ = scripted(missed, moves=moves)
+    assert moves.asked[-1] == "repair 1.0"
+    assert (found.best.objective, found.best.violation) == (1.3, 0.0)
+    moves = Scribe(repaired=(0.1, 0.0))
+    assert scripted([(1.0, 0.01, 0.01), (1.1, 0.0, 0.0)], moves=moves)[0].best.objective == 1.1
+    assert not any(asked.startswith("repair") for asked in moves.asked)
+    moves = Scribe(repaired=(0.1, 0.0))
+    assert scripted(missed, moves=moves, budget=Budget(seconds=0.0))[0].best.violation > 0.0
+    assert moves.asked == []
+
+
+def test_bounds_missed_by_far_at_a_large_penalty_get_no_rounds() -> None:
+    far = [(1.0, 0.03, 0.03)] * 9
+    assert scripted(far, share=1.0, rhos=(10.0, 100.0))[0].n_rounds == 0
+    assert scripted(far, share=0.5, rhos=(10.0, 100.0))[0].n_rounds == 8
+    assert scripted(far, share=1.0, rhos=(1.0, 3.0, 10.0))[0].n_rounds > 0

@@ -4,19 +4,20 @@ goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from widemargin.estimators._rate_constrained_measures import Deterministic, Randomized
 from widemargin.estimators._rate_constrained_space import LinearSpace
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.choice import SOLVERS
+from widemargin.solvers.feasibility import Diagnosis, diagnose
 from widemargin.solvers.majorize import MajorizeOptions, RampResult
 from widemargin.solvers.second_start import enforce_from_two_starts
-from widemargin.solvers.threshold_sweep import best_threshold
-from widemargin.solvers.tightening import Candidate, Enforced, Judge
+from widemargin.solvers.tightening import Candidate, Enforced, Measures, enforce
 
 __all__ = ["SOLVERS", "Trained", "train"]
 
@@ -32,12 +33,15 @@ class Trained:
     status : Status
     solvers : tuple of str
         The convex solvers that were used.
+    diagnosis : Diagnosis or None
+        Why the bounds are missed, where they are and the budget was left for finding out.
     """
 
     search: Enforced
     problem: RateConstrainedProblem
     status: Status
     solvers: tuple[str, ...]
+    diagnosis: Diagnosis | None = None
 
     @property
     def best(self) -> Candidate:
@@ -69,6 +73,7 @@ def train(
     enforcement: str,
     solver: str,
     options: MajorizeOptions,
+    start: tuple[Floats, float] | None = None,
     budget: Budget,
 ) -> Trained:
     """Train on a bound goal.
@@ -87,6 +92,8 @@ def train(
     solver : str
         One of `SOLVERS`.
     options : MajorizeOptions
+    start : (w, b), optional
+        First point of the search; it stays a candidate.
     budget : Budget
 
     Returns
@@ -95,13 +102,39 @@ def train(
     """
     flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
     problem, convex = space.lift(flat, solver)
-    hard = enforcement == "deterministic"
-    by_rates = _judge_deterministic(problem)
+    by_rates = Deterministic(problem)
+    give_back = enforcement == "deterministic"
+    measures = by_rates if give_back else Randomized(problem)
     search = enforce_from_two_starts(
-        problem, convex, by_rates if hard else _judge_randomized(problem), options,
-        hard_judge=by_rates, give_back=hard, budget=budget,
+        problem, convex, measures, options, hard=by_rates, give_back=give_back, start=start, budget=budget
+    )
+    if start is not None:
+        search = replace(search, best=_or_start(search.best, *start, measures))
+    diagnosis = None
+    if search.best.violation > 0.0 and not budget.exhausted:
+        try:
+            diagnosis = diagnose(problem, convex, type(measures), search.best, budget=budget)
+            search = replace(search, best=diagnosis.best)
+            if search.best.violation <= 0.0:  # one of its searches met everything: start from there
+                found = search.best.w, search.best.b
+                again = enforce(
+                    problem, convex, measures.judge, options, give_back=give_back, moves=measures.moves, start=found,
+                    budget=budget,
+                )  # fmt: skip
+                search, diagnosis = search.followed_by(again), None
+        except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
+            budget.interrupted = True
+    return Trained(search, problem, _status(search.best, budget), tuple(space.used), diagnosis)
+
+
+def _or_start(best: Candidate, w: Floats, b: float, measures: Measures) -> Candidate:
+    """The best model found, or the one that the search started from where that is no worse."""
+    excess = measures.excess(w, b)
+    itself = replace(
+        best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
+        how="the model is the one that the search started from",
     )  # fmt: skip
-    return Trained(search, problem, _status(search.best, budget), tuple(space.used))
+    return itself if itself.beats(best) else best
 
 
 def _status(best: Candidate, budget: Budget) -> Status:
@@ -114,31 +147,3 @@ def _status(best: Candidate, budget: Budget) -> Status:
     if best.violation > 0.0:
         return Status.INFEASIBLE
     return Status.CONVERGED if best.solution.status == Status.INFEASIBLE else best.solution.status
-
-
-def _judge_deterministic(problem: RateConstrainedProblem) -> Judge:
-    """Measure 0/1 rates, with the exact best threshold where there is an intercept to move."""
-
-    def judge(solution: RampResult) -> Candidate:
-        z = problem.scores(solution.w, solution.b)
-        objective, excess = problem.values(problem.hard_mass(z))
-        after, shift = excess, 0.0
-        if problem.fit_intercept:
-            choice = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
-            shift = choice.threshold
-            if shift != 0.0:
-                objective, after = problem.values(problem.hard_mass(z - shift))
-        return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
-
-    return judge
-
-
-def _judge_randomized(problem: RateConstrainedProblem) -> Judge:
-    """Measure ramp rates."""
-
-    def judge(solution: RampResult) -> Candidate:
-        # not solution.excess: that is measured by the tightened bounds
-        objective, excess = problem.ramp_values(solution.w, problem.scores(solution.w, solution.b))
-        return Candidate(solution.w, solution.b, objective, excess, excess, False, solution)
-
-    return judge

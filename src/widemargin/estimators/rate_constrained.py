@@ -17,9 +17,15 @@ from widemargin._threads import limit_threads
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
 from widemargin.estimators._generalization import generalization_note, model_bound
-from widemargin.estimators._infeasible import explain
+from widemargin.estimators._infeasible import Infeasibility, explain, find_out
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
-from widemargin.estimators._rate_constrained_space import CoefficientsOfLinearModels, make_space, model_scores
+from widemargin.estimators._rate_constrained_refit import RefitMixin
+from widemargin.estimators._rate_constrained_space import (
+    CoefficientsOfLinearModels,
+    LinearSpace,
+    make_space,
+    model_scores,
+)
 from widemargin.exceptions import DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
@@ -52,7 +58,7 @@ def _calibrates(estimator: "RateConstrainedClassifier") -> bool:
     return True
 
 
-class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -159,6 +165,14 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
     n_rounds_ : int
         Rounds of tightening.
     history_ : tuple of dict
+    infeasibility_ : Infeasibility or None
+        Why the goal is not met, where `on_infeasible="warn"` keeps a model that misses it: violations, the constraints
+        in conflict, the best value found of each while the others hold, and whether there is a proof. The error that is
+        raised otherwise has the same attributes.
+    previous_coef_, previous_intercept_ : ndarray
+        Only after `refit`: the model before it.
+    n_refits_ : int
+        Only after `refit`: how many since `fit`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X has string column names.
@@ -169,7 +183,8 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
 
     Notes
     -----
-    The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof.
+    The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof. Where a
+    linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
 
     References
     ----------
@@ -317,21 +332,40 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         InfeasibleGoalError
             If no model that meets the goal was found, unless `on_infeasible="warn"`.
         """
+        self._forget_refits()
+        return self._fit_rows(X, y, sample_weight, populations, external, goal=as_goal(self.goal))
+
+    def _fit_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        populations: Any,
+        external: Mapping[str, External] | None,
+        *,
+        goal: Goal,
+        reset: bool = True,
+        **task: Any,
+    ) -> "RateConstrainedClassifier":
+        """Check rows, train on them, and calibrate; `task` is passed on to `_train`."""
         budget = Budget(self.time_budget, self._watchers())
         original = X
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=reset
+        )
         X = canonical_rows(X)
-        self._set_classes(y)
+        self._set_classes(y, None if reset else self.classes_)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        task |= {"goal": goal, "external": external, "budget": budget}
         self.calibrator_ = None
         if self.calibration is None:
-            self._train(X, y, weight, original, populations, external=external, budget=budget)
+            self._train(X, y, weight, original, populations, **task)
             return self
         rows, held = hold_out(y, check_random_state(self.random_state))
         parts = (take_rows(part, rows) for part in (X, y, weight, original, populations))
-        self._train(*parts, external=external, budget=budget)
+        self._train(*parts, **task)
         second = y[held] == self.classes_[1]
         scores = self.decision_function(take_rows(original, held))
         self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
@@ -345,15 +379,19 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         original: Any,
         populations: Any,
         *,
+        goal: Goal,
         external: Mapping[str, External] | None,
         budget: Budget,
+        baselines: Mapping[str, Any] | None = None,
+        start: tuple[Floats, float] | None = None,
+        space: LinearSpace | None = None,
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
-        self.goal_ = as_goal(self.goal)
+        self.goal_ = goal
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(
             baselines_used(self.goal_), original, y, classes=classes, sample_weight=weight, populations=populations,
-            external=external, baselines=self.baselines, n_rows=X.shape[0],
+            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
         )  # fmt: skip
         bound = bind(self.goal_, sources)
         del sources  # the columns of their tables
@@ -361,17 +399,18 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
         total = float(X.shape[0] if weight is None else weight.sum())
         options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=self.step_tol)
         with limit_threads(self.n_jobs):
-            space = make_space(self, X, weight, n_sources=len(matrices))
+            space = space or make_space(self, X, weight, n_sources=len(matrices))
             try:
                 trained = train(
                     bound, matrices, space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
-                    enforcement=self.enforce, solver=self.solver, options=options, budget=budget,
+                    enforcement=self.enforce, solver=self.solver, options=options, start=start, budget=budget,
                 )  # fmt: skip
             except np.linalg.LinAlgError as error:
                 largest = max(float(abs(part).max()) for part in matrices)
                 raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
             self._adopt(trained, bound, matrices)
+            self.infeasibility_: Infeasibility | None = find_out(self, trained, space, bound, matrices)
         self._conclude(trained, budget)
 
     def decision_function(self, X: Any) -> Floats:
@@ -454,6 +493,8 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
     def _certificate(self, trained: Trained) -> str:
         if self.certified_point_:
             point = "the model is that step's solution"
+        elif trained.best.how:
+            point = trained.best.how
         elif trained.best.shifted:
             point = "the bias was moved afterwards"
         else:
@@ -467,21 +508,20 @@ class RateConstrainedClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator)
             if self.on_interrupt == "raise":
                 raise KeyboardInterrupt
             return
-        report = self.goal_report_
-        met = trained.met if self.enforce == "randomized" else report.all_met("estimate")
+        found = self.infeasibility_
         if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
             spent = trained.status == Status.TIME_LIMIT
             cause = "the time budget is spent: raise time_budget" if spent else "by a callback"
             warn(
                 f"stopped after {budget.elapsed:.1f} s with gap {self.subproblem_gap_:.1e} and the goal "
-                f"{'met' if met else 'NOT MET'} on the training rows ({cause}).",
+                f"{'NOT MET' if found else 'met'} on the training rows ({cause}).",
                 MarginConvergenceWarning,
             )
             return
-        if not met:
-            message = explain(report, trained, self.enforce)
+        if found is not None:
+            message = explain(found, self.goal_report_, self.enforce)
             if self.on_infeasible == "raise":
-                raise InfeasibleGoalError(message)
+                raise InfeasibleGoalError(message, **vars(found))
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:
             warn(

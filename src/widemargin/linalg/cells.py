@@ -98,6 +98,23 @@ class CellCoefficients(NamedTuple):
         loops.add_weighted(*self.entries, multipliers, both[:k], both[k:])
         return both
 
+    def of_column(self, j: int) -> tuple[Floats, Floats]:
+        """Coefficients of constraint j by cell, `alpha` and `beta`, shapes (k,)."""
+        one = np.zeros(int(self.column.max(initial=j)) + 1)
+        one[j] = 1.0
+        both = self.change(one)
+        return both[: self.n_cells], both[self.n_cells :]
+
+    def columns(self, kept: Ints) -> "CellCoefficients":
+        """The same with the constraints `kept` only (increasing numbers), numbered anew."""
+        mine = np.isin(self.column, kept)
+        before = np.concatenate([[0], np.cumsum(mine)])
+        return self._replace(
+            indptr=before[self.indptr].astype(self.indptr.dtype),
+            column=np.searchsorted(kept, self.column[mine]).astype(self.column.dtype),
+            value=self.value[mine],
+        )
+
     def totals(self, positive: Floats, negative: Floats, n_constraints: int) -> tuple[float, Floats]:
         """Objective and constraint values when cell c contributes `positive[c]` to + and `negative[c]` to -.
 

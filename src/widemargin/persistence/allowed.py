@@ -38,6 +38,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.persistence.stored.StoredGoal",
+        "widemargin.persistence.stored.StoredInfeasibility",
         "widemargin.persistence.stored.StoredReport",
         "widemargin.preprocessing.bins.QuantileBins",
         "widemargin.preprocessing.schema.ColumnSchema",

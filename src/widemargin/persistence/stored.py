@@ -12,10 +12,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from widemargin.estimators._infeasible import Infeasibility
 from widemargin.goals import Goal
 from widemargin.goals.report import GoalReport
 
-__all__ = ["StoredGoal", "StoredReport", "first_goal", "with_objects", "with_texts"]
+__all__ = ["StoredGoal", "StoredInfeasibility", "StoredReport", "first_goal", "with_objects", "with_texts"]
 
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
@@ -30,6 +31,13 @@ class StoredGoal:
 @dataclasses.dataclass(frozen=True)
 class StoredReport:
     """A goal report as JSON, in the place where the model holds the report."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredInfeasibility:
+    """What is known about an unmet goal as JSON, in the place where the model holds it."""
 
     text: str
 
@@ -59,12 +67,16 @@ def first_goal(model: Any) -> Goal | None:
 def _to_text(part: Any) -> Any:
     if isinstance(part, Goal):
         return StoredGoal(str(part))
+    if isinstance(part, Infeasibility):
+        return StoredInfeasibility(json.dumps(part.to_dict()))
     return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
 
 
 def _from_text(part: Any) -> Any:
     if isinstance(part, StoredGoal):
         return Goal.parse(part.text, max_characters=_LONGEST)
+    if isinstance(part, StoredInfeasibility):
+        return Infeasibility.from_dict(json.loads(part.text))
     return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
 
 

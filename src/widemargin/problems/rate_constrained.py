@@ -141,7 +141,7 @@ class RateConstrainedProblem(_Weighted):
         """The same problem with the bounds lowered by `by`, shape (m,)."""
         return replace(self, gamma=self.gamma - by)
 
-    def restricted(self, positions: Ints, weight: Floats) -> "RateConstrainedProblem":
+    def on_rows(self, positions: Ints, weight: Floats) -> "RateConstrainedProblem":
         """The same problem on the rows at these increasing positions, with these weights; bounds and totals stay."""
         if not isinstance(self.rows, RowBlocks):
             raise TypeError("only rows of features can be picked out; a Gram matrix belongs to all of its rows")
@@ -150,6 +150,22 @@ class RateConstrainedProblem(_Weighted):
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
         return replace(self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0))
+
+    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> "RateConstrainedProblem":
+        """The same problem with the constraints `kept` only (increasing numbers).
+
+        With `objective=j` it minimises what constraint j bounds, scaled like any other objective.
+        """
+        chosen = np.asarray(kept, dtype=np.int64)
+        coef, scale = self.coef.columns(chosen), self.objective_scale
+        if objective is not None:
+            alpha, beta = self.coef.of_column(objective)
+            size = float(np.maximum(alpha, beta) @ self.cell_weight) or 1.0
+            coef, scale = coef._replace(alpha0=alpha / size, beta0=beta / size), size
+        return replace(
+            self, coef=coef, gamma=self.gamma[chosen], constraint_scale=self.constraint_scale[chosen],
+            objective_scale=scale,
+        )  # fmt: skip
 
     def constant_start(self, rho: float) -> float:
         """The best b at w = 0, by ramp objective plus `rho` times the violations (a scan of b at w = 0).

@@ -18,10 +18,13 @@ from sklearn.svm import LinearSVC
 from widemargin.datasets import Adult
 from widemargin.goals import External, Goal, Population, churn, col, errors, false_positives, recall
 
-__all__ = ["POINTS", "RecallTask", "draw", "goal_of"]
+__all__ = ["INFEASIBLE", "POINTS", "RecallTask", "draw", "goal_of"]
 
 POINTS = ((0.491, 0.02), (0.491, 0.04), (0.491, 0.06), (0.65, 0.08), (0.70, 0.10))
 """Least recall on D2 and largest churn on D3."""
+
+INFEASIBLE = ((0.90, 0.03), (0.80, 0.05))
+"""Points that no method reaches."""
 
 SHARES = (1000, 8000, 6000, 9780)  # of a9a's 32 561 rows: deployed, D1, D2, D3
 DEPLOYED_COLUMNS = 73  # the deployed model does not see capital gains, hours and country

@@ -7,13 +7,15 @@ result is never worse than that baseline.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, Self
 
 import numpy as np
 
+from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampResult, minimise_ramp
-from widemargin.solvers.tightening import Enforced, EnforcedProblem, Judge, enforce
+from widemargin.solvers.tightening import Enforced, EnforcedProblem, Measures, enforce
 
 __all__ = ["ReleasableProblem", "enforce_from_two_starts"]
 
@@ -29,45 +31,46 @@ class ReleasableProblem(EnforcedProblem, Protocol):
 def enforce_from_two_starts(
     problem: ReleasableProblem,
     convex: ConvexSolver,
-    judge: Judge,
+    measures: Measures,
     options: MajorizeOptions,
     *,
-    hard_judge: Judge,
+    hard: Measures,
     give_back: bool,
+    start: tuple[Floats, float] | None = None,
     budget: Budget,
 ) -> Enforced:
     """`enforce`, and again from the plain SVM where that looks better.
 
     Parameters
     ----------
-    hard_judge : Judge
-        Measures 0/1 rates at the best threshold: what the plain SVM is compared by, whatever `judge` measures.
+    measures : Measures
+        The rates that have to meet the bounds.
+    hard : Measures
+        0/1 rates at the best threshold: what the plain SVM is compared by. The same object where they are the rates
+        that have to meet the bounds.
+    start : (w, b), optional
+        First point of the first search. From one that is given the plain SVM is asked only where bounds are missed.
 
     Other parameters are those of `enforce`.
     """
-    first = enforce(problem, convex, judge, options, give_back=give_back, budget=budget)
-    constant = problem.constant_start(options.rhos[0]) != 0.0
+    search = partial(enforce, problem, convex, options=options, give_back=give_back, budget=budget)
+    first = search(judge=measures.judge, moves=measures.moves, start=start)
+    constant = start is None and problem.constant_start(options.rhos[0]) != 0.0
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first
     try:
         plain = _plain(problem, convex, options, budget)
-        shifted = hard_judge(plain)
-        if budget.exhausted or not shifted.beats(hard_judge(first.best.solution)):
+        shifted = hard.judge(plain)
+        rival = first.best if measures is hard else hard.judge(first.best.solution)
+        if budget.exhausted or not shifted.beats(rival):
             return first
-        second = shifted.w, shifted.b
-        again = enforce(problem, convex, judge, options, give_back=give_back, start=second, budget=budget)
-        best = min(first.best, again.best, judge(plain), key=lambda found: (found.violation, found.objective))
+        itself = shifted if measures is hard else measures.judge(plain)
+        again = search(judge=measures.judge, moves=measures.moves, start=(shifted.w, shifted.b))
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
         return first
-    return Enforced(
-        best=best,
-        n_rounds=first.n_rounds + again.n_rounds,
-        n_steps=first.n_steps + plain.n_steps + again.n_steps,
-        n_iter=first.n_iter + plain.n_iter + again.n_iter,
-        n_epochs=first.n_epochs + plain.n_epochs + again.n_epochs,
-        history=first.history + plain.history + again.history,
-    )
+    svm = Enforced(itself, 0, plain.n_steps, plain.n_iter, plain.n_epochs, plain.history)
+    return first.followed_by(svm).followed_by(again)
 
 
 def _plain(problem: ReleasableProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:

@@ -38,7 +38,7 @@ class SampledProblem(Protocol):
     def cell(self) -> npt.NDArray[np.int32]: ...
     @property
     def coef(self) -> CellCoefficients: ...
-    def restricted(self, positions: Ints, weight: Floats) -> Self:
+    def on_rows(self, positions: Ints, weight: Floats) -> Self:
         """The same problem on the rows at these positions, with these weights."""
         ...
 
@@ -59,7 +59,7 @@ def sampled(problem: Any, seed: int = 0) -> Any:
     cell, weight = problem.cell[positions], problem.weight[positions]
     k = problem.coef.n_cells
     whole, drawn = np.bincount(problem.cell, problem.weight, k), np.bincount(cell, weight, k)
-    return problem.restricted(positions, weight * (whole[cell] / drawn[cell]))
+    return problem.on_rows(positions, weight * (whole[cell] / drawn[cell]))
 
 
 def draw(cell: npt.NDArray[np.int32], n_cells: int, share: float, rng: np.random.Generator) -> Ints:

@@ -1,0 +1,109 @@
+"""By which rates a linear model is judged, those of `predict` or those of `predict_randomized`, and moved."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from widemargin.linalg.cells import Floats
+from widemargin.problems.rate_constrained import RateConstrainedProblem
+from widemargin.solvers.base import Budget
+from widemargin.solvers.coordinate_moves import best_step, repair
+from widemargin.solvers.majorize import RampResult
+from widemargin.solvers.threshold_sweep import best_threshold
+from widemargin.solvers.tightening import Candidate, Moves
+
+__all__ = ["Deterministic", "Randomized"]
+
+
+class Deterministic:
+    """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
+
+    Parameters
+    ----------
+    problem : RateConstrainedProblem
+    """
+
+    def __init__(self, problem: RateConstrainedProblem) -> None:
+        self._problem = problem
+
+    @property
+    def moves(self) -> Moves:
+        """Its own `between` and `repair`."""
+        return self
+
+    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        return self._problem.values(self._problem.hard_mass(self._problem.scores(w, b)))
+
+    def objective(self, w: Floats, b: float) -> float:
+        """0/1 objective, in the problem's scale."""
+        return self._values(w, b)[0]
+
+    def excess(self, w: Floats, b: float) -> Floats:
+        """Excess of each constraint in 0/1 rates, shape (m,)."""
+        return self._values(w, b)[1]
+
+    def judge(self, solution: RampResult) -> Candidate:
+        """The solution at its best threshold."""
+        problem = self._problem
+        z = problem.scores(solution.w, solution.b)
+        objective, excess = problem.values(problem.hard_mass(z))
+        after, shift = excess, 0.0
+        if problem.fit_intercept:
+            choice = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+            shift = choice.threshold
+            if shift != 0.0:
+                objective, after = problem.values(problem.hard_mass(z - shift))
+        return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
+
+    def between(self, one: Candidate, other: Candidate) -> Candidate:
+        """The best classifier on the segment, at its own best threshold."""
+        problem = self._problem
+        z = problem.scores(one.w, one.b)
+        along = problem.scores(other.w, other.b)
+        along -= z
+        turning = np.flatnonzero((z > 0.0) != (z + along > 0.0))  # no other row changes sides on the way
+        share = best_step(problem, z, turning, along[turning], limits=(0.0, 1.0)).length
+        if share == 0.0:
+            return one
+        w, b = one.w + share * (other.w - one.w), one.b + share * (other.b - one.b)
+        found = self.judge(replace(one.solution, w=w, b=b, certified=False))
+        return replace(found, how=f"the model lies between two solutions, {share:.3g} of the way")
+
+    def repair(self, missed: Candidate, budget: Budget) -> Candidate:
+        """The candidate after exact moves of single coordinates."""
+        found = repair(self._problem, missed.w, missed.b, budget=budget)
+        if found.n_moves == 0:
+            return missed
+        moved = "one coordinate was" if found.n_moves == 1 else f"{found.n_moves} coordinates were"
+        how = f"{moved} moved afterwards to meet the bounds"
+        return Candidate(found.w, found.b, found.objective, found.excess, found.excess, True, missed.solution, how)
+
+
+class Randomized:
+    """Ramp rates, the expected ones of the randomised classifier.
+
+    Parameters
+    ----------
+    problem : RateConstrainedProblem
+    """
+
+    moves: Moves | None = None
+
+    def __init__(self, problem: RateConstrainedProblem) -> None:
+        self._problem = problem
+
+    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        return self._problem.ramp_values(w, self._problem.scores(w, b))
+
+    def objective(self, w: Floats, b: float) -> float:
+        """Ramp objective with the regulariser, in the problem's scale."""
+        return self._values(w, b)[0]
+
+    def excess(self, w: Floats, b: float) -> Floats:
+        """Excess of each constraint in ramp rates, shape (m,)."""
+        return self._values(w, b)[1]
+
+    def judge(self, solution: RampResult) -> Candidate:
+        """The solution as it is; not by `solution.excess`, which is measured by the tightened bounds."""
+        objective, excess = self._values(solution.w, solution.b)
+        return Candidate(solution.w, solution.b, objective, excess, excess, False, solution)
