@@ -3,11 +3,15 @@
 goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from widemargin.estimators._rate_constrained_space import LinearSpace
+from widemargin.exceptions import DataError
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
@@ -18,7 +22,10 @@ from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.threshold_sweep import best_threshold
 from widemargin.solvers.tightening import Candidate, Enforced, Judge
 
-__all__ = ["SOLVERS", "Trained", "train"]
+__all__ = ["SOLVERS", "Trained", "make_judges", "refuse_overflow", "result_status", "step_plan", "train"]
+
+_CONTINUE_FROM = 1.0  # C
+_CONTINUED_SLOPES = (30.0, 5.0)  # lambda times n
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,20 @@ class Trained:
         return self.problem.multipliers_to_goal(self.solution.multipliers)
 
 
+def step_plan(C: float, max_steps: int, tol: float, step_tol: float) -> MajorizeOptions:
+    """The steps of majorisation from a constant start.
+
+    With a weak regulariser (C >= 1) the first three steps make way for two at lambda = 30 / n and two at 5 / n (slope
+    continuation): on a9a 10% to 40% fewer Newton steps and a lower objective, at C = 1, 2 and 10. With a stronger one
+    it was measured to change nothing.
+    """
+    plain = MajorizeOptions(steps=max_steps - 1, tol=tol, loose_tol=step_tol)
+    if C < _CONTINUE_FROM or max_steps < 5:
+        return plain
+    asked = 2.0 / C
+    return replace(plain, steps=max_steps - 4, slopes=tuple(slope / asked for slope in _CONTINUED_SLOPES))
+
+
 def train(
     bound: BoundGoal,
     matrices: Sequence[Any],
@@ -95,16 +116,37 @@ def train(
     """
     flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
     problem, convex = space.lift(flat, solver)
-    hard = enforcement == "deterministic"
-    by_rates = _judge_deterministic(problem)
+    judge, by_rates = make_judges(problem, enforcement)
     search = enforce_from_two_starts(
-        problem, convex, by_rates if hard else _judge_randomized(problem), options,
-        hard_judge=by_rates, give_back=hard, budget=budget,
-    )  # fmt: skip
-    return Trained(search, problem, _status(search.best, budget), tuple(space.used))
+        problem, convex, judge, options, hard_judge=by_rates, give_back=judge is by_rates, budget=budget
+    )
+    return Trained(search, problem, result_status(search.best, budget), tuple(space.used))
 
 
-def _status(best: Candidate, budget: Budget) -> Status:
+@contextmanager
+def refuse_overflow(matrices: Sequence[Any]) -> Iterator[None]:
+    """Turn the failure of a factorisation into advice.
+
+    Raises
+    ------
+    DataError
+        If features are too large for double precision.
+    """
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        largest = max(float(abs(part).max()) for part in matrices)
+        raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
+
+
+def make_judges(problem: RateConstrainedProblem, enforcement: str) -> tuple[Judge, Judge]:
+    """The judge of the rates that are enforced, and the one of 0/1 rates."""
+    hard = _judge_deterministic(problem)
+    return (hard if enforcement == "deterministic" else _judge_randomized(problem)), hard
+
+
+def result_status(best: Candidate, budget: Budget) -> Status:
+    """How training ended."""
     if budget.interrupted:
         return Status.INTERRUPTED
     if budget.stopped:

@@ -33,6 +33,7 @@ class RampProblem(Protocol):
     def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]: ...
     def majorise(self, z: Floats) -> Any: ...
     def constant_start(self, rho: float) -> float: ...
+    def with_lam(self, lam: float) -> "RampProblem": ...
     @property
     def n_features(self) -> int: ...
 
@@ -54,6 +55,9 @@ class MajorizeOptions:
         Violation (in rates) above which the next rho is tried.
     stall : float
         Relative decrease of the merit below which the loose steps end.
+    slopes : tuple of float
+        Slope continuation: before all else two loose steps at each of these multiples of the problem's lambda, such as
+        (10, 3). A stronger regulariser keeps w small, so that more rows lie on the slope of the ramps and have a say.
     """
 
     steps: int = 4
@@ -62,6 +66,7 @@ class MajorizeOptions:
     rhos: tuple[float, ...] = (1.0, 3.0, 10.0, 100.0)
     feasibility_tol: float = 1e-3
     stall: float = 5e-4
+    slopes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,11 @@ class _Walk:
         self.z = self.problem.scores(self.w, self.b)
         self.objective, self.excess = self.problem.ramp_values(self.w, self.z)
 
+    def move_to(self, problem: RampProblem) -> None:
+        """Go on with another problem of the same rows."""
+        self.problem, self.certified = problem, False
+        self.objective, self.excess = problem.ramp_values(self.w, self.z)
+
     def merit(self, rho: float) -> float:
         """Ramp objective plus penalty; violations below 1e-5 are free."""
         return _merit(self.objective, self.excess, rho)
@@ -168,6 +178,7 @@ class _Walk:
             {
                 "step": float(self.n_steps),
                 "rho": rho,
+                "lam": self.problem.lam,
                 "merit": merit,
                 "objective": self.objective,
                 "violation": violation,
@@ -223,6 +234,7 @@ def minimise_ramp(
     walk = _Walk(problem, convex, budget, start[0], start[1], state)
     rho = options.rhos[0]
     try:
+        _continue_slopes(walk, rho, options)
         for rho in options.rhos:
             _descend(walk, rho, options)
             if budget.exhausted or _violation(walk) <= options.feasibility_tol:
@@ -246,6 +258,20 @@ def minimise_ramp(
         seconds=budget.elapsed - began,
         history=tuple(walk.history),
     )
+
+
+def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+    """Two loose steps at each stronger regulariser."""
+    asked = walk.problem
+    try:
+        for factor in options.slopes:
+            walk.move_to(asked.with_lam(factor * asked.lam))
+            for _ in range(2):
+                if walk.budget.exhausted or not walk.step(rho, options.loose_tol):
+                    break
+    finally:
+        if options.slopes:
+            walk.move_to(asked)
 
 
 def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:

@@ -35,6 +35,7 @@ def enforce_from_two_starts(
     hard_judge: Judge,
     give_back: bool,
     budget: Budget,
+    known: RampResult | None = None,
 ) -> Enforced:
     """`enforce`, and again from the plain SVM where that looks better.
 
@@ -42,10 +43,12 @@ def enforce_from_two_starts(
     ----------
     hard_judge : Judge
         Measures 0/1 rates at the best threshold: what the plain SVM is compared by, whatever `judge` measures.
+    known : RampResult, optional
+        The ramp solution of the first start, where there is one already.
 
     Other parameters are those of `enforce`.
     """
-    first = enforce(problem, convex, judge, options, give_back=give_back, budget=budget)
+    first = enforce(problem, convex, judge, options, give_back=give_back, first=known, budget=budget)
     constant = problem.constant_start(options.rhos[0]) != 0.0
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first

@@ -125,6 +125,8 @@ def enforce(
     rounds: int = 8,
     give_back: bool = True,
     start: tuple[Floats, float] | None = None,
+    state: ConvexState | None = None,
+    first: RampResult | None = None,
     budget: Budget | None = None,
 ) -> Enforced:
     """Solve the ramp problem, then tighten in rounds until the judged rates meet the bounds.
@@ -140,6 +142,10 @@ def enforce(
     give_back : bool, default=True
         Also loosen binding constraints that have slack to use, as long as that pays.
     start : (w, b), optional
+    state : ConvexState, optional
+        Warm start of the convex solver.
+    first : RampResult, optional
+        The solution before any tightening, where it is known already.
     budget : Budget, optional
 
     Returns
@@ -148,7 +154,9 @@ def enforce(
         The violation of its `best` is 0 where the bounds are met.
     """
     budget = budget or Budget()
-    solution, state = _apart(minimise_ramp(problem, convex, options, start=start, budget=budget))
+    if first is None:
+        first = minimise_ramp(problem, convex, options, start=start, state=state, budget=budget)
+    solution, state = _apart(first)
     latest = best = judge(solution)
     taken = _Taken()
     taken.add(solution)
