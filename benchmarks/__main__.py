@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     cut_choosers,
     fairness_a9a,
+    frontier_a9a,
     kernelised,
     memory,
     recall_churn,
@@ -16,6 +17,7 @@ __all__ = ["SCRIPTS", "main"]
 
 SCRIPTS = (
     fairness_a9a,
+    frontier_a9a,
     recall_churn,
     cut_choosers,
     kernelised,

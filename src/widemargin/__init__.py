@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
+    from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
+    from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
     from widemargin.persistence import save_model as save_model
@@ -26,22 +28,26 @@ __all__ = [
     "External",
     "GoalThresholdClassifier",
     "RateConstrainedClassifier",
+    "RateConstrainedClassifierCV",
     "ThermometerEncoder",
     "__version__",
     "audit",
     "goals",
     "load_model",
     "save_model",
+    "tradeoff_path",
 ]
 
 _HOMES = {
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
+    "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",
     "save_model": "widemargin.persistence",
+    "tradeoff_path": "widemargin.estimators.tradeoff",
 }
 
 

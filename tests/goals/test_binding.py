@@ -463,3 +463,41 @@ def test_bound_goals_can_be_pickled():
     assert_same_bound(bound, again)
     sources, _ = make_data(0)
     assert len(predictions(0, sources, soft=True)) == 2
+
+
+# --- bound like another goal ------------------------------------------------------------------------------------------
+
+
+def _rebinding_sources():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 60), "age": rng.integers(20, 60, 60)})
+    goal = Goal.parse(
+        "w = population(sex == 'F'); m = population(sex == 'M')\n"
+        "subject to fair: positive_rate(w) >= 0.8 * positive_rate(m)\nsubject to demographic_parity(sex, ratio=0.5)"
+    )
+    y = rng.integers(0, 2, 60)
+    return goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=frame)
+
+
+def test_a_goal_bound_like_its_neighbour_is_bound_as_from_nothing():
+    goal, sources = _rebinding_sources()
+    first = bind(goal, sources)
+    for moved in (goal.with_level(0.3, "fair"), goal.with_level(0.9, "demographic_parity(sex, ratio=0.5)")):
+        like, fresh = bind(moved, sources, like=first), bind(moved, sources)
+        assert like.space is first.space
+        assert [item.constraint for item in like.constraints] == [item.constraint for item in fresh.constraints]
+        np.testing.assert_array_equal(like.bound, fresh.bound)
+        np.testing.assert_array_equal(like.cell[0], fresh.cell[0])
+        for field in ("alpha0", "beta0", "alpha", "beta", "column"):
+            np.testing.assert_array_equal(getattr(like.coefficients, field), getattr(fresh.coefficients, field))
+
+
+def test_cells_are_found_anew_where_a_goal_looks_at_more():
+    goal, sources = _rebinding_sources()
+    first = bind(goal, sources)
+    young = Goal.parse("young = population(age < 40)\nsubject to positive_rate(young) >= 0.1")
+    like, fresh = bind(young, sources, like=first), bind(young, sources)
+    assert like.space is not first.space
+    np.testing.assert_array_equal(like.cell[0], fresh.cell[0])
+    unlabelled = bind(Goal.parse("minimize positive_rate()"), sources)
+    assert bind(goal, sources, like=unlabelled).n_constraints == first.n_constraints  # labels were not in its cells

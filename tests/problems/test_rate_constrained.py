@@ -268,3 +268,50 @@ def test_a_problem_with_some_constraints_and_one_of_them_as_objective() -> None:
     most = np.maximum(aimed.coef.alpha0, aimed.coef.beta0) @ aimed.cell_weight
     assert most == pytest.approx(1.0)
     assert problem.unconstrained().n_constraints == 0
+
+
+# --- another goal on the same rows -----------------------------------------------------------------------------------
+
+
+def _bound_at(data: Data, goal: Goal, like: BoundGoal | None = None) -> BoundGoal:
+    sources = make_sources(
+        baselines_used(goal), data.X, data.y, classes=(0, 1), sample_weight=data.weight,
+        populations=pd.DataFrame({"sex": data.sex}),
+    )  # fmt: skip
+    return bind(goal, sources, warn_trivial=False, like=like)
+
+
+def test_a_problem_bound_again_is_the_problem_built_anew() -> None:
+    data = Data(0)
+    goal = Goal(error_rate(), [(positive_rate(WOMEN) >= 0.8 * positive_rate(MEN)).named("fair"), precision() >= 0.5])
+    first = _bound_at(data, goal)
+    problem = build_problem(first, [data.X], 0.1)
+    for moved in (goal.with_level(0.3, "fair"), goal.with_level(0.7, "precision() >= 0.5")):
+        bound = _bound_at(data, moved, first)
+        again, fresh = problem.rebound(first, bound), build_problem(bound, [data.X], 0.1)
+        assert again is not None
+        assert again.rows is problem.rows
+        w = np.random.default_rng(0).standard_normal(3)
+        z = fresh.scores(w, 0.1)
+        np.testing.assert_array_equal(again.scores(w, 0.1), z)
+        assert again.ramp_values(w, z)[0] == pytest.approx(fresh.ramp_values(w, z)[0], abs=1e-14)
+        np.testing.assert_allclose(again.ramp_values(w, z)[1], fresh.ramp_values(w, z)[1], rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(again.constraint_scale, fresh.constraint_scale)
+
+
+def test_rows_that_are_looked_at_in_another_way_are_merged_anew() -> None:
+    data = Data(0)
+    narrow = Goal(error_rate(WOMEN), positive_rate(MEN) <= 0.5)
+    wide = Goal(error_rate(), [positive_rate(WOMEN) >= 0.1, positive_rate(MEN) <= 0.5])
+    first = _bound_at(data, wide)
+    second = _bound_at(data, narrow, first)
+    assert build_problem(second, [data.X], 0.1).rebound(second, first) is None  # the rows of neither sex are not there
+    assert build_problem(first, [data.X], 0.1).rebound(first, second) is None
+
+
+def test_another_lambda_changes_the_regulariser_only() -> None:
+    problem = build(Data(0))
+    w = np.ones(3)
+    z = problem.scores(w, 0.0)
+    stronger = problem.with_lam(0.3)
+    assert stronger.ramp_values(w, z)[0] - problem.ramp_values(w, z)[0] == pytest.approx(0.5 * 0.2 * 3.0)

@@ -13,7 +13,7 @@ from testing.ramp_problems import random_ramp_problem, scores_of_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers import pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
-from widemargin.solvers.majorize import MajorizeOptions, RampResult
+from widemargin.solvers.majorize import MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.threshold_sweep import best_threshold
 from widemargin.solvers.tightening import Candidate, Enforced, Judge, enforce
 
@@ -341,3 +341,14 @@ def test_bounds_missed_by_far_at_a_large_penalty_get_no_rounds() -> None:
     assert scripted(far, share=1.0, rhos=(10.0, 100.0))[0].n_rounds == 0
     assert scripted(far, share=0.5, rhos=(10.0, 100.0))[0].n_rounds == 8
     assert scripted(far, share=1.0, rhos=(1.0, 3.0, 10.0))[0].n_rounds > 0
+
+
+def test_a_known_solution_is_not_sought_again() -> None:
+    problem, _, _ = random_ramp_problem(3, 200, 4, 2, lam=5e-3)
+    judge = deterministic(problem, [])
+    known = minimise_ramp(problem, pmm_newton.solve, OPTIONS)
+    again = enforce(problem, pmm_newton.solve, judge, OPTIONS, first=known)
+    fresh = enforce(problem, pmm_newton.solve, judge, OPTIONS)
+    np.testing.assert_array_equal(again.best.w, fresh.best.w)
+    warm = enforce(problem, pmm_newton.solve, judge, OPTIONS, start=(known.w, known.b), state=known.subproblem.state)
+    assert warm.n_iter < fresh.n_iter

@@ -3,12 +3,16 @@
 goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from widemargin.estimators._rate_constrained_measures import Deterministic, Randomized
 from widemargin.estimators._rate_constrained_space import LinearSpace
+from widemargin.exceptions import DataError
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
@@ -19,7 +23,10 @@ from widemargin.solvers.majorize import MajorizeOptions, RampResult
 from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.tightening import Candidate, Enforced, Measures, enforce
 
-__all__ = ["SOLVERS", "Trained", "train"]
+__all__ = ["SOLVERS", "Trained", "make_measures", "refuse_overflow", "result_status", "step_plan", "train"]
+
+_CONTINUE_FROM = 1.0  # C
+_CONTINUED_SLOPES = (30.0, 5.0)  # lambda times n
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,20 @@ class Trained:
         return self.problem.multipliers_to_goal(self.solution.multipliers)
 
 
+def step_plan(C: float, max_steps: int, tol: float, step_tol: float) -> MajorizeOptions:
+    """The steps of majorisation from a constant start.
+
+    With a weak regulariser (C >= 1) the first three steps make way for two at lambda = 30 / n and two at 5 / n (slope
+    continuation): on a9a 10% to 40% fewer Newton steps and a lower objective, at C = 1, 2 and 10. With a stronger one
+    it was measured to change nothing.
+    """
+    plain = MajorizeOptions(steps=max_steps - 1, tol=tol, loose_tol=step_tol)
+    if C < _CONTINUE_FROM or max_steps < 5:
+        return plain
+    asked = 2.0 / C
+    return replace(plain, steps=max_steps - 4, slopes=tuple(slope / asked for slope in _CONTINUED_SLOPES))
+
+
 def train(
     bound: BoundGoal,
     matrices: Sequence[Any],
@@ -102,11 +123,10 @@ def train(
     """
     flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
     problem, convex = space.lift(flat, solver)
-    by_rates = Deterministic(problem)
-    give_back = enforcement == "deterministic"
-    measures = by_rates if give_back else Randomized(problem)
+    measures, hard = make_measures(problem, enforcement)
+    give_back = measures is hard
     search = enforce_from_two_starts(
-        problem, convex, measures, options, hard=by_rates, give_back=give_back, start=start, budget=budget
+        problem, convex, measures, options, hard=hard, give_back=give_back, start=start, budget=budget
     )
     if start is not None:
         search = replace(search, best=_or_start(search.best, *start, measures))
@@ -124,7 +144,7 @@ def train(
                 search, diagnosis = search.followed_by(again), None
         except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
             budget.interrupted = True
-    return Trained(search, problem, _status(search.best, budget), tuple(space.used), diagnosis)
+    return Trained(search, problem, result_status(search.best, budget), tuple(space.used), diagnosis)
 
 
 def _or_start(best: Candidate, w: Floats, b: float, measures: Measures) -> Candidate:
@@ -137,7 +157,30 @@ def _or_start(best: Candidate, w: Floats, b: float, measures: Measures) -> Candi
     return itself if itself.beats(best) else best
 
 
-def _status(best: Candidate, budget: Budget) -> Status:
+@contextmanager
+def refuse_overflow(matrices: Sequence[Any]) -> Iterator[None]:
+    """Turn the failure of a factorisation into advice.
+
+    Raises
+    ------
+    DataError
+        If features are too large for double precision.
+    """
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        largest = max(float(abs(part).max()) for part in matrices)
+        raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
+
+
+def make_measures(problem: RateConstrainedProblem, enforcement: str) -> tuple[Measures, Measures]:
+    """The rates that are enforced, and the 0/1 rates; the same object where these are enforced."""
+    hard = Deterministic(problem)
+    return (hard if enforcement == "deterministic" else Randomized(problem)), hard
+
+
+def result_status(best: Candidate, budget: Budget) -> Status:
+    """How training ended."""
     if budget.interrupted:
         return Status.INTERRUPTED
     if budget.stopped:

@@ -1,7 +1,7 @@
 """Linear and kernel classifiers trained to a goal: `RateConstrainedClassifier`."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_row
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
 from widemargin.estimators._generalization import generalization_note, model_bound
 from widemargin.estimators._infeasible import Infeasibility, explain, find_out
-from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, train
+from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, refuse_overflow, step_plan, train
 from widemargin.estimators._rate_constrained_refit import RefitMixin
 from widemargin.estimators._rate_constrained_space import (
     CoefficientsOfLinearModels,
@@ -31,14 +31,13 @@ from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding import BoundGoal, baselines_used, bind
 from widemargin.goals.report import GoalReport, make_report
-from widemargin.goals.sources import External, make_sources, positive_class
+from widemargin.goals.sources import External, Source, make_sources, positive_class
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.majorize import MajorizeOptions
 
 __all__ = ["RateConstrainedClassifier"]
 
@@ -104,7 +103,8 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         Relative duality gap of the steps before the last. 1e-2 was measured to save a fifth of the time and to end as
         well.
     max_steps : int, default=5
-        Majorisation steps, the last one included. More fit the training rows more closely, not better unseen ones.
+        Majorisation steps, the last one included (one more with C >= 1, where the first four are taken with stronger
+        regularisers). More fit the training rows more closely, not better unseen ones.
     pos_label : label, default=None
         The class that rates call positive; None means `classes_[1]`.
     baselines : dict of str to fitted classifier, default=None
@@ -350,14 +350,9 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         """Check rows, train on them, and calibrate; `task` is passed on to `_train`."""
         budget = Budget(self.time_budget, self._watchers())
         original = X
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=reset
-        )
-        X = canonical_rows(X)
-        self._set_classes(y, None if reset else self.classes_)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, y, weight = self._checked(X, y, sample_weight, reset=reset)
+        if not reset:
+            self._set_classes(y, self.classes_)
         task |= {"goal": goal, "external": external, "budget": budget}
         self.calibrator_ = None
         if self.calibration is None:
@@ -370,6 +365,41 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         scores = self.decision_function(take_rows(original, held))
         self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
         return self
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
+    ) -> tuple[Any, npt.NDArray[Any], Floats | None]:
+        """Checked rows, labels and weights; with `reset` they set what the estimator remembers of its data."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=reset
+        )
+        X = canonical_rows(X)
+        if reset:
+            self._set_classes(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, y, weight
+
+    def _sources(
+        self,
+        uses: Mapping[str | None, Collection[str]],
+        X: Any,
+        y: npt.NDArray[Any],
+        weight: Floats | None,
+        original: Any,
+        populations: Any,
+        *,
+        external: Mapping[str, External] | None,
+        baselines: Mapping[str, Any] | None = None,
+    ) -> tuple[tuple[Source, ...], list[Any]]:
+        """The rows that a goal of these uses is bound to, and the features of each source."""
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(
+            uses, original, y, classes=classes, sample_weight=weight, populations=populations,
+            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
+        )  # fmt: skip
+        return sources, [X, *(self._external_features(external, source.name) for source in sources[1:])]
 
     def _train(
         self,
@@ -388,26 +418,20 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
         self.goal_ = goal
-        classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(
-            baselines_used(self.goal_), original, y, classes=classes, sample_weight=weight, populations=populations,
-            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
-        )  # fmt: skip
+        uses = baselines_used(self.goal_)
+        sources, matrices = self._sources(
+            uses, X, y, weight, original, populations, external=external, baselines=baselines
+        )
         bound = bind(self.goal_, sources)
         del sources  # the columns of their tables
-        matrices = [X, *(self._external_features(external, name) for name in bound.sources[1:])]
         total = float(X.shape[0] if weight is None else weight.sum())
-        options = MajorizeOptions(steps=self.max_steps - 1, tol=self.tol, loose_tol=self.step_tol)
-        with limit_threads(self.n_jobs):
+        options = step_plan(self.C, self.max_steps, self.tol, self.step_tol)
+        with limit_threads(self.n_jobs), refuse_overflow(matrices):
             space = space or make_space(self, X, weight, n_sources=len(matrices))
-            try:
-                trained = train(
-                    bound, matrices, space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
-                    enforcement=self.enforce, solver=self.solver, options=options, start=start, budget=budget,
-                )  # fmt: skip
-            except np.linalg.LinAlgError as error:
-                largest = max(float(abs(part).max()) for part in matrices)
-                raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
+            trained = train(
+                bound, matrices, space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
+                enforcement=self.enforce, solver=self.solver, options=options, start=start, budget=budget,
+            )  # fmt: skip
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
             self._adopt(trained, bound, matrices)
             self.infeasibility_: Infeasibility | None = find_out(self, trained, space, bound, matrices)

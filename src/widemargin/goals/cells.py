@@ -6,7 +6,7 @@ time grows with the number of populations, memory does not.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.exceptions import DataError
+from widemargin.goals.linear import Rate
 from widemargin.goals.membership import Flags, members
 from widemargin.goals.populations import Population
 from widemargin.goals.predicates import Predicate
@@ -65,6 +66,11 @@ class SourceCells:
         """k."""
         return int(self.label.shape[0])
 
+    def covers(self, rows: Rows, baseline: str | None) -> bool:
+        """Whether a population and a baseline were among those that the cells were made for."""
+        known = rows[1] is None or rows in self._place
+        return known and (baseline is None or baseline in self.baselines)
+
     def member(self, rows: Rows, which: slice = slice(None)) -> Flags:
         """Whether each cell (of some) belongs to a population, shape (k,)."""
         if rows[1] is None:
@@ -86,6 +92,16 @@ class CellSpace:
         self.count = _joined([part.count for part in parts])
         self.weight = _joined([part.weight for part in parts])
         self.weighty = _joined([part.weighty for part in parts])
+
+    def covers(self, rates: Iterable[Rate]) -> bool:
+        """Whether these cells tell apart all that the rates look at, so that they need not be found anew."""
+        for rate in rates:
+            part = self.parts.get(rate.population.source)
+            if part is None or not part.covers(rate.population.rows, rate.baseline):
+                return False
+            if rate.definition.needs_label and not part.label.any():
+                return False
+        return True
 
 
 def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -6,8 +6,10 @@ from typing import Any, NoReturn
 from widemargin.exceptions import GoalError
 from widemargin.goals.bundles import Bundle
 from widemargin.goals.checks import ColumnName, checked_min_rows, checked_on_small, shown
+from widemargin.goals.columns import listing
 from widemargin.goals.constraints import Constraint, options_text
 from widemargin.goals.expressions import Expression
+from widemargin.goals.levels import at_level, level_of
 from widemargin.goals.linear import Linear
 from widemargin.goals.populations import Population
 from widemargin.goals.printing import name_text, quoted
@@ -162,6 +164,56 @@ class Goal:
         names = [column for population in self._all_populations() for column in population.columns]
         names += [constraint.column for constraint in self.constraints if isinstance(constraint, Bundle)]
         return tuple(dict.fromkeys(names))
+
+    def level(self, constraint: str | None = None) -> float:
+        """The level of a constraint: its bound, or the factor between its two rates; of a bundle, its ratio.
+
+        Parameters
+        ----------
+        constraint : str, optional
+            Its label, or its text where it has none; not needed where there is only one.
+
+        Raises
+        ------
+        GoalError
+            If there is no such constraint, or it has no single level.
+        """
+        return level_of(self.constraints[self.place_of(constraint)])
+
+    def with_level(self, level: float, constraint: str | None = None) -> "Goal":
+        """The same goal with one constraint at another level.
+
+        Parameters
+        ----------
+        level : float
+        constraint : str, optional
+            As in `level`.
+
+        Raises
+        ------
+        GoalError
+            As in `level`, or if the new level makes no sense.
+
+        Examples
+        --------
+        >>> from widemargin.goals import Goal, error_rate, recall
+        >>> print(Goal(error_rate(), (recall() >= 0.6).named("floor")).with_level(0.7, "floor"))
+        minimize error_rate()
+        subject to floor: recall() >= 0.7
+        """
+        place = self.place_of(constraint)
+        entries = list(self.constraints)
+        entries[place] = at_level(entries[place], level)
+        return _rebuilt(self.objective, tuple(entries), self.min_rows, self.on_small)
+
+    def place_of(self, constraint: str | None = None) -> int:
+        """Number of the constraint of that label or text; without one, of the only constraint there is."""
+        names = [entry.label or entry.text for entry in self.constraints]
+        found = [j for j, name in enumerate(names) if constraint is None or name == constraint]
+        if len(found) == 1:
+            return found[0]
+        asked = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(found)}"
+        raise GoalError(f"{asked} of the goal's {len(names)} constraints; there are {listing(names)}.")
 
     @property
     def _key(self) -> tuple[object, ...]:

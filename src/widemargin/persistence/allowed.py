@@ -37,6 +37,7 @@ _OBJECTS = frozenset(
         "sklearn.svm._classes.LinearSVC",
         "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
+        "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredInfeasibility",
         "widemargin.persistence.stored.StoredReport",

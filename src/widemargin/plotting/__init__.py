@@ -1,1 +1,5 @@
-"""Figures (matplotlib, imported when the first one is drawn)."""
+"""Plots in scikit-learn's Display style. They need matplotlib: `pip install 'widemargin[plot]'`."""
+
+from widemargin.plotting.tradeoff import TradeoffDisplay
+
+__all__ = ["TradeoffDisplay"]

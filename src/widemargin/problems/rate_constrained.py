@@ -147,6 +147,20 @@ class RateConstrainedProblem(_Weighted):
             raise TypeError("only rows of features can be picked out; a Gram matrix belongs to all of its rows")
         return replace(self, rows=self.rows.take(positions), weight=weight, cell=self.cell[positions])
 
+    def with_lam(self, lam: float) -> "RateConstrainedProblem":
+        """The same problem with another weight of the regulariser."""
+        return replace(self, lam=float(lam))
+
+    def rebound(self, before: BoundGoal, bound: BoundGoal) -> "RateConstrainedProblem | None":
+        """The same rows under another goal, bound on the same cells as the one before (`bind(..., like=)`).
+
+        None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
+        """
+        kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
+        if not np.array_equal(kind, _kinds(before.coefficients, before.cell_weight)[0]):
+            return None
+        return replace(self, cell_weight=cell_weight, **_scaled(coef, bound))
+
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
         return replace(self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0))
@@ -214,17 +228,7 @@ def build_problem(
     -------
     RateConstrainedProblem
     """
-    coef = bound.coefficients
-    objective_scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight)
-    if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
-        objective_scale = 1.0
-    scale = np.asarray(bound.scale, dtype=np.float64)
-    kind, coef, kind_weight = _kinds(coef, bound.cell_weight)
-    scaled = coef._replace(
-        alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
-        beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
-        value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
-    )
+    kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
     blocks, weights, cells = [], [], []
     for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
         seen = kind[cell]
@@ -241,14 +245,26 @@ def build_problem(
         rows=RowBlocks(blocks),
         weight=_joined(weights),
         cell=_joined(cells),
-        coef=scaled,
-        gamma=np.asarray(bound.bound, dtype=np.float64) / scale,
         lam=float(lam),
         fit_intercept=fit_intercept,
-        cell_weight=kind_weight,
-        objective_scale=objective_scale,
-        constraint_scale=scale,
+        cell_weight=cell_weight,
+        **_scaled(coef, bound),
     )
+
+
+def _scaled(coef: CellCoefficients, bound: BoundGoal) -> dict[str, Any]:
+    """Coefficients, bounds and scales of a problem, from the coefficients of its cells."""
+    objective_scale = float(np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0) @ bound.cell_weight)
+    if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
+        objective_scale = 1.0
+    scale = np.asarray(bound.scale, dtype=np.float64)
+    scaled = coef._replace(
+        alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
+        beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
+        value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
+    )
+    gamma = np.asarray(bound.bound, dtype=np.float64) / scale
+    return {"coef": scaled, "gamma": gamma, "objective_scale": objective_scale, "constraint_scale": scale}
 
 
 def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficients, Floats]:

@@ -34,6 +34,7 @@ class RampProblem(Protocol):
     def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]: ...
     def majorise(self, z: Floats) -> Any: ...
     def constant_start(self, rho: float) -> float: ...
+    def with_lam(self, lam: float) -> "RampProblem": ...
     @property
     def n_features(self) -> int: ...
 
@@ -55,6 +56,9 @@ class MajorizeOptions:
         Violation (in rates) above which the next rho is tried.
     stall : float
         Relative decrease of the merit below which the loose steps end.
+    slopes : tuple of float
+        Slope continuation: before all else two loose steps at each of these multiples of the problem's lambda, such as
+        (10, 3). A stronger regulariser keeps w small, so that more rows lie on the slope of the ramps and have a say.
     """
 
     steps: int = 4
@@ -63,6 +67,7 @@ class MajorizeOptions:
     rhos: tuple[float, ...] = (1.0, 3.0, 10.0, 100.0)
     feasibility_tol: float = 1e-3
     stall: float = 5e-4
+    slopes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,11 @@ class _Walk:
         self.z = self.problem.scores(self.w, self.b)
         self.objective, self.excess = self.problem.ramp_values(self.w, self.z)
 
+    def move_to(self, problem: RampProblem) -> None:
+        """Go on with another problem of the same rows."""
+        self.problem, self.certified = problem, False
+        self.objective, self.excess = problem.ramp_values(self.w, self.z)
+
     def merit(self, rho: float) -> float:
         """Ramp objective plus penalty; violations below 1e-5 are free."""
         return _merit(self.objective, self.excess, rho)
@@ -172,6 +182,7 @@ class _Walk:
                 "step": float(self.n_steps),
                 "rows": float(self.z.shape[0]),
                 "rho": rho,
+                "lam": self.problem.lam,
                 "merit": merit,
                 "objective": self.objective,
                 "violation": violation,
@@ -227,6 +238,7 @@ def minimise_ramp(
     walk = _from_sample(problem, convex, options, start, budget) if state is None else None
     if walk is None:
         return _result(_run(_Walk(problem, convex, budget, start[0], start[1], state), options), options, began)
+    options = replace(options, slopes=())  # the sample has gone through them
     _run(walk, replace(options, steps=min(options.steps, 1), rhos=(walk.rho,)))
     if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
@@ -258,6 +270,7 @@ def _from_sample(
 def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
     """Descend at each penalty weight in turn, until the constraints hold."""
     try:
+        _continue_slopes(walk, options.rhos[0], options)
         for rho in options.rhos:
             walk.rho = rho
             _descend(walk, rho, options)
@@ -286,6 +299,20 @@ def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
         seconds=walk.budget.elapsed - began,
         history=tuple(walk.history),
     )
+
+
+def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+    """Two loose steps at each stronger regulariser."""
+    asked = walk.problem
+    try:
+        for factor in options.slopes:
+            walk.move_to(asked.with_lam(factor * asked.lam))
+            for _ in range(2):
+                if walk.budget.exhausted or not walk.step(rho, options.loose_tol):
+                    break
+    finally:
+        if options.slopes:
+            walk.move_to(asked)
 
 
 def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:

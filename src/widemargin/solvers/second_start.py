@@ -38,6 +38,7 @@ def enforce_from_two_starts(
     give_back: bool,
     start: tuple[Floats, float] | None = None,
     budget: Budget,
+    known: RampResult | None = None,
 ) -> Enforced:
     """`enforce`, and again from the plain SVM where that looks better.
 
@@ -50,11 +51,13 @@ def enforce_from_two_starts(
         that have to meet the bounds.
     start : (w, b), optional
         First point of the first search. From one that is given the plain SVM is asked only where bounds are missed.
+    known : RampResult, optional
+        The ramp solution of the first search, where there is one already.
 
     Other parameters are those of `enforce`.
     """
     search = partial(enforce, problem, convex, options=options, give_back=give_back, budget=budget)
-    first = search(judge=measures.judge, moves=measures.moves, start=start)
+    first = search(judge=measures.judge, moves=measures.moves, start=start, first=known)
     constant = start is None and problem.constant_start(options.rhos[0]) != 0.0
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first

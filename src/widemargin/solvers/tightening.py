@@ -177,6 +177,8 @@ def enforce(
     give_back: bool = True,
     moves: Moves | None = None,
     start: tuple[Floats, float] | None = None,
+    state: ConvexState | None = None,
+    first: RampResult | None = None,
     budget: Budget | None = None,
 ) -> Enforced:
     """Solve the ramp problem, then tighten in rounds until the judged rates meet the bounds.
@@ -194,6 +196,10 @@ def enforce(
     moves : Moves, optional
         Search between candidates, and repair what no round meets.
     start : (w, b), optional
+    state : ConvexState, optional
+        Warm start of the convex solver.
+    first : RampResult, optional
+        The solution before any tightening, where it is known already.
     budget : Budget, optional
 
     Returns
@@ -202,9 +208,11 @@ def enforce(
         The violation of its `best` is 0 where the bounds are met.
     """
     budget = budget or Budget()
-    # the last penalty is for the rounds: it is slow, and where bounds are missed by far it was measured not to help
-    ladder = replace(options, rhos=options.rhos[:-1] or options.rhos)
-    solution, state = _apart(minimise_ramp(problem, convex, ladder, start=start, budget=budget))
+    if first is None:
+        # the last penalty is for the rounds: it is slow, and where bounds are missed by far it was measured not to help
+        ladder = replace(options, rhos=options.rhos[:-1] or options.rhos)
+        first = minimise_ramp(problem, convex, ladder, start=start, state=state, budget=budget)
+    solution, state = _apart(first)
     latest = best = finest = judge(solution)
     taken = _Taken()
     taken.add(solution)
