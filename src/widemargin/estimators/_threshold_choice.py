@@ -82,7 +82,8 @@ def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficie
             cells.append(used)
             columns.append(np.full(len(used), len(gamma) + len(more)))
             values.append(part[used])
-        more.append(-1.0 - unit * constant)
+        whole = float((alpha + beta) @ bound.cell_weight)  # signed: less of one prediction is more of the other
+        more.append(-1.0 - unit * (constant + whole))
     if not more:
         return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)
