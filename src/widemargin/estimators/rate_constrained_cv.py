@@ -38,7 +38,7 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
     """`RateConstrainedClassifier` with C and the number of steps chosen by cross-validation under the goal.
 
     A lower training objective does not mean a lower test error (on a9a more steps and a larger C lower the first and
-    raise the second), so both are chosen by the held-out objective, among the settings that keep the goal's bounds on
+    not the second), so both are chosen by the held-out objective, among the settings that keep the goal's bounds on
     held-out rows up to noise.
 
     Parameters
@@ -48,8 +48,8 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
     Cs : int or array-like of float, default=6
         Candidates of C, or how many between 0.02 and 2 (lambda = 100 / n and 1 / n), on a logarithmic scale.
     max_steps : int or array-like of int, default=(5, 8)
-        Candidates of the number of majorisation steps: early stopping. With fewer than 4 or 5 the
-        start is not yet forgotten.
+        Candidates of the number of majorisation steps: early stopping. With fewer than 4 or 5 the start is
+        not yet forgotten.
     cv : int, splitter or iterable of (train, test), default=5
         An integer: that many shuffled folds, stratified by label and populations.
     rule : {"best", "one-standard-error"}, default="best"
