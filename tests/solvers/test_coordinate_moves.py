@@ -122,16 +122,19 @@ def test_small_misses_are_repaired() -> None:
 
 
 def test_the_first_move_is_the_best_of_all_coordinates() -> None:
-    for seed in range(10):
-        problem, w, b = tight(seed, 0.01, n=60, d=4, m=2)
+    moved = 0
+    for seed in range(12):
+        problem, w, b = tight(seed, 0.003, n=120, d=4, m=1)
         found = repair(problem, w, b, passes=1)
-        if found.n_moves == 0:
+        if found.n_moves == 0:  # one move is not enough
             continue
-        z, n = problem.scores(w, b), 60
+        moved += 1
+        z, n = problem.scores(w, b), 120
         X = np.column_stack([problem.rows.dot(column) for column in np.eye(4)] + [np.full(n, -1.0)])
         steps = [best_step(problem, z, np.arange(n), X[:, j]) for j in range(5)]
         best = min((step.violation, step.objective) for step in steps)
         assert standing(problem, problem.scores(found.w, found.b)) == pytest.approx(best, abs=1e-12)
+    assert moved >= 6
 
 
 def test_nothing_to_repair_nothing_moved() -> None:

@@ -158,6 +158,16 @@ def test_a_conflict_of_two_is_found_with_the_best_values(extra: float | None) ->
     np.testing.assert_allclose(found.best.excess, excess, atol=1e-12)
 
 
+def test_what_is_not_needed_for_the_conflict_is_left_out() -> None:
+    """Either cap alone contradicts the floor; a first model that misses all three makes all of them suspects."""
+    problem = two_clouds((0.3, 0.4), extra=0.35)
+    own = Deterministic(problem)
+    first = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions()).best
+    first = replace(first, excess=np.maximum(first.excess, 0.01))
+    found = diagnose(problem, pmm_newton.solve, Deterministic, first, budget=Budget())
+    assert (found.conflict, found.irreducible, found.proved) == ((0, 2), True, False)
+
+
 def test_a_proved_conflict_is_exact_and_still_has_best_values() -> None:
     problem = two_clouds((0.3, 0.4), extra=0.97)
     alpha, beta = np.zeros((2, 3)), np.zeros((2, 3))
