@@ -28,6 +28,7 @@ SIZE = 1024
 SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
 
+_SIDE = 1024  # rows and columns of the blocks that scores are summed over
 _INDEFINITE = 1e-5  # negative curvature, relative to the diagonal, that rounding does not explain
 
 
@@ -63,7 +64,8 @@ def solve(
     size : int, default=1024
         Rows of the working set, fewer where fewer fit into the cache.
     scores : ndarray of shape (n,), optional
-        `K start`, where it is known and `start` is feasible; saves as many rows as `start` has entries.
+        `K start`, float64, where it is known and `start` is feasible; it is changed to `K coef`. Saves as many rows as
+        `start` has entries.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def solve(
     budget = budget or Budget()
     lower, upper = bounds(problem)
     coef = feasible(problem, start)
-    scores = responses(problem.rows, coef) if scores is None else scores.astype(np.float64)
+    scores = responses(problem.rows, coef) if scores is None else scores
     least = 2 if problem.fit_intercept else 1
     size = min(max(size, least), problem.rows.capacity, problem.n_rows)
     if size < min(least, problem.n_rows):
@@ -180,22 +182,20 @@ def feasible(problem: KernelProblem, start: Floats | None) -> Floats:
 def responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
     scores = np.zeros(rows.n_rows)
-    add_responses(rows, coef, slice(0, rows.n_rows), scores)
+    add_responses(rows, coef, np.arange(rows.n_rows), scores)
     return scores
 
 
-def add_responses(rows: KernelMatrix, coef: Floats, columns: slice | Ints, scores: Floats) -> None:
-    """Add `K[columns] coef` to `scores`."""
+def add_responses(rows: KernelMatrix, coef: Floats, columns: Ints, scores: Floats) -> None:
+    """Add those of `K coef` to `scores[columns]`."""
     support = np.flatnonzero(coef)
-    places = np.arange(rows.n_rows)[columns]
-    height, width = 256, 4096
-    for low in range(0, places.shape[0], width):
-        tile = places[low : low + width]
-        some = slice(int(tile[0]), int(tile[-1]) + 1) if tile[-1] - tile[0] + 1 == tile.shape[0] else tile
-        for first in range(0, support.shape[0], height):
-            part = support[first : first + height]
-            block = rows.block(part, some)
-            loops.add_rows(block, np.arange(part.shape[0]), coef[part], scores[low : low + width])
+    for low in range(0, columns.shape[0], _SIDE):
+        tile = columns[low : low + _SIDE]
+        sums = np.zeros(tile.shape[0])
+        for first in range(0, support.shape[0], _SIDE):
+            part = support[first : first + _SIDE]
+            loops.add_rows(rows.block(part, tile), np.arange(part.shape[0]), coef[part], sums)
+        scores[tile] += sums
 
 
 def violation(
