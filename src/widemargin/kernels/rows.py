@@ -14,6 +14,7 @@ import numpy.typing as npt
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, Placed, backend_named
 from widemargin.kernels.functions import Kernel, check_precomputed
+from widemargin.kernels.tiles import Count, Tiles
 from widemargin.linalg.cells import Floats
 
 __all__ = ["KernelRows"]
@@ -24,12 +25,6 @@ _BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.integer[Any]] | slice
-
-
-class _Count:
-    """Kernel values computed by rows and their subsets."""
-
-    evaluations = 0
 
 
 class _Memory:
@@ -91,7 +86,7 @@ class KernelRows:
         if dtype is None:
             dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
         self.kernel, self.dtype, self.n_rows = kernel, np.dtype(dtype), int(X.shape[0])
-        self._count = _Count()
+        self._count = Count()
         self.hits = self.misses = 0
         self._backend: Backend = backend_named(backend)
         self._rows = self._backend.place(X, kernel, self.dtype)
@@ -126,6 +121,16 @@ class KernelRows:
         made._slots = OrderedDict()
         made.hits = made.misses = 0
         return made
+
+    def tiles(self, rows: npt.NDArray[np.integer[Any]]) -> "Tiles":
+        """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.
+
+        Raises
+        ------
+        CapabilityError
+            If the kernel is another one, or the rows are sparse.
+        """
+        return Tiles(self.kernel, self._rows[rows].X, self._count)
 
     def block(self, rows: Rows, columns: Rows | None = None) -> Array:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""

@@ -116,14 +116,12 @@ class Block:
     ----------
     problem : KernelProblem
     size : int
-        Largest number of rows.
+        Largest number of rows of `improve`.
     """
 
     def __init__(self, problem: KernelProblem, size: int) -> None:
-        dtype = problem.rows.dtype
-        self._y, self._pairs = problem.y, problem.fit_intercept
-        self._block = np.empty(size * size, dtype=dtype)
-        self._bar, self._down, self._gain = np.empty(size), np.empty(size, dtype=dtype), np.empty(size, dtype=dtype)
+        self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
+        self._block = np.empty(size * size, dtype=self._dtype)
         self.steps = 0
         self.indefinite = False
 
@@ -151,12 +149,12 @@ class Block:
         before = b.copy()
         if self._pairs:
             steps, flattest = loops.solve_pairs(
-                K, diagonal, g, b, lower[work], upper[work], self._bar[:q], self._down[:q], self._gain[:q], SHARE,
-                floor, STEPS * q,
+                K, diagonal, g, b, lower[work], upper[work], np.empty(q), np.empty(q, K.dtype),
+                np.empty(q, K.dtype), SHARE, floor, STEPS * q,
             )  # fmt: skip
         else:
             steps, flattest = loops.solve_singles(
-                K, diagonal, g, b, lower[work], upper[work], self._bar[:q], SHARE, floor, STEPS * q
+                K, diagonal, g, b, lower[work], upper[work], np.empty(q), SHARE, floor, STEPS * q
             )
         self.steps += steps
         self.indefinite |= bool(flattest < -_INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
