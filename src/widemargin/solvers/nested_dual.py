@@ -176,7 +176,9 @@ class _Run:
             return np.empty(0, dtype=np.int64)
         left = working_set.violation(problem, self.coef, scores, problem.n_rows, lower, upper)
         outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
-        return outside if not outside.shape[0] else np.setdiff1d(_active(problem, self.coef, scores), active)
+        if not outside.shape[0]:
+            return outside
+        return np.setdiff1d(np.union1d(outside, _active(problem, self.coef, scores)), active)
 
 
 def covered(problem: KernelProblem, scores: Floats, total: float) -> Floats:
@@ -200,6 +202,8 @@ def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
 
 
 def _active(problem: KernelProblem, coef: Floats, scores: Floats) -> Ints:
-    """Support vectors and rows of a small margin."""
+    """Support vectors and rows of a small margin; all rows where nothing is known yet."""
+    if not coef.any():
+        return np.arange(problem.n_rows)
     bias = optimal_bias(problem, scores)
     return np.flatnonzero((coef != 0.0) | (problem.y * (scores + bias) < MARGIN))
