@@ -175,7 +175,7 @@ class KernelRows:
         self.hits += len(wanted) - len(missing)
         self.misses += len(missing)
         places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
-        height = max(1, min(256, len(missing)))
+        height = max(1, min(512, len(missing)))
         width = max(1, _BLOCK // height)
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
