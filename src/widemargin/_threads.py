@@ -7,7 +7,12 @@ import numba
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-__all__ = ["limit_threads"]
+__all__ = ["limit_threads", "threads_in_force"]
+
+
+def threads_in_force() -> int:
+    """Number of threads that `limit_threads` allows; all cores outside of it."""
+    return int(numba.get_num_threads())
 
 
 @contextmanager

@@ -20,6 +20,7 @@ __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named"]
 
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
+_THIN = 0.2  # share of entries that are not 0, up to which a loop over those beats BLAS
 
 
 class Placed:
@@ -29,13 +30,15 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
+    thin : bool
+        Whether X is dense and most of its entries are 0.
     """
 
-    def __init__(self, X: Any, square: Any) -> None:
-        self.X, self.square = X, square
+    def __init__(self, X: Any, square: Any, thin: bool = False) -> None:
+        self.X, self.square, self.thin = X, square, thin
 
     def __getitem__(self, rows: Any) -> "Placed":
-        return Placed(self.X[rows], None if self.square is None else self.square[rows])
+        return Placed(self.X[rows], None if self.square is None else self.square[rows], self.thin)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -64,7 +67,9 @@ class NumpyBackend:
             narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
-        return Placed(X, squared_norms(X) if kernel.name == "rbf" else None)
+        thin = not sp.issparse(X) and X.size > 0 and np.count_nonzero(X) < _THIN * X.size
+        X = np.asfortranarray(X) if thin else X  # columns in one piece for the compiled products
+        return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
         """Kernel values of all pairs, shape (len(left), len(right))."""
@@ -75,8 +80,7 @@ class NumpyBackend:
             distances *= -kernel.gamma
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
-        product = left.X @ right.X.T
-        block = product.toarray() if sp.issparse(product) else product
+        block = _products(left.X, right.X, right.thin)
         if kernel.name == "rbf" and block.dtype == np.float32:
             _loops.gaussian(block, left.square, right.square, kernel.gamma)
             return block  # type: ignore[no-any-return]
@@ -139,6 +143,20 @@ def squared_norms(X: Any) -> Any:
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(squares).ravel().astype(X.dtype)
     return np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype)
+
+
+def _products(left: Any, right: Any, thin: bool) -> Any:
+    """Inner products of all pairs; of dense rows that are mostly 0 without the zeros (a9a: a third of BLAS's time)."""
+    if not thin or left.shape[0] < 8:
+        product = left @ right.T
+        return product.toarray() if sp.issparse(product) else product
+    room = (left.shape[0], left.shape[1] + 4)
+    block = np.empty((left.shape[0], right.shape[0]), dtype=right.dtype)
+    columns = np.ascontiguousarray(right.T)
+    _loops.thin_products(
+        np.ascontiguousarray(left), columns, np.empty(room, np.int32), np.empty(room, right.dtype), block
+    )
+    return block
 
 
 def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:

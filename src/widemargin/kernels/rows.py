@@ -4,6 +4,7 @@ Every kernel solver of the library asks here, so their costs can be compared in 
 instrumented kernel function would have counted.
 """
 
+import copy
 from collections import OrderedDict
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, Placed, backend_named
 from widemargin.kernels.functions import Kernel, check_precomputed
+from widemargin.kernels.tiles import Count, Tiles
 from widemargin.linalg.cells import Floats
 
 __all__ = ["KernelRows"]
@@ -23,6 +25,23 @@ _BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.integer[Any]] | slice
+
+
+class _Memory:
+    """The memory of the cache, made at its first use and kept: fresh pages cost more than the values in them."""
+
+    def __init__(self, size: int, dtype: Any) -> None:
+        self.size = size
+        self.owner: Any = None
+        self._dtype = dtype
+        self._flat: Array | None = None
+
+    def take(self, owner: Any, shape: tuple[int, int]) -> Array:
+        """Room for some rows; the former owner's are lost."""
+        if self._flat is None:
+            self._flat = np.empty(self.size, self._dtype)
+        self.owner = owner
+        return self._flat[: shape[0] * shape[1]].reshape(shape)
 
 
 class KernelRows:
@@ -67,7 +86,8 @@ class KernelRows:
         if dtype is None:
             dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
         self.kernel, self.dtype, self.n_rows = kernel, np.dtype(dtype), int(X.shape[0])
-        self.evaluations = self.hits = self.misses = 0
+        self._count = Count()
+        self.hits = self.misses = 0
         self._backend: Backend = backend_named(backend)
         self._rows = self._backend.place(X, kernel, self.dtype)
         row_bytes = self.n_rows * self.dtype.itemsize
@@ -78,13 +98,45 @@ class KernelRows:
             )
         self.capacity = min(self.n_rows, int(cache_size * MEGABYTE // max(row_bytes, 1)))
         self._slots: OrderedDict[int, int] = OrderedDict()
-        self._buffer: Array = np.empty((0, self.n_rows), dtype=self.dtype)
+        self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
+
+    @property
+    def evaluations(self) -> int:
+        """Kernel values computed so far, those of every `subset` included."""
+        return self._count.evaluations
+
+    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "KernelRows":
+        """The kernel matrix of some of the rows, which counts and caches with this one.
+
+        Both use the same memory: what one of them has cached is forgotten when the other one caches. The subset's rows
+        are shorter, so more of them fit.
+        """
+        made = copy.copy(self)
+        made.n_rows = int(rows.shape[0])
+        if self._given is not None:
+            made._given = self._given[np.ix_(rows, rows)]
+        else:
+            made._rows = self._rows[rows]
+        made.capacity = min(made.n_rows, self._memory.size // max(made.n_rows, 1))
+        made._slots = OrderedDict()
+        made.hits = made.misses = 0
+        return made
+
+    def tiles(self, rows: npt.NDArray[np.integer[Any]]) -> "Tiles":
+        """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.
+
+        Raises
+        ------
+        CapabilityError
+            If the kernel is another one, or the rows are sparse.
+        """
+        return Tiles(self.kernel, self._rows[rows].X, self._count)
 
     def block(self, rows: Rows, columns: Rows | None = None) -> Array:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
         if self._given is not None:
             given = self._given[rows] if columns is None else self._given[rows][:, columns]
-            self.evaluations += given.size
+            self._count.evaluations += given.size
             return given.astype(self.dtype)
         return self._evaluate(self._rows[rows], self._rows if columns is None else self._rows[columns])
 
@@ -111,8 +163,9 @@ class KernelRows:
         wanted = rows.tolist()
         if len(wanted) > self.capacity:
             raise KernelError(f"{len(wanted)} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
-        if not self._buffer.shape[0]:
-            self._buffer = np.empty((self.capacity, self.n_rows), dtype=self.dtype)
+        if self._memory.owner is not self:
+            self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
+            self._slots.clear()
         missing = []
         for row in wanted:
             if row in self._slots:
@@ -122,10 +175,13 @@ class KernelRows:
         self.hits += len(wanted) - len(missing)
         self.misses += len(missing)
         places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
-        step = max(1, _BLOCK // self.n_rows)
-        for low in range(0, len(missing), step):
-            part = np.asarray(missing[low : low + step], dtype=np.int64)
-            self._buffer[places[low : low + step]] = self.block(part)
+        height = max(1, min(512, len(missing)))
+        width = max(1, _BLOCK // height)
+        for low in range(0, len(missing), height):
+            part = np.asarray(missing[low : low + height], dtype=np.int64)
+            for left in range(0, self.n_rows, width):  # fresh memory is slow: written once, from a small block
+                tile = slice(left, min(left + width, self.n_rows))
+                self._buffer[places[low : low + height], tile] = self.block(part, tile)
         return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
 
     def diagonal(self) -> Floats:
@@ -175,7 +231,7 @@ class KernelRows:
 
     def _evaluate(self, left: Placed, right: Placed) -> Array:
         values = self._backend.block(self.kernel, left, right)
-        self.evaluations += values.size
+        self._count.evaluations += values.size
         return values
 
     def _claim(self, row: int) -> int:

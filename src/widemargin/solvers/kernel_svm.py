@@ -26,8 +26,9 @@ class KernelMatrix(Protocol):
 
     n_rows: int
     capacity: int
-    evaluations: int
 
+    @property
+    def evaluations(self) -> int: ...
     @property
     def dtype(self) -> Any: ...
     def block(self, rows: Rows, columns: Rows | None = None) -> npt.NDArray[Any]:
@@ -40,6 +41,10 @@ class KernelMatrix(Protocol):
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row."""
+        ...
+
+    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "KernelMatrix":
+        """The matrix of some of the rows, which counts and caches with this one."""
         ...
 
 
@@ -90,6 +95,9 @@ class KernelResult:
     seconds : float
     history : tuple of dict
         Entries with `seconds`, `evaluations`, and what the solver knows at that time.
+    indefinite : bool
+        Whether the solver met a negative squared norm: the kernel is not positive semi-definite, and `dual` bounds
+        nothing.
     """
 
     coef: Floats
@@ -102,6 +110,7 @@ class KernelResult:
     evaluations: int
     seconds: float
     history: tuple[dict[str, float], ...] = ()
+    indefinite: bool = False
 
     @property
     def gap(self) -> float:

@@ -1,0 +1,209 @@
+"""The working-set dual on nested subsamples with active columns: most of the work is done on few rows.
+
+    for m = n/8, n/2, n:
+        scores of the m rows, from the support vectors of the last level
+        active = support vectors and rows with a margin below 1.2
+        solve the dual in the active variables: the kernel rows are only as long as there are active rows
+    at the end the scores of all rows; rows that violate become active, and the last step is repeated
+
+Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
+lowest margins of each class at their bound", as many as the last level's share of them foretells, and else from the last
+level's coefficients.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from widemargin.linalg.cells import Floats, Ints
+from widemargin.solvers import working_set
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
+
+__all__ = ["covered", "solve"]
+
+LEVELS = (8, 2)
+"""Shares of the rows, one over these numbers, that are solved before all of them."""
+
+LEAST = 1000
+"""Levels of fewer rows are left out."""
+
+MARGIN = 1.2
+"""Rows of a smaller margin are active."""
+
+LOOSE = 0.1
+"""Tolerance of the levels before the last one."""
+
+
+def solve(
+    problem: KernelProblem,
+    *,
+    tol: float = 1e-3,
+    start: Floats | None = None,
+    budget: Budget | None = None,
+    size: int = working_set.SIZE,
+    seed: int = 0,
+) -> KernelResult:
+    """Solve the dual of a kernel SVM by nested subsamples; the certificate is over all rows.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure.
+    start : ndarray of shape (n,), optional
+        `coef` to begin from; the subsamples are then left out.
+    budget : Budget, optional
+        When it runs out the scores of all rows are still computed, for the certificate.
+    size : int, default=1024
+        Rows of a working set.
+    seed : int, default=0
+        Of the subsamples.
+
+    Returns
+    -------
+    KernelResult
+        `n_iter` counts the working sets. Entries of the history have `rows`, the number of rows that `primal` counts:
+        only those with all n rows are certificates of the problem.
+    """
+    budget = budget or Budget()
+    n = problem.n_rows
+    run = _Run(problem, budget, size)
+    order = np.random.default_rng(seed).permutation(n)
+    sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
+    run.coef = working_set.feasible(problem, start)
+    scores = None
+    try:
+        for number, m in enumerate(sizes):
+            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(tol, LOOSE))
+        scores = run.last(sizes[-1] if sizes else 0, tol)
+    except KeyboardInterrupt:
+        budget.interrupted = True
+    if scores is None:
+        scores = working_set.responses(problem.rows, run.coef)
+    result = working_set.finish(problem, run.coef, scores, tol, budget, run.rounds, run.history)
+    return replace(result, indefinite=run.indefinite)
+
+
+class _Run:
+    """Coefficients of all rows on their way through the levels."""
+
+    def __init__(self, problem: KernelProblem, budget: Budget, size: int) -> None:
+        self.problem, self.budget, self.size = problem, budget, size
+        self.coef = np.zeros(problem.n_rows)
+        self.rounds = 0
+        self.indefinite = self.noisy = False
+        self.history: list[dict[str, float]] = []
+
+    def level(self, rows: Ints, before: int, tol: float) -> None:
+        """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
+        part = _part(self.problem, rows)
+        coef, scores = self.coef[rows], np.zeros(rows.shape[0])
+        if before:
+            scores = working_set.responses(part.rows, coef)
+        coef, active = self._begin(part, coef, scores, before)
+        self._solve(part, active, coef, None if self.noisy and before else scores, tol)
+        self.coef[rows] = coef
+        if not before:
+            support = coef != 0.0
+            self.noisy = 2 * int((np.abs(coef) >= part.upper).sum()) > int(support.sum())
+
+    def last(self, before: int, tol: float) -> Floats:
+        """Solve on all rows; returns their scores."""
+        problem, n = self.problem, self.problem.n_rows
+        scores = working_set.responses(problem.rows, self.coef)
+        at = self.coef.copy()  # the coefficients of these scores
+        self.coef, active = self._begin(problem, at.copy(), scores, before)
+        fresh = np.array_equal(at, self.coef)
+        while True:
+            self._solve(problem, active, self.coef, scores if fresh else None, tol, scores)
+            self._follow(scores, at, np.setdiff1d(np.arange(n), active))
+            at, fresh = self.coef.copy(), True
+            outside = self._check(scores, active, tol)
+            if not outside.shape[0] or self.budget.exhausted:
+                return scores
+            active = np.union1d(active, outside)
+
+    def _begin(self, part: KernelProblem, coef: Floats, scores: Floats, before: int) -> tuple[Floats, Ints]:
+        """The coefficients to start from and the active rows."""
+        if not before:
+            return coef, _active(part, coef, scores)
+        if self.noisy and part.fit_intercept:
+            total = float(coef[coef > 0.0].sum()) * part.n_rows / before
+            active = _active(part, coef, scores)
+            coef = covered(part, scores, total)
+            return coef, np.union1d(active, np.flatnonzero(coef))
+        return coef, _active(part, coef, scores)
+
+    def _solve(
+        self, part: KernelProblem, active: Ints, coef: Floats, known: Floats | None, tol: float,
+        scores: Floats | None = None,
+    ) -> None:  # fmt: skip
+        """Solve in the active rows; change `coef` there, and their `scores`. `known` are the scores at `coef`, if so."""
+        inner = part if active.shape[0] == part.n_rows else _part(part, active)
+        begin = coef[active]
+        inside = working_set.responses(inner.rows, begin) if known is None else known[active]
+        result = working_set.solve(inner, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
+        self.rounds += result.n_iter
+        self.indefinite |= result.indefinite
+        self.history += [{**entry, "rows": float(inner.n_rows)} for entry in result.history]
+        coef[active] = result.coef
+        if scores is not None:
+            scores[active] = inside
+
+    def _follow(self, scores: Floats, at: Floats, columns: Ints) -> None:
+        """Bring the scores of some rows from the coefficients `at` to the present ones, the cheaper way."""
+        change = self.coef - at
+        if np.count_nonzero(change) > np.count_nonzero(self.coef):
+            change = self.coef
+            scores[columns] = 0.0
+        working_set.add_responses(self.problem.rows, change, columns, scores)
+
+    def _check(self, scores: Floats, active: Ints, tol: float) -> Ints:
+        """Inactive rows that violate, after an entry of the history over all rows."""
+        problem = self.problem
+        lower, upper = working_set.bounds(problem)
+        bias = optimal_bias(problem, scores)
+        at = values(problem, self.coef, scores, bias)
+        self.history.append(
+            {
+                "seconds": self.budget.elapsed, "evaluations": float(problem.rows.evaluations), "primal": at.primal,
+                "dual": at.dual, "violation": at.violation, "rows": float(problem.n_rows),
+            }
+        )  # fmt: skip
+        if at.violation <= tol:
+            return np.empty(0, dtype=np.int64)
+        left = working_set.violation(problem, self.coef, scores, problem.n_rows, lower, upper)
+        outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
+        if not outside.shape[0]:
+            return outside
+        return np.setdiff1d(np.union1d(outside, _active(problem, self.coef, scores)), active)
+
+
+def covered(problem: KernelProblem, scores: Floats, total: float) -> Floats:
+    """Coefficients at their bounds for the rows of the lowest margins, of sum `total` in either class.
+
+    The sum is cut to what both classes can hold; the last row of a class takes what is left.
+    """
+    positive = problem.y > 0.0
+    total = min(total, float(problem.upper[positive].sum()), float(problem.upper[~positive].sum()))
+    coef = np.zeros(problem.n_rows)
+    for sign, side in ((1.0, np.flatnonzero(positive)), (-1.0, np.flatnonzero(~positive))):
+        rows = side[np.argsort(sign * scores[side], kind="stable")]
+        full = np.cumsum(problem.upper[rows])
+        coef[rows] = sign * np.clip(total - full + problem.upper[rows], 0.0, problem.upper[rows])
+    return coef
+
+
+def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
+    """The problem on some of the rows."""
+    return KernelProblem(problem.rows.subset(rows), problem.y[rows], problem.upper[rows], problem.fit_intercept)
+
+
+def _active(problem: KernelProblem, coef: Floats, scores: Floats) -> Ints:
+    """Support vectors and rows of a small margin; all rows where nothing is known yet."""
+    if not coef.any():
+        return np.arange(problem.n_rows)
+    bias = optimal_bias(problem, scores)
+    return np.flatnonzero((coef != 0.0) | (problem.y * (scores + bias) < MARGIN))

@@ -1,0 +1,257 @@
+"""The working-set dual: block SMO over cached kernel rows, the fast way to the optimum of a kernel SVM.
+
+    repeat until the violation is at most tol:
+        W = the rows that violate most on either side, and the newest of the last W
+        solve the dual in the variables of W on the block K[W, W] (SMO, second-order selection)
+        scores += the rows that moved
+
+The variables are `coef = y a`. Scores and gradient are kept in double precision, whatever the rows are in.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.exceptions import KernelError
+from widemargin.linalg.cells import Floats, Ints
+from widemargin.solvers._loops import working_set as loops
+from widemargin.solvers._loops.sdca import balance
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
+
+__all__ = ["Block", "bounds", "feasible", "finish", "responses", "solve", "status_of", "violation"]
+
+SIZE = 1024
+"""Rows of a working set; below that more rounds, above it longer steps (a step touches two rows of the block)."""
+
+SHARE, STEPS = 0.1, 100
+"""A block is solved to this share of its violation, or by this many steps a row."""
+
+_SIDE = 1024  # rows and columns of the blocks that scores are summed over
+_INDEFINITE = 1e-5  # negative curvature, relative to the diagonal, that rounding does not explain
+
+
+class Violation(NamedTuple):
+    """What is left to do: how far apart the two sides are, the level between them, and who is beyond it."""
+
+    size: float
+    middle: float
+    up: Ints
+    down: Ints
+
+
+def solve(
+    problem: KernelProblem,
+    *,
+    tol: float = 1e-3,
+    start: Floats | None = None,
+    budget: Budget | None = None,
+    size: int = SIZE,
+    scores: Floats | None = None,
+) -> KernelResult:
+    """Solve the dual of a kernel SVM.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        Rows that are not positive semi-definite are solved as LIBSVM does, and reported.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, LIBSVM's measure.
+    start : ndarray of shape (n,), optional
+        `coef` to begin from; it is made feasible.
+    budget : Budget, optional
+    size : int, default=1024
+        Rows of the working set, fewer where fewer fit into the cache.
+    scores : ndarray of shape (n,), optional
+        `K start`, float64, where it is known and `start` is feasible; it is changed to `K coef`. Saves as many rows as
+        `start` has entries.
+
+    Returns
+    -------
+    KernelResult
+        `n_iter` counts the working sets.
+
+    Raises
+    ------
+    KernelError
+        If the cache does not hold two rows (one without a bias).
+    """
+    budget = budget or Budget()
+    lower, upper = bounds(problem)
+    coef = feasible(problem, start)
+    scores = responses(problem.rows, coef) if scores is None else scores
+    least = 2 if problem.fit_intercept else 1
+    size = min(max(size, least), problem.rows.capacity, problem.n_rows)
+    if size < min(least, problem.n_rows):
+        raise KernelError(f"the cache holds {problem.rows.capacity} kernel row and {least} are needed; raise cache_size.")
+    block = Block(problem, size)
+    work: Ints = np.empty(0, dtype=np.int64)
+    history: list[dict[str, float]] = []
+    rounds = 0
+    try:
+        while True:
+            left = violation(problem, coef, scores, max(1, size // 4), lower, upper)
+            history.append(_entry(problem, coef, scores, left, budget))
+            budget.tell("working set", rounds, history[-1]["dual"], _gap(history[-1]), left.size)
+            if left.size <= tol or budget.exhausted:
+                break
+            fresh = np.concatenate((left.up, left.down))
+            work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
+            buffer, slot = problem.rows.cached(work)
+            moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * tol)
+            rounds += 1
+            if not moved:  # rounding: the block cannot be told from its optimum
+                break
+    except KeyboardInterrupt:
+        budget.interrupted = True
+    result = finish(problem, coef, scores, tol, budget, rounds, history)
+    return replace(result, indefinite=block.indefinite)
+
+
+class Block:
+    """The block of the working set, with the memory that its steps need.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    size : int
+        Largest number of rows of `improve`.
+    """
+
+    def __init__(self, problem: KernelProblem, size: int) -> None:
+        self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
+        self._block = np.empty(size * size, dtype=self._dtype)
+        self.steps = 0
+        self.indefinite = False
+
+    def improve(
+        self, buffer: np.ndarray, slot: Ints, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
+        floor: float,
+    ) -> bool:  # fmt: skip
+        """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
+        q = work.shape[0]
+        K = self._block[: q * q].reshape(q, q)
+        loops.gather(buffer, slot, work, K)
+        b, change = self.solve(K, work, coef, scores, lower, upper, floor)
+        moved = np.flatnonzero(change)
+        loops.add_rows(buffer, slot[moved], change[moved], scores)
+        coef[work] = b
+        return moved.shape[0] > 0
+
+    def solve(
+        self, K: np.ndarray, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float
+    ) -> tuple[Floats, Floats]:
+        """The new coefficients of `work`, and what they gained, from the block K of their kernel values."""
+        q = work.shape[0]
+        diagonal = K.diagonal().copy()
+        b, g = coef[work], self._y[work] - scores[work]
+        before = b.copy()
+        if self._pairs:
+            steps, flattest = loops.solve_pairs(
+                K, diagonal, g, b, lower[work], upper[work], np.empty(q), np.empty(q, K.dtype),
+                np.empty(q, K.dtype), SHARE, floor, STEPS * q,
+            )  # fmt: skip
+        else:
+            steps, flattest = loops.solve_singles(
+                K, diagonal, g, b, lower[work], upper[work], np.empty(q), SHARE, floor, STEPS * q
+            )
+        self.steps += steps
+        self.indefinite |= bool(flattest < -_INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
+        return b, b - before
+
+
+def bounds(problem: KernelProblem) -> tuple[Floats, Floats]:
+    """Least and largest value of every coefficient, shapes (n,)."""
+    signed = problem.y * problem.upper
+    return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
+
+
+def feasible(problem: KernelProblem, start: Floats | None) -> Floats:
+    """A copy of `start` within its bounds and, with a bias, of sum 0; zeros for None."""
+    if start is None:
+        return np.zeros(problem.n_rows)
+    coef = np.clip(start, *bounds(problem)).astype(np.float64)
+    if problem.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
+        balance(coef)
+    return coef
+
+
+def responses(rows: KernelMatrix, coef: Floats) -> Floats:
+    """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
+    scores = np.zeros(rows.n_rows)
+    add_responses(rows, coef, np.arange(rows.n_rows), scores)
+    return scores
+
+
+def add_responses(rows: KernelMatrix, coef: Floats, columns: Ints, scores: Floats) -> None:
+    """Add those of `K coef` to `scores[columns]`."""
+    support = np.flatnonzero(coef)
+    for low in range(0, columns.shape[0], _SIDE):
+        tile = columns[low : low + _SIDE]
+        sums = np.zeros(tile.shape[0])
+        for first in range(0, support.shape[0], _SIDE):
+            part = support[first : first + _SIDE]
+            loops.add_rows(rows.block(part, tile), np.arange(part.shape[0]), coef[part], sums)
+        scores[tile] += sums
+
+
+def violation(
+    problem: KernelProblem, coef: Floats, scores: Floats, count: int, lower: Floats, upper: Floats
+) -> Violation:
+    """The largest violation, and the `count` rows of either side that violate most."""
+    gradient = problem.y - scores
+    up, down = np.where(coef < upper, gradient, -np.inf), np.where(coef > lower, gradient, np.inf)
+    highest, lowest = float(up.max(initial=-np.inf)), float(down.min(initial=np.inf))
+    if problem.fit_intercept:
+        size = max(0.0, highest - lowest)
+        middle = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
+    else:
+        size, middle = max(0.0, highest, -lowest), 0.0
+    return Violation(size, middle, _largest(up, middle, count), _largest(-down, -middle, count))
+
+
+def _largest(value: Floats, level: float, count: int) -> Ints:
+    """The rows of the `count` largest values above `level`."""
+    rows = np.flatnonzero(value > level)
+    return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
+
+
+def _entry(problem: KernelProblem, coef: Floats, scores: Floats, left: Violation, budget: Budget) -> dict[str, float]:
+    at = values(problem, coef, scores, left.middle)
+    return {
+        "seconds": budget.elapsed,
+        "evaluations": float(problem.rows.evaluations),
+        "primal": at.primal,
+        "dual": at.dual,
+        "violation": left.size,
+    }
+
+
+def _gap(entry: dict[str, float]) -> float:
+    return (entry["primal"] - entry["dual"]) / max(abs(entry["primal"]), 1e-300)
+
+
+def status_of(budget: Budget, converged: bool) -> Status:
+    """Why a run ended."""
+    if converged:
+        return Status.CONVERGED
+    if budget.interrupted:
+        return Status.INTERRUPTED
+    if budget.stopped:
+        return Status.STOPPED
+    return Status.TIME_LIMIT if budget.exhausted else Status.MAX_ITER
+
+
+def finish(
+    problem: KernelProblem, coef: Floats, scores: Floats, tol: float, budget: Budget, rounds: int,
+    history: list[dict[str, float]],
+) -> KernelResult:  # fmt: skip
+    """The result, with the best intercept and the certificate."""
+    intercept = optimal_bias(problem, scores)
+    at = values(problem, coef, scores, intercept)
+    status = status_of(budget, at.violation <= tol)
+    evaluations = problem.rows.evaluations
+    return KernelResult(
+        coef, intercept, at.primal, at.dual, at.violation, status, rounds, evaluations, budget.elapsed, tuple(history)
+    )
