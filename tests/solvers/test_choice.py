@@ -20,7 +20,7 @@ def call(convex: ConvexChoice, sub: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("d", "m", "name"), [(50, 2, "newton"), (1501, 2, "cutting-plane"), (1501, 4, "newton"), (30_000, 9, "newton")]
+    ("d", "m", "name"), [(50, 2, "newton"), (1501, 5, "cutting-plane"), (1501, 6, "newton"), (30_000, 9, "newton")]
 )
 def test_auto_chooses_by_features_and_constraints(d: int, m: int, name: str) -> None:
     sub = random_subproblem(1, 60, 5, m)

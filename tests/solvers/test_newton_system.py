@@ -92,3 +92,26 @@ def test_numbers_too_large_for_float32_are_multiplied_in_double_precision() -> N
     scale = np.sqrt(np.diag(H))
     expected = np.linalg.solve(H / np.outer(scale, scale), gradient / scale) / scale
     np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-8)
+
+
+def test_a_large_penalty_on_active_constraints_does_not_slow_the_iteration_down() -> None:
+    """The preconditioner takes their part of the matrix exactly, whatever its size."""
+    rows, curvature, H, gradient = problem(3, True, False)
+    products = []
+    for tau in (1.0, 1e8):
+        system = IterativeSystem(rows, curvature._replace(tau=tau), True)
+        count = 0
+        product = system.product
+
+        def counted(v: Floats, product: Any = product) -> Floats:
+            nonlocal count
+            count += 1
+            return product(v)
+
+        system.product = counted  # type: ignore[method-assign]
+        step = system.solve(gradient)
+        products.append(count)
+        G = np.column_stack([curvature.border, -curvature.border_totals])
+        exact = np.linalg.solve(H + (tau - 5.0) * G.T @ G, gradient)
+        assert np.linalg.norm(step - exact) <= 0.2 * np.linalg.norm(exact)
+    assert products[1] <= products[0] + 1

@@ -14,7 +14,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 __all__ = ["SOLVERS", "ConvexChoice"]
 
 _WIDE = 1500  # features from which factors of d x d matrices cost more than coordinate ascent
-_FEW = 3  # constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there
+_FEW = 5  # constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there
 _LOPSIDED = 0.5  # share of one column in the squares of all, from which coordinate ascent crawls
 _LARGEST = 10_000  # features: the matrix of the interior point takes 8 d^2 bytes, and its factor as much again
 _PATIENCE = 100  # Newton steps; problems that need more were measured to be quicker by the interior point
@@ -38,7 +38,7 @@ class ConvexChoice:
     """A convex solver to call, which remembers what it used.
 
     "auto" is Newton, which hands over to the interior point for good where it needs too many steps. With more than 1500
-    features Newton solves its systems by conjugate gradients and there is no interior point; with up to 3 constraints
+    features Newton solves its systems by conjugate gradients and there is no interior point; with up to 5 constraints
     "auto" is the cutting plane over coordinate ascent there, unless one column outweighs all others.
 
     Parameters
