@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import (
     FEMALE,
+    ROOT,
     MissingDataError,
     data_folder,
     describe,
@@ -285,7 +286,7 @@ def compas(options: Namespace) -> RealData:
     if options.quick:
         data = synthetic_adult(1000)
         return RealData("synthetic", data.X, (data.y > 0).astype(np.int64), np.where(data.women, "w", "m"), COMPAS_GOAL)
-    path = data_folder(options.data) / "fairness" / COMPAS_FILE
+    path = (data_folder(options.data) or ROOT.parent / "shared" / "data") / "fairness" / COMPAS_FILE
     if not path.is_file():
         raise MissingDataError(f"{COMPAS_FILE} is not in {path.parent}; give the folder of fairness/ by --data.")
     rows = list(_compas_rows(path))

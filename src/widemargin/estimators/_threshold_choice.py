@@ -125,7 +125,8 @@ def _with_denominators(bound: BoundGoal, margins: Floats, for_lp: bool) -> tuple
             cells.append(used)
             columns.append(np.full(len(used), len(gamma) + len(more)))
             values.append(part[used])
-        more.append(-miss - unit * constant)
+        # a signed coefficient counts what turns: the constraint is larger by all that could
+        more.append(-miss - unit * (constant + float((alpha + beta) @ bound.cell_weight)))
     if not more:
         return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)

@@ -112,10 +112,9 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     baselines : dict of str to fitted classifier, default=None
         Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
     confidence : float in [0.5, 1), default=None
-        None: constraints are met on the training rows. Else rows are kept aside, four models are trained, and one is
-        taken, with its threshold, only if all constraints hold on *new* rows with this confidence (see Notes).
+        None: constraints are met on the training rows. Else, on *new* rows with this confidence, or refused (Notes).
     validation_fraction : float in (0, 1), default=0.2
-        With a confidence: share of the rows, and of every external data set, that is kept aside for the proof.
+        With a confidence: share of the rows, and of every external data set, kept aside.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
         goal is then met on the rows that are left.
