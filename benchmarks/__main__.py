@@ -6,6 +6,7 @@ from benchmarks import (
     cut_choosers,
     fairness_a9a,
     frontier_a9a,
+    guarantees,
     kernelised,
     memory,
     recall_churn,
@@ -24,6 +25,7 @@ SCRIPTS = (
     thermometer_adult,
     memory,
     scaling,
+    guarantees,
 )
 
 

@@ -6,7 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from benchmarks import __main__ as runner
-from benchmarks import common, cut_choosers, fairness_a9a, memory, recall_churn, recall_task, thermometer_adult
+from benchmarks import (
+    common,
+    cut_choosers,
+    fairness_a9a,
+    guarantees,
+    memory,
+    recall_churn,
+    recall_task,
+    thermometer_adult,
+)
 
 
 @pytest.mark.parametrize("script", runner.SCRIPTS, ids=lambda script: script.__name__)
@@ -115,3 +124,20 @@ def test_raw_adult_is_the_table_of_the_examples_in_three_codings():
     quality = thermometer_adult.quality(thermometers, share, (thermometers.y_test > 0).astype(float))
     assert quality["train_error"] == quality["test_error"] == 0.0
     assert quality["train_ratio"] == pytest.approx(share[~thermometers.women].mean() / share[thermometers.women].mean())
+
+
+def test_true_slacks_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    world = guarantees.flat(rng, 400)
+    for threshold in (-1.0, 0.0, 1.0):
+        said = (world.X[:, 0] > threshold).astype(float)
+        assert guarantees.SCENARIOS["flat precision"].slacks(world, said) == [pytest.approx(-0.02)]
+    world = guarantees.shifted(rng, 400)
+    nobody = np.zeros(400)
+    assert guarantees.SCENARIOS["recall floor"].slacks(world, nobody) == [-0.8]
+    assert guarantees.SCENARIOS["churn"].slacks(world, world.deployed.astype(float))[0] == pytest.approx(0.3)
+    assert guarantees.SCENARIOS["difference of groups"].slacks(world, nobody)[2] == pytest.approx(0.28)
+
+
+def test_most_false_is_delta_and_what_chance_adds():
+    assert 0.1 < guarantees.most_false(2000) < 0.125

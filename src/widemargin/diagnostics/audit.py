@@ -1,6 +1,8 @@
 """Does a classifier meet a goal on these rows? For any fitted classifier, or for its predictions alone."""
 
+import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,8 @@ def audit(
     Parameters
     ----------
     model_or_predictions : fitted classifier, array-like of shape (n,), or dict
-        A classifier is asked for `predict(X)`, and for `predict` of each external data set's X. An array holds
+        A classifier is asked for `predict(X)`, and for `predict` of each external data set's X; it also gets the table
+        of populations if its `predict` has a parameter of that name. An array holds
         predictions in y's label space (never scores or probabilities). Where the goal has external data sets, give a
         dict with the main predictions under None (or "") and the others under the names of their data sets.
     goal : Goal or str
@@ -89,7 +92,11 @@ def audit(
         raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
     _check_candidate(model_or_predictions)
     uses = baselines_used(bound_goal)
-    said = _predictions(model_or_predictions, X, external or {}, [name for name in uses if name is not None])
+    tables: dict[str | None, Any] = {None: populations}
+    tables.update((name, data.populations) for name, data in (external or {}).items() if isinstance(data, External))
+    ask = partial(_ask, populations=tables)
+    others = [name for name in uses if name is not None]
+    said = _predictions(model_or_predictions, X, external or {}, others, ask)
     classes = _classes(model_or_predictions, said, y, external or {}, baselines or {}, pos_label)
     pair = positive_class(classes, _pos_label(model_or_predictions) if pos_label is None else pos_label)
     sources = make_sources(
@@ -105,7 +112,7 @@ def audit(
     bound = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
     return make_report(
         bound, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
-        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, bound.sources), random_state=random_state,
+        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, bound.sources, ask), random_state=random_state,
     )  # fmt: skip
 
 
@@ -140,12 +147,19 @@ def _features(name: str | None, X: Any, external: Mapping[str, External]) -> Any
     return X
 
 
+def _ask(method: Any, X: Any, name: str | None, *, populations: Mapping[str | None, Any]) -> Any:
+    """Call `predict` (or `randomized_proba`) on the rows of a source, with their table where it is a parameter."""
+    table = populations.get(name)
+    takes = table is not None and "populations" in inspect.signature(method).parameters
+    return method(X, populations=table) if takes else method(X)
+
+
 def _predictions(
-    candidate: Any, X: Any, external: Mapping[str, External], names: Sequence[str]
+    candidate: Any, X: Any, external: Mapping[str, External], names: Sequence[str], ask: Any
 ) -> dict[str | None, Any]:
     """What the classifier says on the main rows (None) and on each external data set that the goal uses."""
     if _is_model(candidate):
-        return {name: candidate.predict(_features(name, X, external)) for name in (None, *names)}
+        return {name: ask(candidate.predict, _features(name, X, external), name) for name in (None, *names)}
     if not isinstance(candidate, dict):
         candidate = {None: candidate}
     said = {None if name == "" else name: values for name, values in candidate.items()}
@@ -195,15 +209,15 @@ def _pos_label(candidate: Any) -> Any:
 
 
 def _ramp(
-    candidate: Any, positive: Any, X: Any, external: Mapping[str, External], names: Sequence[str | None]
+    candidate: Any, positive: Any, X: Any, external: Mapping[str, External], names: Sequence[str | None], ask: Any
 ) -> list[npt.NDArray[np.float64]] | None:
     """Probabilities of the randomised classifier, where the model has one (`randomized_proba`)."""
-    ask = getattr(candidate, "randomized_proba", None)
-    if ask is None:
+    method = getattr(candidate, "randomized_proba", None)
+    if method is None:
         return None
     found = []
     for name in names:
-        share = np.asarray(ask(_features(name, X, external)), dtype=np.float64)
+        share = np.asarray(ask(method, _features(name, X, external), name), dtype=np.float64)
         if share.ndim == 2:
             share = share[:, list(candidate.classes_).index(positive)]
         found.append(share)

@@ -95,6 +95,7 @@ def train(
     solver: str,
     options: MajorizeOptions,
     start: tuple[Floats, float] | None = None,
+    explain: bool = True,
     budget: Budget,
 ) -> Trained:
     """Train on a bound goal.
@@ -115,6 +116,8 @@ def train(
     options : MajorizeOptions
     start : (w, b), optional
         First point of the search; it stays a candidate.
+    explain : bool, default=True
+        Whether to find out why the bounds are missed, where they are.
     budget : Budget
 
     Returns
@@ -131,7 +134,7 @@ def train(
     if start is not None:
         search = replace(search, best=_or_start(search.best, *start, measures))
     diagnosis = None
-    if search.best.violation > 0.0 and not budget.exhausted:
+    if explain and search.best.violation > 0.0 and not budget.exhausted:
         try:
             diagnosis = diagnose(problem, convex, type(measures), search.best, budget=budget)
             search = replace(search, best=diagnosis.best)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,13 @@ from widemargin.goals.bound import BoundGoal
 from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.solvers.threshold_sweep import best_threshold
 
-__all__ = ["Choice", "choose_threshold"]
+__all__ = ["Choice", "SweepProblem", "between", "choose_threshold", "sweep_problem"]
 
 LEAST_DENOMINATOR = 1e-9
 """Share of its largest value below which a ratio's denominator counts as zero."""
+
+STEEPEST = 1e3
+"""Largest coefficient of a denominator where linear programmes are solved."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,36 @@ class Choice:
     threshold : float
     met : bool
         Whether the (tightened) constraints are met; if not, the threshold is the one of smallest summed violation.
+    objective : float
+        Of the goal, up to a constant of the data.
+    violation : float
+        Sum of the scaled excesses.
     """
 
     threshold: float
     met: bool
+    objective: float
+    violation: float
+
+
+class SweepProblem(NamedTuple):
+    """Rows of weight > 0 of all sources, and the tightened goal, as the searches over thresholds take them.
+
+    Attributes
+    ----------
+    z, weight, cell : ndarray of shape (n,)
+    used : ndarray of bool
+        Which of all rows they are.
+    coef : CellCoefficients
+    gamma : ndarray
+    """
+
+    z: Floats
+    weight: Floats
+    cell: npt.NDArray[np.int32]
+    used: npt.NDArray[np.bool_]
+    coef: CellCoefficients
+    gamma: Floats
 
 
 def choose_threshold(bound: BoundGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> Choice:
@@ -51,19 +80,29 @@ def choose_threshold(bound: BoundGoal, scores: Sequence[Floats], natural: float,
         Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
         nothing.
     """
+    problem = sweep_problem(bound, scores, margins)
+    found = best_threshold(
+        problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, bound.cell_weight
+    )
+    threshold = between(problem.z, found.n_positive, natural)
+    return Choice(threshold, found.violation == 0.0, found.objective, found.violation)
+
+
+def sweep_problem(bound: BoundGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
+    """Rows and goal as `choose_threshold` takes them, or with coefficients of moderate size for linear programmes."""
     z, cell = np.concatenate(scores), np.concatenate(bound.cell)
     weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, bound.weight, strict=True)]
     weight = np.concatenate(weights)
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
         z, cell, weight = z[used], cell[used], weight[used]
-    coef, gamma = _with_denominators(bound, margins)
-    found = best_threshold(z - natural, weight, cell, coef, gamma, bound.cell_weight)
-    return Choice(_between(z, found.n_positive, natural), found.violation == 0.0)
+    return SweepProblem(z, weight, cell, used, *_with_denominators(bound, margins, for_lp))
 
 
-def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficients, Floats]:
+def _with_denominators(bound: BoundGoal, margins: Floats, for_lp: bool) -> tuple[CellCoefficients, Floats]:
     """The scaled coefficients and bounds, and a constraint more for each ratio: its denominator is not zero."""
+    least, miss = LEAST_DENOMINATOR, 1.0  # an undefined ratio misses by 1, and so is the nearest one last
+    smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in bound.row_weight if w is not None), default=1.0)
     coef, k = bound.coefficients, len(bound.cell_weight)
     gamma = (bound.bound - margins) / bound.scale
     cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
@@ -76,14 +115,18 @@ def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficie
         alpha, beta = bound.table.weighted(ratio.denominator)
         constant = ratio.denominator.constant
         largest = constant + float(np.maximum(alpha, beta) @ bound.cell_weight)
-        unit = -1.0 / (LEAST_DENOMINATOR * max(largest, np.finfo(float).tiny))  # an undefined ratio misses by 1
+        if for_lp:  # of mixtures: on average half a row; less would drown in the tolerances of the programme
+            steps = np.concatenate([alpha, beta])
+            least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
+            miss = min(1.0, STEEPEST * least)
+        unit = -miss / (least * max(largest, np.finfo(float).tiny))
         for part in (unit * alpha, -unit * beta):
             used = np.flatnonzero(part)
             cells.append(used)
             columns.append(np.full(len(used), len(gamma) + len(more)))
             values.append(part[used])
-        whole = float((alpha + beta) @ bound.cell_weight)  # signed: less of one prediction is more of the other
-        more.append(-1.0 - unit * (constant + whole))
+        # a signed coefficient counts what turns: the constraint is larger by all that could
+        more.append(-miss - unit * (constant + float((alpha + beta) @ bound.cell_weight)))
     if not more:
         return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)
@@ -93,7 +136,7 @@ def _with_denominators(bound: BoundGoal, margins: Floats) -> tuple[CellCoefficie
     return coef, np.append(gamma, more)
 
 
-def _between(z: Floats, count: int, natural: float) -> float:
+def between(z: Floats, count: int, natural: float) -> float:
     """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
     n = len(z)
     ordered = np.partition(z, sorted({max(n - count - 1, 0), min(n - count, n - 1)}))

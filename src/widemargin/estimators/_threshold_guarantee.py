@@ -18,12 +18,29 @@ P(score > t and the row is in S) or P(score <= t and the row is in S) for fixed 
 probabilities is a distribution function of a score that is set to +-infinity outside S, so the one-sided inequality of
 Dvoretzky, Kiefer, Wolfowitz and Massart (1990) bounds its deviation over all t at once by sqrt(log(L/alpha) / (2 m)),
 with probability >= 1 - alpha / L (Massart's form needs alpha / L <= 1/2, hence confidence >= 1/2). The sets S come from
-the definition of the rates, never from the rows. A ratio whose denominator is not zero on the rows is defined in
-distribution almost surely, so its cleared form stands for it.
+the definition of the rates, never from the rows.
+
+**One threshold for each of G groups of rows.** The rows of a rate that can belong to one group only (recall of the
+women, with a threshold for women) need nothing more. Otherwise the sum over the groups g of P(score > t_g, row in S and
+g) is bounded for all vectors t at once, in the better of two ways. Either each term is a probability as above, so that
+the G bands add up. Or let Z be the largest deviation over all t: one row of m changes it by at most 1/m, so by
+McDiarmid (1989) it exceeds its mean by sqrt(log(L/alpha) / (2 m)) with probability <= alpha / L. Its mean is at most
+the sum of the means of the groups' largest deviations. With m_g of the m rows in group g of probability pi_g, that of g
+is at most
+E[(m_g/m) D_g] + E[(m_g/m - pi_g)^+] where D_g, the one-sided statistic of Kolmogorov on m_g rows, has mean
+<= c / sqrt(m_g) with c = sqrt(log(2)/2) + integral of exp(-2 s^2) from there on, by the same inequality of Massart. So
+E Z <= sum_g (c + 1/2) sqrt(pi_g / m) <= (c + 1/2) sqrt(G / m).
+
+**Thresholds drawn at random.** The rates of a mixture of thresholds are the mixture of their rates, so what bounds all
+deviations bounds those of mixtures. The binomial argument is about single thresholds; mixtures take the band.
+
+**Ratios.** A ratio whose denominator is not zero on the rows is defined in distribution almost surely, so its cleared
+form stands for it.
 """
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +51,15 @@ from widemargin.goals.bound import BoundConstraint, BoundGoal
 from widemargin.goals.linear import Rate
 from widemargin.goals.measure import RateTable
 from widemargin.goals.metrics import Metric, When
+from widemargin.goals.populations import Population
 
 __all__ = ["Margin", "margins"]
 
 BINOMIAL, BAND = "exact binomial", "uniform band"
+
+_MEDIAN = math.sqrt(math.log(2.0) / 2.0)
+_GROUP_MEAN = 0.5 + _MEDIAN + math.sqrt(math.pi / 8.0) * math.erfc(math.sqrt(2.0) * _MEDIAN)
+"""c + 1/2 of the proof above, 1.24."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +83,13 @@ class Margin:
     n_needed: int = 0
 
 
-def margins(bound: BoundGoal, confidence: float) -> tuple[Margin, ...]:
+def margins(
+    bound: BoundGoal,
+    confidence: float,
+    *,
+    reach: Callable[[Population], int] | None = None,
+    mixtures: bool = False,
+) -> tuple[Margin, ...]:
     """The margin of each constraint, for all of them to hold together with the given confidence.
 
     Parameters
@@ -69,6 +97,11 @@ def margins(bound: BoundGoal, confidence: float) -> tuple[Margin, ...]:
     bound : BoundGoal
         On rows that were used for nothing else.
     confidence : float in [0.5, 1)
+    reach : callable, default=None
+        Number of groups with a threshold of their own that the rows of a population can belong to, by definition; None:
+        there is one threshold.
+    mixtures : bool, default=False
+        Whether thresholds may be drawn at random.
 
     Raises
     ------
@@ -81,16 +114,20 @@ def margins(bound: BoundGoal, confidence: float) -> tuple[Margin, ...]:
             "or set confidence=None to go by the estimates."
         )
     alpha = (1.0 - confidence) / max(1, len(bound.constraints) + len(bound.dropped))
-    return tuple(_margin(item, bound.table, alpha) for item in bound.constraints)
+    number = reach or (lambda population: 1)
+    return tuple(_margin(item, bound.table, alpha, number, mixtures) for item in bound.constraints)
 
 
-def _margin(item: BoundConstraint, table: RateTable, alpha: float) -> Margin:
+def _margin(
+    item: BoundConstraint, table: RateTable, alpha: float, reach: Callable[[Population], int], mixtures: bool
+) -> Margin:
     terms = [(factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
     _check_counts(item, terms, table)
     rate = terms[0][1]
-    if len(terms) == 1 and not rate.definition.is_count and _one_sided(rate.definition):
+    plain = len(terms) == 1 and not rate.definition.is_count and _one_sided(rate.definition)
+    if plain and not mixtures and reach(rate.population) == 1:
         return _binomial(item, terms[0][0], int(table.rows[table.place[rate]]), alpha)
-    return _band(item, terms, table, alpha)
+    return _band(item, terms, table, alpha, reach)
 
 
 def _one_sided(metric: Metric) -> bool:
@@ -133,7 +170,13 @@ def _most_failures(m: int, share: float, alpha: float) -> int:
     return k if scipy.stats.binom.cdf(k, m, share) <= alpha else k - 1
 
 
-def _band(item: BoundConstraint, terms: list[tuple[float, Rate]], table: RateTable, alpha: float) -> Margin:
+def _band(
+    item: BoundConstraint,
+    terms: list[tuple[float, Rate]],
+    table: RateTable,
+    alpha: float,
+    reach: Callable[[Population], int],
+) -> Margin:
     """Margin of any other form: the sum of the bands of its parts."""
     groups: dict[object, list[tuple[float, Rate]]] = {}
     for factor, rate in terms:
@@ -144,10 +187,19 @@ def _band(item: BoundConstraint, terms: list[tuple[float, Rate]], table: RateTab
     for group in groups.values():
         m = int(table.rows[table.place[group[0][1]]])
         scale = m if group[0][1].definition.is_count else 1
-        steps += [(m, scale * height) for height in _steps(group)]
-    level = math.log(len(steps) / alpha)
-    size = sum(height * math.sqrt(level / (2 * m)) for m, height in steps)
-    return Margin(size, BAND, min(m for m, _ in steps))
+        number = reach(group[0][1].population)
+        steps += [(m, scale * height, number) for height in _steps(group)]
+    size = sum(height * _deviation(m, number, len(steps) / alpha) for m, height, number in steps)
+    return Margin(size, BAND, min(m for m, _, _ in steps))
+
+
+def _deviation(m: int, n_groups: int, odds: float) -> float:
+    """What the largest deviation of a rate of m rows exceeds with probability <= 1 / odds."""
+    one = math.sqrt(math.log(odds) / (2 * m))
+    if n_groups == 1:
+        return one
+    each = n_groups * math.sqrt(math.log(n_groups * odds) / (2 * m))
+    return min(each, one + _GROUP_MEAN * math.sqrt(n_groups / m))
 
 
 def _steps(group: list[tuple[float, Rate]]) -> list[float]:

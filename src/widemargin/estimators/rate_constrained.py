@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_
 from widemargin.estimators._generalization import generalization_note, model_bound
 from widemargin.estimators._infeasible import Infeasibility, explain, find_out
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, refuse_overflow, step_plan, train
+from widemargin.estimators._rate_constrained_proof import KeptRows, Validated, keep_rows, train_validated
 from widemargin.estimators._rate_constrained_refit import RefitMixin
 from widemargin.estimators._rate_constrained_space import (
     CoefficientsOfLinearModels,
@@ -109,6 +111,10 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         The class that rates call positive; None means `classes_[1]`.
     baselines : dict of str to fitted classifier, default=None
         Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
+    confidence : float in [0.5, 1), default=None
+        None: constraints are met on the training rows. Else, on *new* rows with this confidence, or refused (Notes).
+    validation_fraction : float in (0, 1), default=0.2
+        With a confidence: share of the rows, and of every external data set, kept aside.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
         goal is then met on the rows that are left.
@@ -125,7 +131,7 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     n_jobs : int, default=None
         Threads of BLAS and compiled loops inside `fit`; None means 1.
     random_state : int, RandomState or None, default=None
-        For the rows that calibration holds out, and the default of `predict_randomized`.
+        For the rows that a confidence or calibration holds out, and the default of `predict_randomized`.
 
     Attributes
     ----------
@@ -144,7 +150,9 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     positive_class_ : label
     goal_ : Goal
     goal_report_ : GoalReport
-        The goal on the training rows.
+        The goal on the training rows; with a confidence, on the validation rows.
+    guarantee_ : str or None
+        What is proved about new rows, and under which assumptions; None without a confidence.
     multipliers_ : ndarray of shape (n_constraints,)
         Objective per unit of each constraint's own bound, at the ramp solution.
     subproblem_gap_ : float
@@ -179,12 +187,16 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
 
     See Also
     --------
+    GoalThresholdClassifier : Any scorer with the threshold that meets a goal.
     widemargin.audit : Measure a goal on any classifier's predictions.
 
     Notes
     -----
     The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof. Where a
     linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
+
+    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here it holds for every threshold of
+    four models (the goal as it stands, and tightened). They take four times as long, on the rows that are left.
 
     References
     ----------
@@ -220,6 +232,8 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "pos_label": [Real, str, "boolean", None],
         "baselines": [Mapping, None],
+        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
         "on_infeasible": [StrOptions({"raise", "warn"})],
         "on_interrupt": [StrOptions({"raise", "return"})],
@@ -250,6 +264,8 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         max_steps: int = 5,
         pos_label: Any = None,
         baselines: Mapping[str, Any] | None = None,
+        confidence: float | None = None,
+        validation_fraction: float = 0.2,
         calibration: str | None = None,
         on_infeasible: str = "raise",
         on_interrupt: str = "raise",
@@ -276,6 +292,8 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         self.max_steps = max_steps
         self.pos_label = pos_label
         self.baselines = baselines
+        self.confidence = confidence
+        self.validation_fraction = validation_fraction
         self.calibration = calibration
         self.on_infeasible = on_infeasible
         self.on_interrupt = on_interrupt
@@ -330,7 +348,7 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         DataError
             If data are missing or of the wrong shape.
         InfeasibleGoalError
-            If no model that meets the goal was found, unless `on_infeasible="warn"`.
+            If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
         self._forget_refits()
         return self._fit_rows(X, y, sample_weight, populations, external, goal=as_goal(self.goal))
@@ -353,14 +371,18 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         X, y, weight = self._checked(X, y, sample_weight, reset=reset)
         if not reset:
             self._set_classes(y, self.classes_)
-        task |= {"goal": goal, "external": external, "budget": budget}
         self.calibrator_ = None
+        parts: tuple[Any, ...] = (X, y, weight, original, populations)
+        rng = check_random_state(self.random_state)
+        if self.confidence is not None:
+            parts, external, task["kept"] = keep_rows(self, parts, external, random_state=rng)
+        task |= {"goal": goal, "external": external, "budget": budget}
         if self.calibration is None:
-            self._train(X, y, weight, original, populations, **task)
+            self._train(*parts, **task)
             return self
-        rows, held = hold_out(y, check_random_state(self.random_state))
-        parts = (take_rows(part, rows) for part in (X, y, weight, original, populations))
-        self._train(*parts, **task)
+        rows, held = hold_out(parts[1], rng)
+        self._train(*(take_rows(part, rows) for part in parts), **task)
+        _, y, weight, original, _ = parts
         second = y[held] == self.classes_[1]
         scores = self.decision_function(take_rows(original, held))
         self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
@@ -415,27 +437,38 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         baselines: Mapping[str, Any] | None = None,
         start: tuple[Floats, float] | None = None,
         space: LinearSpace | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
         self.goal_ = goal
-        uses = baselines_used(self.goal_)
-        sources, matrices = self._sources(
-            uses, X, y, weight, original, populations, external=external, baselines=baselines
-        )
-        bound = bind(self.goal_, sources)
-        del sources  # the columns of their tables
+        bound, matrices = self._bind(X, y, weight, original, populations, external=external, baselines=baselines)
+        proof = None if kept is None else self._bind(*kept.parts, external=kept.external, baselines=baselines)
         total = float(X.shape[0] if weight is None else weight.sum())
         options = step_plan(self.C, self.max_steps, self.tol, self.step_tol)
         with limit_threads(self.n_jobs), refuse_overflow(matrices):
             space = space or make_space(self, X, weight, n_sources=len(matrices))
-            trained = train(
-                bound, matrices, space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
+            fit = partial(
+                train, matrices=matrices, space=space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
                 enforcement=self.enforce, solver=self.solver, options=options, start=start, budget=budget,
             )  # fmt: skip
+            validated = None
+            if proof is not None:
+                validated = train_validated(self, bound, *proof, fit=fit, space=space, budget=budget)
+                bound, matrices = proof
+            trained = fit(bound) if validated is None else validated.trained
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
-            self._adopt(trained, bound, matrices)
-            self.infeasibility_: Infeasibility | None = find_out(self, trained, space, bound, matrices)
-        self._conclude(trained, budget)
+            self._adopt(trained, bound, matrices, validated)
+            found = None if validated else find_out(self, trained, space, bound, matrices)
+            self.infeasibility_: Infeasibility | None = found
+        self._conclude(trained, budget, validated)
+
+    def _bind(
+        self, *rows: Any, external: Mapping[str, External] | None, baselines: Mapping[str, Any] | None
+    ) -> tuple[BoundGoal, list[Any]]:
+        """The goal on checked rows (X, y, weight, original X, populations), and the features of all its sources."""
+        uses = baselines_used(self.goal_)
+        sources, matrices = self._sources(uses, *rows, external=external, baselines=baselines)
+        return bind(self.goal_, sources), matrices
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
@@ -490,8 +523,8 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
         return (*(self.callbacks or ()), *((_log_progress,) if self.verbose else ()))
 
-    def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any]) -> None:
-        """Set the fitted attributes, once those of the space are there."""
+    def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
+        """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
         best, solution = trained.best, trained.solution
         self.solver_ = ", ".join(trained.solvers)
         self.subproblem_gap_ = float(solution.subproblem.gap)
@@ -505,12 +538,16 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         soft = [ramp(z) for z in scores]
         mass = bound.positive_mass(soft)
         self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
-        generalization = model_bound(bound, trained, self.enforce, mapped=self.feature_map is not None)
+        self.guarantee_ = None if validated is None else validated.guarantee
+        proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
+        mapped = self.feature_map is not None
+        generalization = None if validated else model_bound(bound, trained, self.enforce, mapped=mapped)
         self.generalization_bound_ = None if generalization is None else generalization[1]
         notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
         self.goal_report_: GoalReport = make_report(
-            bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, data_name="training rows",
-            ramp=soft, multipliers=self.multipliers_, status=self.status_, certificate=self._certificate(trained),
+            bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, ramp=soft,
+            data_name="training rows" if validated is None else "validation rows",
+            multipliers=self.multipliers_, status=self.status_, certificate=proved + self._certificate(trained),
             notes=(*notes, *generalization_note(bound, generalization)),
         )  # fmt: skip
 
@@ -525,7 +562,7 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
             point = "the model is an earlier step's, which was better"
         return f"gap {self.subproblem_gap_:.1e} of the last convex step ({point}); the ramp problem is solved locally"
 
-    def _conclude(self, trained: Trained, budget: Budget) -> None:
+    def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
         """Warn or raise according to how training ended."""
         if budget.interrupted:
             warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
@@ -533,19 +570,20 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
                 raise KeyboardInterrupt
             return
         found = self.infeasibility_
+        said = f"{'NOT MET' if found else 'met'} on the training rows" if validated is None else validated.standing
         if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
             spent = trained.status == Status.TIME_LIMIT
             cause = "the time budget is spent: raise time_budget" if spent else "by a callback"
             warn(
                 f"stopped after {budget.elapsed:.1f} s with gap {self.subproblem_gap_:.1e} and the goal "
-                f"{'NOT MET' if found else 'met'} on the training rows ({cause}).",
+                f"{said} ({cause}).",
                 MarginConvergenceWarning,
             )
             return
-        if found is not None:
-            message = explain(found, self.goal_report_, self.enforce)
+        if found is not None or (validated is not None and not validated.met):
+            message = explain(found, self.goal_report_, self.enforce) if found else str(validated and validated.refusal)
             if self.on_infeasible == "raise":
-                raise InfeasibleGoalError(message, **vars(found))
+                raise InfeasibleGoalError(message, **(vars(found) if found else {}))
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:
             warn(

@@ -40,6 +40,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredInfeasibility",
+        "widemargin.persistence.stored.StoredPopulation",
         "widemargin.persistence.stored.StoredReport",
         "widemargin.preprocessing.bins.QuantileBins",
         "widemargin.preprocessing.schema.ColumnSchema",

@@ -1,4 +1,4 @@
-"""Goals and reports inside a model: stored as text and read back by their own readers.
+"""Goals, populations and reports inside a model: stored as text and read back by their own readers.
 
 So a file never holds the language's objects, and a later version of the library, whose classes look different, can
 still read the text.
@@ -13,10 +13,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from widemargin.estimators._infeasible import Infeasibility
-from widemargin.goals import Goal
+from widemargin.goals import Goal, Population, positive_rate
 from widemargin.goals.report import GoalReport
 
-__all__ = ["StoredGoal", "StoredInfeasibility", "StoredReport", "first_goal", "with_objects", "with_texts"]
+__all__ = [
+    "StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport", "first_goal", "with_objects", "with_texts",
+]  # fmt: skip
 
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
@@ -24,6 +26,13 @@ _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser 
 @dataclasses.dataclass(frozen=True)
 class StoredGoal:
     """The statements of a goal, in the place where the model holds the goal."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredPopulation:
+    """The statements of a goal that uses nothing but the population, in the place where the model holds it."""
 
     text: str
 
@@ -43,7 +52,7 @@ class StoredInfeasibility:
 
 
 def with_texts(model: Any) -> Any:
-    """Copy of a model whose goals and reports are replaced by their texts; the model itself is left alone."""
+    """Copy of a model whose goals, populations and reports are texts; the model itself is left alone."""
     return _mapped(model, _to_text)
 
 
@@ -67,6 +76,8 @@ def first_goal(model: Any) -> Goal | None:
 def _to_text(part: Any) -> Any:
     if isinstance(part, Goal):
         return StoredGoal(str(part))
+    if isinstance(part, Population):
+        return StoredPopulation(str(Goal(positive_rate(part))))
     if isinstance(part, Infeasibility):
         return StoredInfeasibility(json.dumps(part.to_dict()))
     return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
@@ -75,6 +86,8 @@ def _to_text(part: Any) -> Any:
 def _from_text(part: Any) -> Any:
     if isinstance(part, StoredGoal):
         return Goal.parse(part.text, max_characters=_LONGEST)
+    if isinstance(part, StoredPopulation):
+        return Goal.parse(part.text, max_characters=_LONGEST).objective.populations[0]
     if isinstance(part, StoredInfeasibility):
         return Infeasibility.from_dict(json.loads(part.text))
     return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
