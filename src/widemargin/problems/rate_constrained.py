@@ -227,7 +227,7 @@ def build_problem(
     )
     blocks, weights, cells = [], [], []
     for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
-        seen = kind[cell]
+        seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)
         else:
@@ -235,7 +235,7 @@ def build_problem(
             s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
         blocks.append((X, row_of))
         weights.append(s)
-        cells.append(seen[row_of])
+        cells.append(seen if row_of.shape == seen.shape else seen[row_of])
         del seen, row_of, s
     return RateConstrainedProblem(
         rows=RowBlocks(blocks),
@@ -251,15 +251,15 @@ def build_problem(
     )
 
 
-def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficients, Floats]:
+def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCoefficients, Floats]:
     """Merge the cells that no constraint touches and that have the same objective.
 
     Binding tells cells apart by population memberships that a row's label may make irrelevant.
 
     Returns
     -------
-    kind : ndarray of int32, shape (k,)
-        New number of each cell; -1 for those that nothing looks at.
+    kind : ndarray of int32, shape (k,), or None
+        New number of each cell; -1 for those that nothing looks at. None where every cell keeps its number.
     coef : CellCoefficients
         Their coefficients; the entries are shared with the given ones.
     weight : ndarray
@@ -270,7 +270,7 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficie
     free = np.flatnonzero(~touched)
     looked_at = (coef.alpha0[free] != 0.0) | (coef.beta0[free] != 0.0)
     if free.shape[0] <= LEAST_MERGED * coef.n_cells and looked_at.all():
-        return np.arange(coef.n_cells, dtype=np.int32), coef, weight
+        return None, coef, weight
     objectives, place = np.unique(coef.alpha0[free] - coef.beta0[free], return_inverse=True)  # one of the two is 0
     number = int(np.count_nonzero(touched))
     kind = np.cumsum(touched, dtype=np.int32)

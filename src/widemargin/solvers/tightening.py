@@ -204,7 +204,7 @@ def enforce(
     budget = budget or Budget()
     # the last penalty is for the rounds: it is slow, and where bounds are missed by far it was measured not to help
     ladder = replace(options, rhos=options.rhos[:-1] or options.rhos)
-    solution, state = _apart(minimise_ramp(problem, convex, ladder, start=start, budget=budget))
+    solution, warm = _apart(minimise_ramp(problem, convex, ladder, start=start, budget=budget))
     latest = best = finest = judge(solution)
     taken = _Taken()
     taken.add(solution)
@@ -222,9 +222,9 @@ def enforce(
             change = change + _PUSH
         tighten = np.maximum(tighten + change, _FLOOR)
         try:
-            solution, state = _apart(minimise_ramp(
+            solution, warm = _apart(minimise_ramp(
                 problem.tightened(tighten), convex, replace(options, steps=1, rhos=(rho,)),
-                start=(solution.w, solution.b), state=state, budget=budget,
+                start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
             taken.add(solution)
             latest, before = judge(solution), best
@@ -252,9 +252,9 @@ def enforce(
     )
 
 
-def _apart(solution: RampResult) -> tuple[RampResult, ConvexState]:
-    """A solution to keep, and the warm start for the next round, which is not kept."""
-    return solution.without_state(), solution.subproblem.state
+def _apart(solution: RampResult) -> tuple[RampResult, list[ConvexState]]:
+    """A solution to keep, and the warm start for the next round, in a list: the round that takes it lets go of it."""
+    return solution.without_state(), [solution.subproblem.state]
 
 
 def _finest(finest: Candidate, best: Candidate, latest: Candidate, moves: Moves | None) -> Candidate:
