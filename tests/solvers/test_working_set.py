@@ -44,7 +44,11 @@ def exact(p):
     settings.verbose = False
     settings.tol_gap_rel = settings.tol_gap_abs = 1e-10
     P = sp.csc_matrix(np.triu(K + 1e-12 * np.eye(n)))
-    return -clarabel.DefaultSolver(P, -p.y, sp.csc_matrix(np.vstack(A)), np.concatenate(b), cones, settings).solve().obj_val
+    return (
+        -clarabel.DefaultSolver(P, -p.y, sp.csc_matrix(np.vstack(A)), np.concatenate(b), cones, settings)
+        .solve()
+        .obj_val
+    )
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
@@ -157,7 +161,9 @@ def test_one_huge_bound():
     peer = SVC(gamma=0.3, tol=1e-7).fit(X, y, sample_weight=C)
     scores = peer.decision_function(X)
     assert result.gap < 1e-6
-    np.testing.assert_allclose(problem(X, y).rows.block(slice(None)) @ result.coef + result.intercept, scores, atol=1e-3)
+    np.testing.assert_allclose(
+        problem(X, y).rows.block(slice(None)) @ result.coef + result.intercept, scores, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

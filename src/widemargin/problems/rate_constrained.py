@@ -157,7 +157,9 @@ class RateConstrainedProblem(_Weighted):
         None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
         """
         kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
-        if not np.array_equal(kind, _kinds(before.coefficients, before.cell_weight)[0]):
+        other = _kinds(before.coefficients, before.cell_weight)[0]
+        alike = kind is other if kind is None or other is None else np.array_equal(kind, other)
+        if not alike:
             return None
         return replace(self, cell_weight=cell_weight, **_scaled(coef, bound))
 
@@ -231,7 +233,7 @@ def build_problem(
     kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
     blocks, weights, cells = [], [], []
     for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
-        seen = kind[cell]
+        seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)
         else:
@@ -239,7 +241,7 @@ def build_problem(
             s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
         blocks.append((X, row_of))
         weights.append(s)
-        cells.append(seen[row_of])
+        cells.append(seen if row_of.shape == seen.shape else seen[row_of])
         del seen, row_of, s
     return RateConstrainedProblem(
         rows=RowBlocks(blocks),
@@ -267,15 +269,15 @@ def _scaled(coef: CellCoefficients, bound: BoundGoal) -> dict[str, Any]:
     return {"coef": scaled, "gamma": gamma, "objective_scale": objective_scale, "constraint_scale": scale}
 
 
-def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficients, Floats]:
+def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCoefficients, Floats]:
     """Merge the cells that no constraint touches and that have the same objective.
 
     Binding tells cells apart by population memberships that a row's label may make irrelevant.
 
     Returns
     -------
-    kind : ndarray of int32, shape (k,)
-        New number of each cell; -1 for those that nothing looks at.
+    kind : ndarray of int32, shape (k,), or None
+        New number of each cell; -1 for those that nothing looks at. None where every cell keeps its number.
     coef : CellCoefficients
         Their coefficients; the entries are shared with the given ones.
     weight : ndarray
@@ -286,7 +288,7 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells, CellCoefficie
     free = np.flatnonzero(~touched)
     looked_at = (coef.alpha0[free] != 0.0) | (coef.beta0[free] != 0.0)
     if free.shape[0] <= LEAST_MERGED * coef.n_cells and looked_at.all():
-        return np.arange(coef.n_cells, dtype=np.int32), coef, weight
+        return None, coef, weight
     objectives, place = np.unique(coef.alpha0[free] - coef.beta0[free], return_inverse=True)  # one of the two is 0
     number = int(np.count_nonzero(touched))
     kind = np.cumsum(touched, dtype=np.int32)

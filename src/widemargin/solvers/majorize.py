@@ -237,7 +237,9 @@ def minimise_ramp(
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
     walk = _from_sample(problem, convex, options, start, budget) if state is None else None
     if walk is None:
-        return _result(_run(_Walk(problem, convex, budget, start[0], start[1], state), options), options, began)
+        walk = _Walk(problem, convex, budget, start[0], start[1], state)
+        del state  # the walk lets go of it when it has a later one
+        return _result(_run(walk, options), options, began)
     options = replace(options, slopes=())  # the sample has gone through them
     _run(walk, replace(options, steps=min(options.steps, 1), rhos=(walk.rho,)))
     if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:

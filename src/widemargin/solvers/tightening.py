@@ -212,7 +212,8 @@ def enforce(
         # the last penalty is for the rounds: it is slow, and where bounds are missed by far it was measured not to help
         ladder = replace(options, rhos=options.rhos[:-1] or options.rhos)
         first = minimise_ramp(problem, convex, ladder, start=start, state=state, budget=budget)
-    solution, state = _apart(first)
+    solution, warm = _apart(first)
+    del state, first  # the round that takes the warm start lets go of it
     latest = best = finest = judge(solution)
     taken = _Taken()
     taken.add(solution)
@@ -230,9 +231,9 @@ def enforce(
             change = change + _PUSH
         tighten = np.maximum(tighten + change, _FLOOR)
         try:
-            solution, state = _apart(minimise_ramp(
+            solution, warm = _apart(minimise_ramp(
                 problem.tightened(tighten), convex, replace(options, steps=1, rhos=(rho,)),
-                start=(solution.w, solution.b), state=state, budget=budget,
+                start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
             taken.add(solution)
             latest, before = judge(solution), best
@@ -260,9 +261,9 @@ def enforce(
     )
 
 
-def _apart(solution: RampResult) -> tuple[RampResult, ConvexState]:
-    """A solution to keep, and the warm start for the next round, which is not kept."""
-    return solution.without_state(), solution.subproblem.state
+def _apart(solution: RampResult) -> tuple[RampResult, list[ConvexState]]:
+    """A solution to keep, and the warm start for the next round, in a list: the round that takes it lets go of it."""
+    return solution.without_state(), [solution.subproblem.state]
 
 
 def _finest(finest: Candidate, best: Candidate, latest: Candidate, moves: Moves | None) -> Candidate:

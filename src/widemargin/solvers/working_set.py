@@ -84,7 +84,9 @@ def solve(
     least = 2 if problem.fit_intercept else 1
     size = min(max(size, least), problem.rows.capacity, problem.n_rows)
     if size < min(least, problem.n_rows):
-        raise KernelError(f"the cache holds {problem.rows.capacity} kernel row and {least} are needed; raise cache_size.")
+        raise KernelError(
+            f"the cache holds {problem.rows.capacity} kernel row and {least} are needed; raise cache_size."
+        )
     block = Block(problem, size)
     work: Ints = np.empty(0, dtype=np.int64)
     history: list[dict[str, float]] = []
