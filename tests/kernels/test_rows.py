@@ -138,3 +138,21 @@ def test_precomputed_rows_must_be_square():
     buffer, slot = made.cached(np.array([7, 2]))
     np.testing.assert_array_equal(buffer[slot], K[[7, 2]])
     np.testing.assert_array_equal(made.full(), K)
+
+
+@pytest.mark.parametrize("kernel", [RBF, Kernel("precomputed")], ids=lambda kernel: kernel.name)
+def test_a_subset_counts_and_caches_with_the_whole(kernel):
+    K = rbf_kernel(rows(), gamma=0.4)
+    made = KernelRows(kernel, 0.5 * (K + K.T) if kernel.name == "precomputed" else rows(), cache_size=cache_of(4))
+    some = np.array([30, 2, 17, 5, 9, 11, 21, 33])
+    part = made.subset(some)
+    assert (part.n_rows, part.capacity) == (8, 8)  # shorter rows: more of them fit
+    made.cached(np.array([3, 1]))
+    buffer, slot = part.cached(np.arange(6))
+    np.testing.assert_allclose(buffer[slot], K[some[:6]][:, some], rtol=1e-12)
+    assert part.evaluations == made.evaluations == 2 * 40 + 6 * 8
+    np.testing.assert_allclose(part.block(np.array([7]), np.array([0, 1])), K[[33]][:, [30, 2]], rtol=1e-12)
+    buffer, slot = made.cached(np.array([3]))  # forgotten: the memory was the subset's
+    np.testing.assert_allclose(buffer[slot], K[[3]], rtol=1e-12)
+    assert made.misses == 3
+    assert part.misses == 6

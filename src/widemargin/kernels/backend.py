@@ -68,7 +68,6 @@ class NumpyBackend:
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
         thin = not sp.issparse(X) and X.size > 0 and np.count_nonzero(X) < _THIN * X.size
-        X = np.asfortranarray(X) if thin else X  # columns in one piece for the compiled products
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:

@@ -7,8 +7,7 @@
     at the end the scores of all rows; rows that violate become active, and the last step is repeated
 
 Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
-lowest margins of each class at their bound", as many as the last level's share of them foretells, and else from the last
-level's coefficients.
+lowest margins of each class at their bound", as many as the last level foretells, and else from the last coefficients.
 """
 
 from dataclasses import replace
@@ -140,7 +139,7 @@ class _Run:
         self, part: KernelProblem, active: Ints, coef: Floats, known: Floats | None, tol: float,
         scores: Floats | None = None,
     ) -> None:  # fmt: skip
-        """Solve in the active rows; change `coef` there, and their `scores`. `known` are the scores at `coef`, if so."""
+        """Solve in the active rows; change `coef` there, and `scores`. `known`: the scores at `coef`, if they are."""
         inner = part if active.shape[0] == part.n_rows else _part(part, active)
         begin = coef[active]
         inside = working_set.responses(inner.rows, begin) if known is None else known[active]

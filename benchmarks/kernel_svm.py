@@ -1,0 +1,256 @@
+"""Kernel SVMs: our duals, LIBSVM (scikit-learn's SVC) and scikit-learn-intelex's SVC, each in a process of its own.
+
+Time until the objective is certified within 1% and 1e-3 of the optimum, time to the end, test error. The peers give no
+certificate on the way, so their time is that of the whole fit. One thread each; rows are float32 for all but LIBSVM,
+which computes in float64. Run as `python -m benchmarks.kernel_svm`; see README.md here.
+"""
+
+import argparse
+import gzip
+import importlib
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.datasets import load_svmlight_file
+from sklearn.svm import SVC
+
+from benchmarks.common import (
+    MissingDataError,
+    data_folder,
+    machine,
+    one_thread,
+    parser,
+    show,
+    skipped,
+    write,
+)
+from widemargin._threads import limit_threads
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.solvers import nested_dual, spatial_dual, working_set
+from widemargin.solvers.kernel_svm import KernelProblem
+
+SOLVERS = {"working set": working_set.solve, "nested": nested_dual.solve, "spatial": spatial_dual.solve}
+PEERS = ("LIBSVM", "scikit-learn-intelex")
+CACHE = {"LIBSVM": 2000.0, "scikit-learn-intelex": 2000.0, "working set": 1000.0, "nested": 1000.0, "spatial": 200.0}
+"""Megabytes; the peers get the most."""
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Training and test rows, kernel width, C, and who runs on them."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    gamma: float
+    C: float
+    tol: float = 1e-3
+
+
+CASES: dict[str, tuple[str, ...]] = {
+    "adult": ("working set", "nested", *PEERS),
+    "mnist": ("working set", "nested", *PEERS),
+    "covtype": ("spatial",),
+}
+
+
+def load(name: str, options: argparse.Namespace) -> Task:
+    """The rows of a task.
+
+    Raises
+    ------
+    MissingDataError
+        If they are not on this machine.
+    """
+    if options.quick:
+        return synthetic()
+    folder = data_folder(options.data)
+    return {"adult": _adult, "mnist": _mnist, "covtype": _covtype}[name](folder)
+
+
+def synthetic(n: int = 600) -> Task:
+    """A noisy checkerboard."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (2 * n, 3)).astype(np.float32)
+    y = np.where(np.sin(2 * X).sum(axis=1) + 0.3 * rng.normal(size=2 * n) > 0, 1.0, -1.0)
+    return Task(X[:n], y[:n], X[n:], y[n:], 1.0, 5.0)
+
+
+def _present(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingDataError(f"{path.name} is not in {path.parent}; give the folder by --data.")
+    return path
+
+
+def _adult(folder: Path) -> Task:
+    parts: list[Any] = []
+    for name in ("a9a.libsvm.gz", "a9a.t.libsvm.gz"):
+        X, y = load_svmlight_file(str(_present(folder / "binary" / name)), n_features=123)
+        parts += [X.toarray().astype(np.float32), y]
+    return Task(*parts, gamma=1 / 200, C=100.0)
+
+
+def _mnist(folder: Path) -> Task:
+    parts: list[Any] = []
+    for name in ("train", "t10k"):
+        images, labels = (
+            gzip.decompress(_present(folder / "mnist" / f"{name}-{kind}-ubyte.gz").read_bytes())
+            for kind in ("images-idx3", "labels-idx1")
+        )
+        pixels = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 784)
+        digits = np.frombuffer(labels, np.uint8, offset=8)
+        parts += [pixels.astype(np.float32) / 255, np.where(digits == 8, 1.0, -1.0)]
+    return Task(*parts, gamma=1 / 50, C=1.0)
+
+
+def _covtype(folder: Path) -> Task:
+    with np.load(_present(folder / "binary" / "covtype.npz")) as stored:
+        X, y = stored["X"][:, :10].astype(np.float32), np.where(stored["y"] == 2, 1.0, -1.0)
+    order, n = np.random.default_rng(0).permutation(y.shape[0]), 522_910
+    X, y = X[order], y[order]
+    return Task(X[:n], y[:n], X[n:], y[n:], gamma=1e-4, C=10.0, tol=0.5)
+
+
+def run(name: str, solver: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One fit in this process: seconds (wall and processor), certificate, test error, peak memory."""
+    task = load(name, options)
+    with one_thread(), limit_threads(1):
+        made = _peer(task, solver) if solver in PEERS else _ours(task, solver)
+    made["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return {"case": name, "solver": solver, "rows": task.y.shape[0]} | made
+
+
+def _peer(task: Task, solver: str) -> dict[str, Any]:
+    maker: Any = SVC
+    if solver != "LIBSVM":
+        importlib.import_module("daal4py").daalinit(1)
+        maker = importlib.import_module("sklearnex.svm").SVC
+    model = maker(C=task.C, gamma=task.gamma, cache_size=CACHE[solver])
+    wall, processor = time.perf_counter(), time.process_time()
+    model.fit(task.X, task.y)
+    seconds, used = time.perf_counter() - wall, time.process_time() - processor
+    error = float(np.mean(model.predict(task.X_test) != task.y_test))
+    return _row(seconds, used, error, int(model.support_.shape[0]))
+
+
+def _ours(task: Task, solver: str) -> dict[str, Any]:
+    small = slice(0, 200)  # compile first, as the library's cache on disk does for every fit but the first
+    kernel = Kernel("rbf", task.gamma)
+    SOLVERS[solver](KernelProblem(KernelRows(kernel, task.X[small]), task.y[small], np.full(200, task.C)))
+    wall, processor = time.perf_counter(), time.process_time()
+    rows = KernelRows(kernel, task.X, cache_size=CACHE[solver])
+    problem = KernelProblem(rows, task.y, np.full(task.y.shape[0], task.C))
+    before = time.perf_counter() - wall
+    result = SOLVERS[solver](problem, tol=task.tol)
+    seconds, used = time.perf_counter() - wall, time.process_time() - processor
+    support = np.flatnonzero(result.coef)
+    model = KernelRows(kernel, task.X[support])
+    scores = model.products(task.X_test, result.coef[support]) + result.intercept
+    made = _row(seconds, used, float(np.mean(np.where(scores > 0, 1.0, -1.0) != task.y_test)), support.shape[0])
+    whole = [entry for entry in result.history if entry.get("rows", problem.n_rows) == problem.n_rows]
+    for name, share in (("to_1e-2_s", 1e-2), ("to_1e-3_s", 1e-3)):
+        there = [at["seconds"] for at in whole if at["primal"] - at["dual"] <= share * at["primal"]]
+        made[name] = round(before + there[0], 3) if there else None
+    return made | {
+        "primal": result.primal,
+        "dual": result.dual,
+        "violation": result.violation,
+        "status": str(result.status),
+        "rows_computed": round(result.evaluations / problem.n_rows),
+    }
+
+
+def _row(seconds: float, used: float, error: float, support: int) -> dict[str, Any]:
+    return {
+        "wall_s": round(seconds, 3), "processor_s": round(used, 3), "test_error": round(error, 5), "support": support,
+        "to_1e-2_s": round(seconds, 3), "to_1e-3_s": round(seconds, 3), "status": "converged",
+    }  # fmt: skip
+
+
+def in_process(name: str, solver: str, options: argparse.Namespace) -> dict[str, Any] | None:
+    """A run in a fresh process; None where the peer is not installed."""
+    command = [sys.executable, "-m", "benchmarks.kernel_svm", "--case", json.dumps([name, solver])]
+    command += ["--quick"] if options.quick else []
+    command += ["--data", str(options.data)] if options.data else []
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        print(f"{solver} on {name} is left out: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
+
+
+def median(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The runs of a case in one row: medians of the seconds, the rest of the last run."""
+    made = dict(runs[-1]) | {"repeats": len(runs)}
+    for key in ("wall_s", "processor_s", "to_1e-2_s", "to_1e-3_s"):
+        known = [row[key] for row in runs if row[key] is not None]
+        made[key] = round(statistics.median(known), 3) if known else None
+    return made
+
+
+def table(rows: Sequence[Mapping[str, Any]], title: str) -> str:
+    """Print and return a table; the last column is the peer's time over ours, to 1e-3."""
+    peers = {row["case"]: row["wall_s"] for row in rows if row["solver"] == PEERS[1]}
+    return show(
+        title,
+        ["case", "solver", "to 1% s", "to 1e-3 s", "end s", "cpu s", "test error", "SVs", "MB", "intelex / this"],
+        [
+            [
+                row["case"], row["solver"], _shown(row["to_1e-2_s"]), _shown(row["to_1e-3_s"]), f"{row['wall_s']:.2f}",
+                f"{row['processor_s']:.2f}", f"{row['test_error']:.4f}", row["support"], row["peak_mb"],
+                f"{peers[row['case']] / row['to_1e-3_s']:.2f}" if row["case"] in peers and row["to_1e-3_s"] else "-",
+            ]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _shown(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; 0 also where the data are missing."""
+    made = parser(__doc__ or "")
+    made.add_argument("--case", default=None, help="run one case in this process (JSON: [task, solver])")
+    made.add_argument("--only", nargs="*", default=list(CASES), choices=list(CASES), help="tasks to run")
+    options = made.parse_args(arguments)
+    if options.case is not None:
+        print(json.dumps(run(*json.loads(options.case), options)))
+        return 0
+    about = machine()
+    rows: list[dict[str, Any]] = []
+    try:
+        for name in options.only:
+            load(name, options)
+            solvers = [solver for solver in CASES[name] if not (options.no_peers and solver in PEERS)]
+            runs: dict[str, list[dict[str, Any]]] = {solver: [] for solver in solvers}
+            for _ in range(1 if options.quick else max(1, options.repeats)):  # in turn: a slow minute hits all
+                for solver in solvers:
+                    one = in_process(name, solver, options)
+                    if one is not None:
+                        runs[solver].append(one)
+            rows += [median(done) for done in runs.values() if done]
+    except MissingDataError as error:
+        return skipped(error)
+    text = table(rows, "Time to the optimum of a kernel SVM, one thread, fresh processes")
+    write(options, "kernel_svm", {"machine": about, "runs": rows}, [text])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
