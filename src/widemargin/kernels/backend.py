@@ -21,6 +21,7 @@ __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named"]
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
 _THIN = 0.2  # share of entries that are not 0, up to which a loop over those beats BLAS
+_MANY = 128  # rows from which it pays to transpose the other side for that loop
 
 
 class Placed:
@@ -146,7 +147,7 @@ def squared_norms(X: Any) -> Any:
 
 def _products(left: Any, right: Any, thin: bool) -> Any:
     """Inner products of all pairs; of dense rows that are mostly 0 without the zeros (a9a: a third of BLAS's time)."""
-    if not thin or left.shape[0] < 8:
+    if not thin or left.shape[0] < _MANY:
         product = left @ right.T
         return product.toarray() if sp.issparse(product) else product
     room = (left.shape[0], left.shape[1] + 4)

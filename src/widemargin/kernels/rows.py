@@ -176,7 +176,7 @@ class KernelRows:
         self.misses += len(missing)
         places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
         height = max(1, min(512, len(missing)))
-        width = max(1, _BLOCK // height)
+        width = max(1, min(2048, _BLOCK // height))
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
             for left in range(0, self.n_rows, width):  # fresh memory is slow: written once, from a small block
