@@ -82,7 +82,7 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
         assert (clf.C_, clf.n_steps_) == settings[expected]
     assert found["admissible"][clf.best_index_]
     assert objective.mean(axis=1)[clf.best_index_] <= objective.mean(axis=1)[expected] + 0.01
-    assert objective.mean(axis=1).max() > objective.mean(axis=1)[expected] + 0.05  # there is something to choose
+    assert objective.mean(axis=1).max() > objective.mean(axis=1)[expected] + 0.02  # there is something to choose
     refit = RateConstrainedClassifier(GOAL, C=clf.C_, max_steps=clf.n_steps_, **shared).fit(X, y, populations=table)
     np.testing.assert_array_equal(clf.coef_, refit.coef_)
     np.testing.assert_array_equal(clf.predict(X), refit.predict(X))
