@@ -4,6 +4,7 @@ Run as `python -m benchmarks.guarantees`; see README.md here.
 """
 
 import csv
+import dataclasses
 import gzip
 import sys
 import warnings
@@ -44,8 +45,13 @@ from widemargin.exceptions import InfeasibleGoalError
 
 Floats = npt.NDArray[np.float64]
 
-DRAWS, ROWS, POPULATION, DELTA = 2000, 500, 20_000, 0.1
+DRAWS, ROWS, POPULATION, DELTA = 2000, 500, 10_000, 0.1
 SPLITS, CONFIDENCE = 100, 0.95
+PART = 250
+"""Draws that one process makes at a time."""
+
+TRAINED = "trained to the goal"
+
 QUANTILE = 0.999
 """Of the binomial distribution: what the error of the simulation itself may add to delta."""
 
@@ -73,6 +79,15 @@ class World:
     def table(self, rows: Any = slice(None)) -> pa.Table:
         """Columns for populations and the deployed model."""
         return pa.table({"g": self.group[rows], "deployed": self.deployed[rows]})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to a guarantee in one scenario; by estimate without a confidence."""
+
+    scenario: str
+    form: str
+    confidence: float | None
 
 
 @dataclass(frozen=True)
@@ -162,9 +177,7 @@ def forms(goal: str, confidence: float | None) -> dict[str, Any]:
         "randomised per population": GoalThresholdClassifier(
             FirstColumn(), goal, per_population="g", randomize=True, **fixed
         ),
-        "trained to the goal": RateConstrainedClassifier(
-            goal, confidence=confidence, validation_fraction=0.5, max_steps=1, tol=1e-2
-        ),
+        TRAINED: RateConstrainedClassifier(goal, confidence=confidence, validation_fraction=0.5, max_steps=1, tol=1e-2),
     }
 
 
@@ -188,36 +201,36 @@ def fitted(model: Any, X: Any, y: Any, table: pa.Table) -> bool:
     return True
 
 
-def simulate(name: str, form: str, draws: int, confidence: float | None, seed: int) -> dict[str, Any]:
-    """Shares of draws in which a model was given, and in which it breaks a constraint in truth."""
-    scenario = SCENARIOS[name]
-    rng = np.random.default_rng(seed)
-    world = scenario.make(rng, POPULATION)
+def simulate(case: Case, draws: int, part: int) -> tuple[int, int, int]:
+    """Draws, how many of them gave a model, and in how many it breaks a constraint in truth; `part` seeds the draws."""
+    scenario = SCENARIOS[case.scenario]
+    world = scenario.make(np.random.default_rng(list(SCENARIOS).index(case.scenario)), POPULATION)
+    rng = np.random.default_rng([part, *case.form.encode()])
     everyone, given, wrong = world.table(), 0, 0
-    for draw in range(draws):
-        rows = rng.integers(0, POPULATION, ROWS if form != "trained to the goal" else 2 * ROWS)
-        model = forms(scenario.goal, confidence)[form]
-        model.set_params(random_state=draw)
+    for _ in range(draws):
+        rows = rng.integers(0, POPULATION, ROWS if case.form != TRAINED else 2 * ROWS)
+        model = forms(scenario.goal, case.confidence)[case.form].set_params(random_state=int(rng.integers(2**31)))
         if not fitted(model, world.X[rows], world.y[rows], world.table(rows)):
             continue
         given += 1
         wrong += min(scenario.slacks(world, positive_share(model, world.X, everyone))) < -1e-12
-    return {
-        "scenario": name, "form": form, "draws": draws, "confidence": confidence,
-        "given": given / draws, "false": wrong / draws,
-    }  # fmt: skip
+    return draws, given, wrong
 
 
 def simulations(draws: int, by_estimate: int, jobs: int) -> list[dict[str, Any]]:
     """Every scenario and form at a confidence; and, with fewer draws, by estimate."""
-    cases = [
-        (name, form, number, confidence)
-        for name in SCENARIOS
-        for form in forms("", None)
-        for confidence, number in ((1.0 - DELTA, draws), (None, by_estimate))
-    ]
-    tasks = (delayed(simulate)(*case, seed) for seed, case in enumerate(cases))
-    return list(Parallel(n_jobs=jobs, verbose=1)(tasks))
+    cases = [Case(name, form, level) for name in SCENARIOS for form in forms("", None) for level in (1.0 - DELTA, None)]
+    tasks = []
+    for case in cases:
+        number = by_estimate if case.confidence is None else draws
+        tasks += [(case, min(PART, number - start), start // PART) for start in range(0, number, PART)]
+    done = Parallel(n_jobs=jobs, verbose=1)(delayed(simulate)(*task) for task in tasks)
+    rows = []
+    for case in cases:
+        counts = [found for task, found in zip(tasks, done, strict=True) if task[0] == case]
+        number, given, wrong = np.sum(counts, axis=0).tolist()
+        rows.append(dataclasses.asdict(case) | {"draws": number, "given": given / number, "false": wrong / number})
+    return rows
 
 
 def most_false(draws: int) -> float:
@@ -326,9 +339,7 @@ def split_models(goal: str, confidence: float | None) -> dict[str, Any]:
         "randomised per population": {"per_population": "g", "randomize": True},
     }.items():
         made[name] = GoalThresholdClassifier(None, goal, cv="prefit", confidence=confidence, **options)
-    made["trained to the goal"] = RateConstrainedClassifier(
-        goal, C=1.0, confidence=confidence, validation_fraction=0.5, tol=1e-3
-    )
+    made[TRAINED] = RateConstrainedClassifier(goal, C=1.0, confidence=confidence, validation_fraction=0.5, tol=1e-3)
     return made
 
 
