@@ -25,6 +25,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.svm import SVC
 
 from benchmarks.common import (
+    ROOT,
     MissingDataError,
     data_folder,
     machine,
@@ -78,7 +79,7 @@ def load(name: str, options: argparse.Namespace) -> Task:
     """
     if options.quick:
         return synthetic()
-    folder = data_folder(options.data)
+    folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
     return {"adult": _adult, "mnist": _mnist, "covtype": _covtype}[name](folder)
 
 
@@ -182,7 +183,9 @@ def _row(seconds: float, used: float, error: float, support: int) -> dict[str, A
 
 
 def in_process(name: str, solver: str, options: argparse.Namespace) -> dict[str, Any] | None:
-    """A run in a fresh process; None where the peer is not installed."""
+    """A run in a fresh process (a quick one in this); None where the peer is not installed."""
+    if options.quick and solver not in PEERS:
+        return run(name, solver, options)
     command = [sys.executable, "-m", "benchmarks.kernel_svm", "--case", json.dumps([name, solver])]
     command += ["--quick"] if options.quick else []
     command += ["--data", str(options.data)] if options.data else []

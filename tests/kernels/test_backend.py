@@ -81,6 +81,7 @@ def test_products_without_the_zeros_are_the_products(dtype):
         np.testing.assert_allclose(values, X[:200] @ X.T, rtol=1e-5, atol=1e-6)
         out = np.empty((200, 1500), dtype)
         room = (200, d + 4)
-        _loops.thin_products.py_func(X[:200], np.ascontiguousarray(X.T), np.empty(room, int), np.empty(room, dtype), out)
+        columns = np.ascontiguousarray(X.T)
+        _loops.thin_products.py_func(X[:200], columns, np.empty(room, int), np.empty(room, dtype), out)
         np.testing.assert_allclose(values, out, rtol=1e-6, atol=1e-6)
     assert not NumpyBackend().place(rng.normal(size=(5, 5)), Kernel("linear"), dtype).thin
