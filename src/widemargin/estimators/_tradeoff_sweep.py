@@ -151,7 +151,7 @@ class Sweep:
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
         self.series.space.adopt(model, trained.best.w, trained.best.b, model._direction())
-        model._adopt(trained, bound, self.training.matrices)
+        model._adopt(trained, bound, self.training.matrices, None)
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
         keys = [item.constraint for item in bound.constraints]
         if not self.points:
