@@ -247,8 +247,8 @@ def test_compiled_loops_are_their_python(kind):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     slot, change = np.array([3, 1, 7, 2, 9, 30]), rng.normal(size=6)
     sums, same, block, twin = np.ones(40), np.ones(40), np.empty((6, 3), kind), np.empty((6, 3), kind)
-    loops.add_rows(K, slot, change, sums)
-    loops.add_rows.py_func(K, slot, change, same)
+    add_rows(K, slot, change, sums)
+    add_rows.py_func(K, slot, change, same)
     np.testing.assert_allclose(sums, 1.0 + change @ K[slot].astype(float), rtol=1e-12)
     np.testing.assert_allclose(sums, same, rtol=1e-12)
     for run, out in ((loops.gather, block), (loops.gather.py_func, twin)):

@@ -39,6 +39,12 @@ class KernelMatrix(Protocol):
         """A buffer of whole rows and the places of the rows in it, valid until the next call."""
         ...
 
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+    ) -> None:
+        """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
+        ...
+
     def diagonal(self) -> Floats:
         """K(x, x) of every row."""
         ...

@@ -4,7 +4,8 @@
         scores of the m rows, from the support vectors of the last level
         active = support vectors and rows with a margin below 1.2
         solve the dual in the active variables: the kernel rows are only as long as there are active rows
-    at the end the scores of all rows; rows that violate become active, and the last step is repeated
+    at the end the scores of the other rows that could matter; those that violate become active, and the last step is
+    repeated
 
 Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
 lowest margins of each class at their bound", as many as the last level foretells, and else from the last coefficients.
@@ -33,6 +34,12 @@ MARGIN = 1.2
 
 LOOSE = 0.1
 """Tolerance of the levels before the last one."""
+
+CHECKED = 0.02
+"""Tolerance at which the rows that are not active are looked at for the first time."""
+
+ROUNDS = 50
+"""Most times that they are looked at."""
 
 
 def solve(
@@ -109,20 +116,21 @@ class _Run:
             self.noisy = 2 * int((np.abs(coef) >= part.upper).sum()) > int(support.sum())
 
     def last(self, before: int, tol: float) -> Floats:
-        """Solve on all rows; returns their scores."""
-        problem, n = self.problem, self.problem.n_rows
+        """Solve on all rows; returns their scores, those of rows that cannot matter from earlier coefficients."""
+        problem = self.problem
         scores = working_set.responses(problem.rows, self.coef)
-        at = self.coef.copy()  # the coefficients of these scores
-        self.coef, active = self._begin(problem, at.copy(), scores, before)
-        fresh = np.array_equal(at, self.coef)
-        while True:
-            self._solve(problem, active, self.coef, scores if fresh else None, tol, scores)
-            self._follow(scores, at, np.setdiff1d(np.arange(n), active))
-            at, fresh = self.coef.copy(), True
+        stale = _Stale(problem, self.coef.copy(), scores)
+        self.coef, active = self._begin(problem, self.coef, scores, before)
+        start = np.array_equal(stale.coef, self.coef)
+        for goal in (max(tol, CHECKED), tol, *[tol] * ROUNDS):
+            self._solve(problem, active, self.coef, scores if start else None, goal, stale)
+            start = True
+            stale.refresh(self.coef, active)
             outside = self._check(scores, active, tol)
-            if not outside.shape[0] or self.budget.exhausted:
-                return scores
+            if self.budget.exhausted or self.history[-1]["violation"] <= tol:
+                break
             active = np.union1d(active, outside)
+        return scores
 
     def _begin(self, part: KernelProblem, coef: Floats, scores: Floats, before: int) -> tuple[Floats, Ints]:
         """The coefficients to start from and the active rows."""
@@ -137,9 +145,9 @@ class _Run:
 
     def _solve(
         self, part: KernelProblem, active: Ints, coef: Floats, known: Floats | None, tol: float,
-        scores: Floats | None = None,
+        stale: "_Stale | None" = None,
     ) -> None:  # fmt: skip
-        """Solve in the active rows; change `coef` there, and `scores`. `known`: the scores at `coef`, if they are."""
+        """Solve in the active rows; change `coef` and the scores there. `known`: the scores at `coef`, if they are."""
         inner = part if active.shape[0] == part.n_rows else _part(part, active)
         begin = coef[active]
         inside = working_set.responses(inner.rows, begin) if known is None else known[active]
@@ -148,16 +156,8 @@ class _Run:
         self.indefinite |= result.indefinite
         self.history += [{**entry, "rows": float(inner.n_rows)} for entry in result.history]
         coef[active] = result.coef
-        if scores is not None:
-            scores[active] = inside
-
-    def _follow(self, scores: Floats, at: Floats, columns: Ints) -> None:
-        """Bring the scores of some rows from the coefficients `at` to the present ones, the cheaper way."""
-        change = self.coef - at
-        if np.count_nonzero(change) > np.count_nonzero(self.coef):
-            change = self.coef
-            scores[columns] = 0.0
-        working_set.add_responses(self.problem.rows, change, columns, scores)
+        if stale is not None:
+            stale.put(active, inside, coef)
 
     def _check(self, scores: Floats, active: Ints, tol: float) -> Ints:
         """Inactive rows that violate, after an entry of the history over all rows."""
@@ -178,6 +178,53 @@ class _Run:
         if not outside.shape[0]:
             return outside
         return np.setdiff1d(np.union1d(outside, _active(problem, self.coef, scores)), active)
+
+
+class _Stale:
+    """Scores of all rows, some of them those of earlier coefficients, and how far off they can be.
+
+    A step of the weights from v to w moves the score of x by at most `|w - v| sqrt(K(x, x))`. Rows whose margin is
+    above 1 by more than that have no loss and a coefficient of 0 in the optimality conditions, whatever their score is.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        The coefficients of the scores that are not off.
+    scores : ndarray of shape (n,)
+    """
+
+    def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats) -> None:
+        self.problem, self.coef, self.scores = problem, coef, scores
+        self._reach = np.sqrt(np.maximum(problem.rows.diagonal(), 0.0))
+        self._off = np.zeros(problem.n_rows)
+
+    def put(self, active: Ints, scores: Floats, coef: Floats) -> None:
+        """New scores of the active rows, the only ones whose coefficients have changed."""
+        change = (coef - self.coef)[active]
+        step = float(np.sqrt(max(0.0, change @ (scores - self.scores[active]))))
+        self._off += step * self._reach
+        self._off[active] = 0.0
+        self.scores[active] = scores
+
+    def refresh(self, coef: Floats, active: Ints) -> None:
+        """Compute the scores of the rows that could matter."""
+        problem = self.problem
+        unused = np.ones(problem.n_rows, dtype=bool)
+        unused[active] = False
+        while True:
+            margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
+            wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
+            if not wanted.any():
+                break
+            self._compute(np.flatnonzero(wanted), coef)
+        self.coef = coef.copy()
+
+    def _compute(self, columns: Ints, coef: Floats) -> None:
+        support = np.flatnonzero(coef)
+        part = np.zeros(columns.shape[0])
+        self.problem.rows.add(support, coef[support], part, columns)
+        self.scores[columns] = part
+        self._off[columns] = 0.0
 
 
 def covered(problem: KernelProblem, scores: Floats, total: float) -> Floats:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.exceptions import KernelError
+from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers._loops.sdca import balance
@@ -28,7 +29,6 @@ SIZE = 1024
 SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
 
-_SIDE = 1024  # rows and columns of the blocks that scores are summed over
 _INDEFINITE = 1e-5  # negative curvature, relative to the diagonal, that rounding does not explain
 
 
@@ -123,7 +123,9 @@ class Block:
 
     def __init__(self, problem: KernelProblem, size: int) -> None:
         self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
-        self._block = np.empty(size * size, dtype=self._dtype)
+        self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
+        self._last: Ints = np.empty(0, dtype=np.int64)
+        self._lanes = np.empty(loops.LANES, dtype=self._dtype)
         self.steps = 0
         self.indefinite = False
 
@@ -132,14 +134,25 @@ class Block:
         floor: float,
     ) -> bool:  # fmt: skip
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
-        q = work.shape[0]
-        K = self._block[: q * q].reshape(q, q)
-        loops.gather(buffer, slot, work, K)
+        K = self._gather(buffer, slot, work)
         b, change = self.solve(K, work, coef, scores, lower, upper, floor)
         moved = np.flatnonzero(change)
-        loops.add_rows(buffer, slot[moved], change[moved], scores)
+        add_rows(buffer, slot[moved], change[moved], scores)
         coef[work] = b
         return moved.shape[0] > 0
+
+    def _gather(self, buffer: np.ndarray, slot: Ints, work: Ints) -> np.ndarray:
+        """The kernel values among `work`."""
+        q, p = work.shape[0], self._last.shape[0]
+        made, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
+        place = np.full(q, -1)
+        if p:
+            order = np.argsort(self._last)
+            found = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
+            place = np.where(self._last[found] == work, found, -1)
+        loops.gather(buffer, slot, work, last, place, made)
+        self._blocks, self._last = self._blocks[::-1], work
+        return made  # type: ignore[no-any-return]
 
     def solve(
         self, K: np.ndarray, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float
@@ -151,8 +164,8 @@ class Block:
         before = b.copy()
         if self._pairs:
             steps, flattest = loops.solve_pairs(
-                K, diagonal, g, b, lower[work], upper[work], np.empty(q), np.empty(q, K.dtype),
-                np.empty(q, K.dtype), SHARE, floor, STEPS * q,
+                K, diagonal, g, b, lower[work], upper[work], np.empty((5, q), K.dtype), self._lanes, SHARE, floor,
+                STEPS * q,
             )  # fmt: skip
         else:
             steps, flattest = loops.solve_singles(
@@ -181,21 +194,9 @@ def feasible(problem: KernelProblem, start: Floats | None) -> Floats:
 
 def responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
-    scores = np.zeros(rows.n_rows)
-    add_responses(rows, coef, np.arange(rows.n_rows), scores)
+    scores, support = np.zeros(rows.n_rows), np.flatnonzero(coef)
+    rows.add(support, coef[support], scores)
     return scores
-
-
-def add_responses(rows: KernelMatrix, coef: Floats, columns: Ints, scores: Floats) -> None:
-    """Add those of `K coef` to `scores[columns]`."""
-    support = np.flatnonzero(coef)
-    for low in range(0, columns.shape[0], _SIDE):
-        tile = columns[low : low + _SIDE]
-        sums = np.zeros(tile.shape[0])
-        for first in range(0, support.shape[0], _SIDE):
-            part = support[first : first + _SIDE]
-            loops.add_rows(rows.block(part, tile), np.arange(part.shape[0]), coef[part], sums)
-        scores[tile] += sums
 
 
 def violation(

@@ -10,97 +10,105 @@ import numpy as np
 
 from widemargin._numba import kernel
 
-__all__ = ["add_rows", "gather", "solve_pairs", "solve_singles"]
+__all__ = ["LANES", "gather", "peak", "solve_pairs", "solve_singles"]
 
-_TILE = 2048  # columns whose scores stay in the first cache while rows are added
+LANES = 64  # numbers that are compared side by side
 _TAU = 1e-12  # smallest curvature, as in LIBSVM
 
 
 @kernel
-def gather(buffer: Any, slot: Any, columns: Any, block: Any) -> None:
-    """Set `block[i, j] = buffer[slot[i], columns[j]]`."""
-    for i in range(slot.shape[0]):
-        row = buffer[slot[i]]
-        for j in range(columns.shape[0]):
-            block[i, j] = row[columns[j]]
+def gather(buffer: Any, slot: Any, work: Any, before: Any, place: Any, block: Any) -> None:
+    """Set `block[i, j] = buffer[slot[i], work[j]]`, what the last block has from there.
+
+    `place[i]` is the row of `work[i]` in `before`, the last block, or -1: far memory is read only for the new rows.
+    """
+    q = work.shape[0]
+    for i in range(q):
+        if place[i] < 0:
+            row = buffer[slot[i]]
+            for j in range(q):
+                block[i, j] = row[work[j]]
+    for i in range(q):
+        if place[i] >= 0:
+            row = before[place[i]]
+            for j in range(q):
+                block[i, j] = row[place[j]] if place[j] >= 0 else block[j, i]
 
 
 @kernel
-def add_rows(buffer: Any, slot: Any, change: Any, scores: Any) -> None:
-    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
-    m, n = slot.shape[0], scores.shape[0]
-    for low in range(0, n, _TILE):
-        high = min(low + _TILE, n)
-        part = scores[low:high]
-        for k in range(0, m - 3, 4):
-            first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
-            third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
-            a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
-            for j in range(high - low):
-                part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
-        for k in range(m - m % 4, m):
-            row, a = buffer[slot[k], low:high], change[k]
-            for j in range(high - low):
-                part[j] += a * row[j]
+def peak(value: Any, lanes: Any) -> int:
+    """The first place of the largest value. `lanes` is room for `LANES` numbers, which become vector instructions."""
+    q, width = value.shape[0], lanes.shape[0]
+    full = q - q % width
+    best = 0
+    if full > 0:
+        for k in range(width):
+            lanes[k] = value[k]
+        for start in range(width, full, width):
+            part = value[start : start + width]
+            for k in range(width):
+                lanes[k] = max(lanes[k], part[k])
+        for k in range(1, width):
+            if lanes[k] > lanes[best]:
+                best = k
+        top = lanes[best]
+        while value[best] != top:
+            best += width
+    for k in range(full, q):
+        if value[k] > value[best]:
+            best = k
+    return best
 
 
 @kernel
 def solve_pairs(
-    K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, bar: Any, down: Any, gain: Any, share: float,
-    floor: float, most: int,
+    K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, room: Any, lanes: Any, share: float, floor: float,
+    most: int,
 ) -> tuple[int, float]:  # fmt: skip
     """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
     Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps and the smallest curvature met. `bar`, `down` and `gain` are room for q numbers, the last two in
-    the precision of K; the loops over them are plain so that they become vector instructions.
+    number of steps and the smallest curvature met. `room`, of shape (5, q), and `lanes` are in the precision of K; the
+    loops over them are plain so that they become vector instructions.
     """
     q = g.shape[0]
+    up, down, full, empty, gain = room[0], room[1], room[2], room[3], room[4]
     zero, two, tau = K.dtype.type(0.0), K.dtype.type(2.0), K.dtype.type(_TAU)
     for k in range(q):
-        bar[k] = 0.0 if b[k] < upper[k] else -np.inf
-        down[k] = 1.0 if b[k] > lower[k] else 0.0
+        full[k] = 0.0 if b[k] < upper[k] else np.inf  # what keeps a variable from going up
+        empty[k] = 0.0 if b[k] > lower[k] else np.inf  # and down
+        up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
     flattest = np.inf
     target = -1.0
     steps = 0
     while True:
-        i, top = 0, -np.inf  # the steepest way up
-        for k in range(q):
-            value = g[k] + bar[k]
-            if value > top:
-                top = value
-                i = k
-        if top == -np.inf:
+        i = peak(up, lanes)  # the steepest way up
+        top, left = up[i], up[i] + down[peak(down, lanes)]
+        if target < 0.0:
+            target = max(share * left, floor)
+        if not left > target or steps >= most:
             break
         row, corner = K[i], diagonal[i]
         for k in range(q):
-            drop = K.dtype.type(max(0.0, top - g[k])) * down[k]
+            drop = max(zero, top + down[k])
             gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
-        j, best, lowest = -1, zero, np.inf  # its best partner
-        for k in range(q):
-            if gain[k] > best:
-                best = gain[k]
-                j = k
-        for k in range(q):
-            if down[k] > zero and g[k] < lowest:
-                lowest = g[k]
-        if target < 0.0:
-            target = max(share * (top - lowest), floor)
-        if j < 0 or top - lowest <= target or steps >= most:
+        j = peak(gain, lanes)  # its best partner
+        if not gain[j] > zero:
             break
         other = K[j]
         curvature = float(corner) + float(diagonal[j]) - 2.0 * float(row[j])
         flattest = min(flattest, curvature)
         above, below = upper[i] - b[i], b[j] - lower[j]
-        step = min((top - g[j]) / max(curvature, _TAU), above, below)
+        step = min((g[i] - g[j]) / max(curvature, _TAU), above, below)
         b[i] = upper[i] if step == above else b[i] + step
         b[j] = lower[j] if step == below else b[j] - step
-        bar[i] = 0.0 if b[i] < upper[i] else -np.inf
-        bar[j] = 0.0 if b[j] < upper[j] else -np.inf
-        down[i] = 1.0 if b[i] > lower[i] else 0.0
-        down[j] = 1.0 if b[j] > lower[j] else 0.0
+        full[i] = 0.0 if b[i] < upper[i] else np.inf
+        full[j] = 0.0 if b[j] < upper[j] else np.inf
+        empty[i] = 0.0 if b[i] > lower[i] else np.inf
+        empty[j] = 0.0 if b[j] > lower[j] else np.inf
         for k in range(q):
             g[k] -= step * (row[k] - other[k])
+            up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
         steps += 1
     return steps, flattest
 
