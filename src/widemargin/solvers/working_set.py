@@ -29,7 +29,8 @@ SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
 
 _SIDE = 1024  # rows and columns of the blocks that scores are summed over
-_INDEFINITE = 1e-5  # negative curvature, relative to the diagonal, that rounding does not explain
+INDEFINITE = 1e-5
+"""Negative curvature, relative to the diagonal, that rounding does not explain."""
 
 
 class Violation(NamedTuple):
@@ -159,7 +160,7 @@ class Block:
                 K, diagonal, g, b, lower[work], upper[work], np.empty(q), SHARE, floor, STEPS * q
             )
         self.steps += steps
-        self.indefinite |= bool(flattest < -_INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
+        self.indefinite |= bool(flattest < -INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
         return b, b - before
 
 
