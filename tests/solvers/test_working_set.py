@@ -1,12 +1,12 @@
 """The working-set dual against LIBSVM, clarabel and laws of the problem."""
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from testing.kernel_svms import RBF, data, exact, problem
 
 from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
@@ -14,41 +14,6 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers import working_set
 from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm import KernelProblem
-
-RBF = Kernel("rbf", 0.3)
-
-
-def data(seed=0, n=300, d=3):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0.1, 1.0, -1.0)
-    return X, y
-
-
-def problem(X, y, C=1.0, kernel=RBF, fit_intercept=True, **options):
-    upper = np.full(y.shape[0], C) if np.isscalar(C) else C
-    return KernelProblem(KernelRows(kernel, X, **options), y, upper, fit_intercept)
-
-
-def exact(p):
-    """Optimal dual value by clarabel."""
-    n = p.n_rows
-    K = p.rows.block(slice(None)).astype(float)
-    A = [np.eye(n), -np.eye(n)]
-    lower, upper = working_set.bounds(p)
-    b, cones = [upper, -lower], [clarabel.NonnegativeConeT(2 * n)]
-    if p.fit_intercept:
-        A, b, cones = [np.ones((1, n)), *A], [np.zeros(1), *b], [clarabel.ZeroConeT(1), *cones]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_rel = settings.tol_gap_abs = 1e-10
-    P = sp.csc_matrix(np.triu(K + 1e-12 * np.eye(n)))
-    return (
-        -clarabel.DefaultSolver(P, -p.y, sp.csc_matrix(np.vstack(A)), np.concatenate(b), cones, settings)
-        .solve()
-        .obj_val
-    )
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])

@@ -1,4 +1,4 @@
-"""How a kernel solver is watched: looks on a geometric schedule of kernel evaluations, the history, the hold-out rule."""
+"""How a kernel solver is watched: looks on a schedule of kernel evaluations, the history, the hold-out rule."""
 
 import numpy as np
 

@@ -5,9 +5,9 @@
         j = of those that can go down, the one whose pair with i gains most to second order
         move both by the best step that keeps sum_i y_i a_i = 0 and the bounds
 
-Without a bias a step moves one variable, the one that gains most. Variables at a bound that the gradient holds there are
-left out (shrinking): rows of the kernel are then only as long as the rest. What was left out gets its gradient back
-near the optimum, and again before the run ends.
+Without a bias a step moves one variable, the one that gains most. Variables that the gradient holds at a bound are left
+out (shrinking): rows of the kernel are then only as long as the rest. What was left out gets its gradient back near the
+optimum, and again before the run ends.
 
 The variables are `coef = y a`, and the gradient of the dual along them is `y - K coef`.
 """
@@ -24,7 +24,12 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_watch import Watch
 from widemargin.solvers.working_set import (
-    INDEFINITE, add_responses, bounds, feasible, finish, responses,
+    INDEFINITE,
+    add_responses,
+    bounds,
+    feasible,
+    finish,
+    responses,
 )  # fmt: skip
 
 __all__ = ["solve"]
@@ -87,11 +92,10 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     run.restore()
-    coef, scores, limit = run.coef, run.scores, tol
-    if watch.rule is not None:
-        limit = np.inf if run.ended else -1.0
-        if watch.rule.best is not None:
-            coef, scores = watch.rule.best.coef, watch.rule.best.scores
+    coef, scores = run.coef, run.scores
+    if watch.rule is not None and watch.rule.best is not None:
+        coef, scores = watch.rule.best.coef, watch.rule.best.scores
+    limit = tol if tol is not None else np.inf if run.ended else -1.0
     result = finish(problem, coef, scores, limit, budget, run.steps, watch.history)
     return replace(result, indefinite=run.indefinite)
 
@@ -160,7 +164,8 @@ class _Part:
         highest, lowest = self.sides()
         held = (self.coef >= self.upper) & (self.gradient > highest)
         held |= (self.coef <= self.lower) & (self.gradient < lowest)
-        return ~held | (self.lower == self.upper)
+        alive: npt.NDArray[np.bool_] = ~held | (self.lower == self.upper)
+        return alive
 
 
 class _Run:

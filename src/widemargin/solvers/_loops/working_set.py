@@ -166,7 +166,7 @@ def most_gaining(diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, gain: An
 
 
 @kernel
-def move_single(i: int, row: Any, curvature: float, g: Any, b: Any, lower: Any, upper: Any) -> float:
+def move_single(i: int, row: Any, curvature: float, g: Any, b: Any, lower: Any, upper: Any) -> Any:
     """Move i by the best step that its bounds allow; `row` is row i of K. Returns the gain of the dual."""
     before, slope = b[i], g[i]
     step = slope / max(curvature, _TAU)
