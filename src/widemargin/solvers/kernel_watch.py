@@ -12,6 +12,12 @@ __all__ = ["RATIO", "Watch"]
 RATIO = 1.1
 """Kernel evaluations between two looks, as a factor."""
 
+_EARLY_ROWS, _EARLY_SHARE = 64, 10
+"""The hold-out rule counts work from below zero: so many kernel rows, or one for so many of all rows.
+
+It ends a run whose work has doubled in vain, and two steps are twice as many as one.
+"""
+
 
 class Watch:
     """Looks at the iterates of a run.
@@ -44,6 +50,7 @@ class Watch:
         self.history: list[dict[str, float]] = []
         self._problem, self._stage, self._budget = problem, stage, budget
         self._first, self._next = problem.rows.evaluations, 0.0
+        self._head_start = problem.n_rows * max(_EARLY_ROWS, problem.n_rows // _EARLY_SHARE)
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
     @property
@@ -56,10 +63,7 @@ class Watch:
         """Whether the schedule asks for a look."""
         return self.work >= self._next
 
-    def look(
-        self, iteration: int, coef: Floats, scores: Floats, intercept: float, facts: dict[str, float], *,
-        current: bool = True,
-    ) -> bool:  # fmt: skip
+    def look(self, iteration: int, coef: Floats, scores: Floats, intercept: float, facts: dict[str, float]) -> bool:
         """Write down what is known, tell the callbacks; True if the hold-out rule ends the run.
 
         Parameters
@@ -70,8 +74,6 @@ class Watch:
         intercept : float
         facts : dict
             `primal`, `dual`, `violation`, as far as they are known.
-        current : bool, default=True
-            Whether the scores of the rows held out are.
         """
         self._next = RATIO * self.work
         entry = {
@@ -80,10 +82,12 @@ class Watch:
             "evaluations": float(self._problem.rows.evaluations),
             **facts,
         }
-        if self._errors is not None and current:
+        if self._errors is not None:
             entry["held_out_error"] = self._errors.error(scores, intercept)
         self.history.append(entry)
         primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
         gap = (primal - dual) / max(abs(primal), 1e-300)
         self._budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))
-        return self.rule is not None and current and self.rule.look(self.work, coef, scores, intercept)
+        if self.rule is None:
+            return False
+        return self.rule.look(self._head_start + self.work, coef, scores, intercept)
