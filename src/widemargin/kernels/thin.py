@@ -49,7 +49,7 @@ class Thin:
         largest, smallest = float(self._X.max()), float(self._X.min())
         value = largest if largest > 0.0 else smallest
         counted = np.count_nonzero(self._X, axis=1)
-        same = np.count_nonzero(self._X == value) == counted.sum()
+        same = np.count_nonzero(value == self._X) == counted.sum()
         return value if same and counted.max() <= _BYTE else 0.0
 
     @cached_property

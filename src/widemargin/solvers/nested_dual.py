@@ -11,6 +11,7 @@ Where most support vectors of the first level are at their bound (noisy labels),
 lowest margins of each class at their bound", as many as the last level foretells, and else from the last coefficients.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers import working_set
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.hold_out import HoldOut
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 
 __all__ = ["covered", "solve"]
@@ -45,7 +47,7 @@ ROUNDS = 50
 def solve(
     problem: KernelProblem,
     *,
-    tol: float = 1e-3,
+    tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
     size: int = working_set.SIZE,
@@ -56,8 +58,9 @@ def solve(
     Parameters
     ----------
     problem : KernelProblem
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions over all rows, LIBSVM's measure.
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: the hold-out rule decides
+        after every subsample whether to go on, and the last step is solved to `LOOSE`.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
@@ -70,7 +73,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets. Entries of the history have `rows`, the number of rows that `primal` counts:
+        `n_iter` counts the working sets. Where the hold-out rule ends the run on a subsample, `primal` is NaN: the
+        other rows have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
         only those with all n rows are certificates of the problem.
     """
     budget = budget or Budget()
@@ -79,16 +83,20 @@ def solve(
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
     run.coef = working_set.feasible(problem, start)
+    goal = LOOSE if tol is None else tol
+    rule = HoldOut(problem) if tol is None else None
     scores = None
     try:
         for number, m in enumerate(sizes):
-            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(tol, LOOSE))
-        scores = run.last(sizes[-1] if sizes else 0, tol)
+            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(goal, LOOSE))
+            if rule is not None and run.judged(rule, m):
+                return run.early(rule)
+        scores = run.last(sizes[-1] if sizes else 0, goal)
     except KeyboardInterrupt:
         budget.interrupted = True
     if scores is None:
         scores = working_set.responses(problem.rows, run.coef)
-    result = working_set.finish(problem, run.coef, scores, tol, budget, run.rounds, run.history)
+    result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history)
     return replace(result, indefinite=run.indefinite)
 
 
@@ -98,9 +106,10 @@ class _Run:
     def __init__(self, problem: KernelProblem, budget: Budget, size: int) -> None:
         self.problem, self.budget, self.size = problem, budget, size
         self.coef = np.zeros(problem.n_rows)
-        self.rounds = 0
+        self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
+        self._dual = 0.0
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
         """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
@@ -113,7 +122,24 @@ class _Run:
         self.coef[rows] = coef
         if not before:
             support = coef != 0.0
-            self.noisy = 2 * int((np.abs(coef) >= part.upper).sum()) > int(support.sum())
+            self.noisy = 2 * int((support & (np.abs(coef) >= part.upper)).sum()) > int(support.sum())
+
+    def judged(self, rule: HoldOut, m: int) -> bool:
+        """Whether the rows held out say that more than m rows would not pay."""
+        support = np.flatnonzero(self.coef)
+        part, scores = np.zeros(rule.rows.shape[0]), np.zeros(self.problem.n_rows)
+        self.problem.rows.add(support, self.coef[support], part, rule.rows)
+        scores[rule.rows] = part
+        self.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
+        return rule.look(m, self.coef, scores, self.intercept)
+
+    def early(self, rule: HoldOut) -> KernelResult:
+        """The best subsample's result."""
+        assert rule.best is not None
+        return KernelResult(
+            rule.best.coef, rule.best.intercept, np.nan, self._dual, np.nan, Status.CONVERGED, self.rounds,
+            self.problem.rows.evaluations, self.budget.elapsed, tuple(self.history), self.indefinite,
+        )  # fmt: skip
 
     def last(self, before: int, tol: float) -> Floats:
         """Solve on all rows; returns their scores, those of rows that cannot matter from earlier coefficients."""
@@ -130,6 +156,7 @@ class _Run:
             if self.budget.exhausted or self.history[-1]["violation"] <= tol:
                 break
             active = np.union1d(active, outside)
+            stale.compute(active, self.coef)
         return scores
 
     def _begin(self, part: KernelProblem, coef: Floats, scores: Floats, before: int) -> tuple[Floats, Ints]:
@@ -153,6 +180,7 @@ class _Run:
         inside = working_set.responses(inner.rows, begin) if known is None else known[active]
         result = working_set.solve(inner, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
         self.rounds += result.n_iter
+        self.intercept, self._dual = result.intercept, result.dual
         self.indefinite |= result.indefinite
         self.history += [{**entry, "rows": float(inner.n_rows)} for entry in result.history]
         coef[active] = result.coef
@@ -195,13 +223,13 @@ class _Stale:
 
     def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats) -> None:
         self.problem, self.coef, self.scores = problem, coef, scores
-        self._reach = np.sqrt(np.maximum(problem.rows.diagonal(), 0.0))
+        self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
         self._off = np.zeros(problem.n_rows)
 
     def put(self, active: Ints, scores: Floats, coef: Floats) -> None:
         """New scores of the active rows, the only ones whose coefficients have changed."""
         change = (coef - self.coef)[active]
-        step = float(np.sqrt(max(0.0, change @ (scores - self.scores[active]))))
+        step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
         self._off += step * self._reach
         self._off[active] = 0.0
         self.scores[active] = scores
@@ -216,11 +244,12 @@ class _Stale:
             wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
             if not wanted.any():
                 break
-            self._compute(np.flatnonzero(wanted), coef)
+            self.compute(np.flatnonzero(wanted), coef)
         self.coef = coef.copy()
 
-    def _compute(self, columns: Ints, coef: Floats) -> None:
-        support = np.flatnonzero(coef)
+    def compute(self, rows: Ints, coef: Floats) -> None:
+        """Compute the scores of some rows, where they are off."""
+        columns, support = rows[self._off[rows] > 0.0], np.flatnonzero(coef)
         part = np.zeros(columns.shape[0])
         self.problem.rows.add(support, coef[support], part, columns)
         self.scores[columns] = part
@@ -248,8 +277,8 @@ def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
 
 
 def _active(problem: KernelProblem, coef: Floats, scores: Floats) -> Ints:
-    """Support vectors and rows of a small margin; all rows where nothing is known yet."""
+    """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
     if not coef.any():
-        return np.arange(problem.n_rows)
+        return np.flatnonzero(problem.upper > 0.0)
     bias = optimal_bias(problem, scores)
-    return np.flatnonzero((coef != 0.0) | (problem.y * (scores + bias) < MARGIN))
+    return np.flatnonzero((coef != 0.0) | ((problem.upper > 0.0) & (problem.y * (scores + bias) < MARGIN)))

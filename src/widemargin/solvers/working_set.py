@@ -20,16 +20,24 @@ from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers._loops.sdca import balance
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
+from widemargin.solvers.kernel_watch import Watch
 
 __all__ = ["Block", "bounds", "feasible", "finish", "responses", "solve", "status_of", "violation"]
 
 SIZE = 1024
 """Rows of a working set; below that more rounds, above it longer steps (a step touches two rows of the block)."""
 
+FINE = 1e-3
+"""Violation at which a run by the hold-out rule has nothing left to do."""
+
+ROUGH = 1.0
+"""Violation above which the error on rows held out says nothing yet: margins are still off by more than themselves."""
+
 SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
 
-_INDEFINITE = 1e-5  # negative curvature, relative to the diagonal, that rounding does not explain
+INDEFINITE = 1e-5
+"""Negative curvature, relative to the diagonal, that rounding does not explain."""
 
 
 class Violation(NamedTuple):
@@ -44,7 +52,7 @@ class Violation(NamedTuple):
 def solve(
     problem: KernelProblem,
     *,
-    tol: float = 1e-3,
+    tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
     size: int = SIZE,
@@ -56,8 +64,8 @@ def solve(
     ----------
     problem : KernelProblem
         Rows that are not positive semi-definite are solved as LIBSVM does, and reported.
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions, LIBSVM's measure.
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions, LIBSVM's measure; None: the hold-out rule.
     start : ndarray of shape (n,), optional
         `coef` to begin from; it is made feasible.
     budget : Budget, optional
@@ -76,6 +84,8 @@ def solve(
     ------
     KernelError
         If the cache does not hold two rows (one without a bias).
+    CapabilityError
+        If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
     lower, upper = bounds(problem)
@@ -89,25 +99,31 @@ def solve(
         )
     block = Block(problem, size)
     work: Ints = np.empty(0, dtype=np.int64)
-    history: list[dict[str, float]] = []
-    rounds = 0
+    watch = Watch(problem, "working set", budget, tol)
+    goal = FINE if tol is None else tol
+    rounds, stopped = 0, False
     try:
         while True:
             left = violation(problem, coef, scores, max(1, size // 4), lower, upper)
-            history.append(_entry(problem, coef, scores, left, budget))
-            budget.tell("working set", rounds, history[-1]["dual"], _gap(history[-1]), left.size)
-            if left.size <= tol or budget.exhausted:
+            facts = values(problem, coef, scores, left.middle)._asdict() | {"violation": left.size}
+            stopped = (
+                watch.look(rounds, coef, scores, left.middle, facts, judge=left.size <= ROUGH) or left.size <= goal
+            )
+            if stopped or budget.exhausted:
                 break
             fresh = np.concatenate((left.up, left.down))
             work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
             buffer, slot = problem.rows.cached(work)
-            moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * tol)
+            moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
             if not moved:  # rounding: the block cannot be told from its optimum
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    result = finish(problem, coef, scores, tol, budget, rounds, history)
+    if watch.rule is not None and watch.rule.best is not None:
+        coef, scores = watch.rule.best.coef, watch.rule.best.scores
+    limit = tol if tol is not None else np.inf if stopped else -1.0
+    result = finish(problem, coef, scores, limit, budget, rounds, watch.history)
     return replace(result, indefinite=block.indefinite)
 
 
@@ -152,7 +168,7 @@ class Block:
             place = np.where(self._last[found] == work, found, -1)
         loops.gather(buffer, slot, work, last, place, made)
         self._blocks, self._last = self._blocks[::-1], work
-        return made  # type: ignore[no-any-return]
+        return made
 
     def solve(
         self, K: np.ndarray, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float
@@ -172,7 +188,7 @@ class Block:
                 K, diagonal, g, b, lower[work], upper[work], np.empty(q), SHARE, floor, STEPS * q
             )
         self.steps += steps
-        self.indefinite |= bool(flattest < -_INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
+        self.indefinite |= bool(flattest < -INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
         return b, b - before
 
 
@@ -218,21 +234,6 @@ def _largest(value: Floats, level: float, count: int) -> Ints:
     """The rows of the `count` largest values above `level`."""
     rows = np.flatnonzero(value > level)
     return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
-
-
-def _entry(problem: KernelProblem, coef: Floats, scores: Floats, left: Violation, budget: Budget) -> dict[str, float]:
-    at = values(problem, coef, scores, left.middle)
-    return {
-        "seconds": budget.elapsed,
-        "evaluations": float(problem.rows.evaluations),
-        "primal": at.primal,
-        "dual": at.dual,
-        "violation": left.size,
-    }
-
-
-def _gap(entry: dict[str, float]) -> float:
-    return (entry["primal"] - entry["dual"]) / max(abs(entry["primal"]), 1e-300)
 
 
 def status_of(budget: Budget, converged: bool) -> Status:
