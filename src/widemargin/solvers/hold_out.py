@@ -3,7 +3,7 @@
 Rows whose `upper` is 0 have no loss, so no solver moves their coefficients; their scores come with every kernel row.
 The rule looks at their error on a geometric schedule of work, remembers the best iterate, and ends the run when the
 work has grown by a factor without an improvement that is larger than the noise of so many rows. A primal solver without
-a tight gap has no better criterion (Cotter, Shalev-Shwartz and Srebro 2012 name the hold-out error as the practical one).
+a tight gap has no better criterion ("terminate when a holdout error stabilizes": Cotter, Shalev-Shwartz and Srebro 2012).
 """
 
 from typing import Any, NamedTuple
