@@ -3,9 +3,11 @@
 Rows whose `upper` is 0 have no loss, so no solver moves their coefficients; their scores come with every kernel row.
 The rule looks at their error on a geometric schedule of work, remembers the best iterate, and ends the run when the
 work has grown by a factor without an improvement that is larger than the noise of so many rows. A primal solver without
-a tight gap has no better criterion ("terminate when a holdout error stabilizes": Cotter, Shalev-Shwartz and Srebro 2012).
+a tight gap has no better criterion (Cotter, Shalev-Shwartz and Srebro 2012: "terminate when a holdout error
+stabilizes").
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,7 +120,7 @@ class HoldOut:
 def _better(missed: npt.NDArray[np.bool_], reference: npt.NDArray[np.bool_]) -> bool:
     """Whether fewer rows are missed by more than the noise of the rows that the two judge differently (McNemar)."""
     gained, lost = int((reference & ~missed).sum()), int((missed & ~reference).sum())
-    return gained - lost > NOISE * (gained + lost) ** 0.5
+    return bool(gained - lost > NOISE * math.sqrt(gained + lost))
 
 
 def choose_rows(y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> Ints:
