@@ -46,6 +46,8 @@ class HoldOut:
     ----------
     problem : KernelProblem
         Rows with `upper == 0` are those held out.
+    least : float, default=0
+        Work before the first look: what makes the first iterates of the solver more than chance.
     patience, ratio : float
         See `PATIENCE` and `RATIO`; raising the first costs time and misses fewer late improvements.
 
@@ -71,7 +73,9 @@ class HoldOut:
         coef, scores, intercept = watch.best[:3]
     """
 
-    def __init__(self, problem: KernelProblem, *, patience: float = PATIENCE, ratio: float = RATIO) -> None:
+    def __init__(
+        self, problem: KernelProblem, *, least: float = 0.0, patience: float = PATIENCE, ratio: float = RATIO
+    ) -> None:
         self.rows: Ints = np.flatnonzero(problem.upper == 0.0)
         if self.rows.shape[0] == 0:
             raise CapabilityError(
@@ -80,7 +84,7 @@ class HoldOut:
         self.best: Iterate | None = None
         self._y = problem.y[self.rows]
         self._patience, self._ratio = patience, ratio
-        self._next = 0.0
+        self._next = least
         self._reference: npt.NDArray[np.bool_] | None = None  # rows missed at the last improvement beyond noise
         self._since = 0.0
 

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from widemargin.linalg.cells import Floats
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import KernelProblem, optimal_bias
 from widemargin.solvers.sbp import POWER, WARM
 from widemargin.solvers.sbp_direction import Direction, Sampler
@@ -117,7 +117,19 @@ def solve(
     CapabilityError
         If tol is None and no row is held out.
     """
+    budget = budget or Budget()
+    if problem.fit_intercept and np.unique(problem.y[problem.upper > 0.0]).shape[0] < 2:
+        return _constant(problem, budget)
     form = _CForm(problem)
     direction = Direction(problem, power, start=start, offset=0 if start is None else WARM)
     sampler = Sampler(problem, form.water, batch, np.random.default_rng(seed), fresh=fresh, every=every)
-    return run(problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=True)
+    return run(problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True)
+
+
+def _constant(problem: KernelProblem, budget: Budget) -> SBPResult:
+    """The solution where there are rows of one class at most: a constant without loss."""
+    zero = np.zeros(problem.n_rows)
+    return SBPResult(
+        zero, optimal_bias(problem, zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
+        budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
+    )  # fmt: skip

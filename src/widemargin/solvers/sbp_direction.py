@@ -47,6 +47,8 @@ class Direction:
     mean_coef, mean_scores : ndarray of shape (n,)
         Of the average of v.
     steps : int
+    largest : float
+        Largest K(x, x).
 
     Raises
     ------
@@ -61,14 +63,19 @@ class Direction:
         diagonal = problem.rows.diagonal()
         if diagonal.min(initial=0.0) < 0.0:
             raise _indefinite(float(diagonal.min()))
-        self._largest = float(diagonal.max(initial=0.0))
-        self._first_step = 1.0 / np.sqrt(self._largest) if self._largest > 0.0 else 0.0
+        self.largest = float(diagonal.max(initial=0.0))
+        self._first_step = 1.0 / np.sqrt(self.largest) if self.largest > 0.0 else 0.0
         self.coef, self.scores, self.square, self.scale, self.steps = np.zeros(n), np.zeros(n), 0.0, 1.0, 0
         if start is not None and np.any(start):
             self.coef, self.scores = start.astype(np.float64), responses(problem.rows, start)
             self._measure()
             self.scale = 1.0 / np.sqrt(self.square) if self.square > 0.0 else 1.0
         self.mean_coef, self.mean_scores = self.scale * self.coef, self.scale * self.scores
+
+    @property
+    def flat(self) -> bool:
+        """Whether K(x, x) = 0 for every row, so that every direction is 0."""
+        return self.largest == 0.0
 
     def advance(self, rows: Ints, mass: Floats, *, cache: bool) -> float:
         """One step along `sum_k mass[k] y_k phi(x_k)` over different rows; the weight it has in the average.
@@ -88,7 +95,7 @@ class Direction:
             add_responses(self._problem.rows, moved, self._everything, self.scores)
         self.coef[rows] += change
         gained = float(change @ (self.scores[rows] - before))  # squared norm of the step
-        if gained < -_INDEFINITE * self._largest * float(np.abs(change).sum()) ** 2:
+        if gained < -_INDEFINITE * self.largest * float(np.abs(change).sum()) ** 2:
             raise _indefinite(gained / float(np.abs(change).sum()) ** 2)
         self.square = max(0.0, self.square + 2.0 * float(change @ before) + gained)
         if self.scale * self.scale * self.square > 1.0:
@@ -109,7 +116,7 @@ class Direction:
     def _measure(self) -> None:
         """The squared norm anew, free of the rounding of many steps."""
         self.square = float(self.coef @ self.scores)
-        if self.square < -_INDEFINITE * self._largest * float(np.abs(self.coef).sum()) ** 2:
+        if self.square < -_INDEFINITE * self.largest * float(np.abs(self.coef).sum()) ** 2:
             raise _indefinite(self.square)
         self.square = max(self.square, 0.0)
 

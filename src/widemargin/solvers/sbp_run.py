@@ -16,7 +16,8 @@ from widemargin.solvers.working_set import status_of
 
 __all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
 
-_SPARSE = 1.5  # work between two looks at the certificate of the average law, which costs a pass over cached rows
+_SPARSE = 2.0  # steps between two uses of the average law as a bound, as a factor: each costs a pass over cached rows
+_LEAST = 50  # steps before the first look at the rows held out
 _SIDE = 256  # rows copied at a time
 
 
@@ -95,7 +96,7 @@ def run(
     cache : bool
         Whether the rows of a step go through the cache.
     """
-    watch = HoldOut(problem) if tol is None else None
+    watch = HoldOut(problem, least=_LEAST) if tol is None else None
     look = _Looks(problem, form, direction, sampler, budget, cache)
     converged = False
     try:
@@ -105,7 +106,9 @@ def run(
             if direction.steps >= look.next:
                 at = look()
                 if watch is not None:
-                    converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
+                    converged = watch.due(direction.steps) and watch.look(
+                        direction.steps, at.coef, at.scores, at.intercept
+                    )
                 else:
                     converged = tol is not None and look.gap(at) <= tol
     except KeyboardInterrupt:
@@ -159,15 +162,36 @@ class _Looks:
     def certify(self, final: bool = False) -> None:
         """Raise the bound by the law of the average's own coefficients, and by the average law on cached rows."""
         direction = self._direction
-        mass, square = np.abs(direction.mean_coef), float(direction.mean_coef @ direction.mean_scores)
-        total = float(mass.sum())
-        if total > 0.0:
-            self._raise(mass / total, square / total**2)
-        if final or direction.steps >= self._next_law:
+        self._use_average()
+        if direction.steps > 0 and direction.flat:
+            self._raise(self._sampler.mass, 0.0)
+        elif final or direction.steps >= self._next_law:
             self._next_law = _SPARSE * direction.steps
             law = self._sampler.law_on(self._kept_rows())
             if law is not None:
                 self._raise(law, self._square_of(law))
+
+    def _use_average(self) -> None:
+        """Bound by the law of the average's coefficients. Draws of single rows leave the classes w+ and w- out of
+        balance; scaled by a and b,
+
+            |a w+ + b w-|^2 = a^2 <w+, w> + b^2 <w-, w> - (a - b)^2 <w+, w->,     <w+, w-> >= <w+, w> - |w+|^2
+
+        where |w+| is at most its mass times the largest norm of a row.
+        """
+        direction = self._direction
+        mass, part = np.abs(direction.mean_coef), direction.mean_coef * direction.mean_scores
+        if not self._problem.fit_intercept:
+            if mass.sum() > 0.0:
+                self._raise(mass / mass.sum(), float(part.sum() / mass.sum() ** 2))
+            return
+        positive = self._problem.y > 0.0
+        first, second = float(mass[positive].sum()), float(mass[~positive].sum())
+        if first > 0.0 and second > 0.0:
+            a, b = 0.5 / first, 0.5 / second
+            up, down = float(part[positive].sum()), float(part[~positive].sum())
+            between = max(up - first**2 * direction.largest, down - second**2 * direction.largest)
+            self._raise(np.where(positive, a, b) * mass, a * a * up + b * b * down - (a - b) ** 2 * between)
 
     def _kept_rows(self) -> Ints:
         """Rows that are in the cache: the pool, or all that were ever drawn if they fit."""
