@@ -150,7 +150,8 @@ class Sampler:
         every: int = 1,
     ) -> None:  # fmt: skip
         self._rows, self._water, self._rng = problem.rows, water, rng
-        self._batch = max(1, min(batch, problem.rows.capacity))
+        fits = problem.rows.capacity >= problem.n_rows
+        self._batch = batch if fits else max(1, min(batch, problem.rows.capacity))
         self._two = problem.fit_intercept
         self._fresh, self._every = min(fresh, problem.rows.capacity), every
         self._everything: Ints = np.flatnonzero(water.basin >= 0)

@@ -105,12 +105,11 @@ def run(
             sampler.keep(direction.advance(rows, mass, cache=cache))
             if direction.steps >= look.next:
                 at = look()
-                if watch is not None:
-                    converged = watch.due(direction.steps) and watch.look(
-                        direction.steps, at.coef, at.scores, at.intercept
-                    )
-                else:
+                if watch is None:
                     converged = tol is not None and look.gap(at) <= tol
+                elif watch.due(direction.steps):
+                    look.history[-1]["hold_out_error"] = watch.error(at.scores, at.intercept)
+                    converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
     except KeyboardInterrupt:
         budget.interrupted = True
     if watch is not None and watch.best is not None:
