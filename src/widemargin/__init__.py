@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
+    from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
     from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
@@ -29,6 +30,7 @@ __all__ = [
     "GoalThresholdClassifier",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
+    "SBPClassifier",
     "ThermometerEncoder",
     "__version__",
     "audit",
@@ -43,6 +45,7 @@ _HOMES = {
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
+    "SBPClassifier": "widemargin.estimators.sbp",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",

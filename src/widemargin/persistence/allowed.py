@@ -38,6 +38,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",
+        "widemargin.estimators.sbp.SBPClassifier",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredInfeasibility",
         "widemargin.persistence.stored.StoredPopulation",

@@ -3,9 +3,11 @@
 Rows whose `upper` is 0 have no loss, so no solver moves their coefficients; their scores come with every kernel row.
 The rule looks at their error on a geometric schedule of work, remembers the best iterate, and ends the run when the
 work has grown by a factor without an improvement that is larger than the noise of so many rows. A primal solver without
-a tight gap has no better criterion (Cotter, Shalev-Shwartz and Srebro 2012 name the hold-out error as the practical one).
+a tight gap has no better criterion (Cotter, Shalev-Shwartz and Srebro 2012: "terminate when a holdout error
+stabilizes").
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +46,8 @@ class HoldOut:
     ----------
     problem : KernelProblem
         Rows with `upper == 0` are those held out.
+    least : float, default=0
+        Work before the first look: what makes the first iterates of the solver more than chance.
     patience, ratio : float
         See `PATIENCE` and `RATIO`; raising the first costs time and misses fewer late improvements.
 
@@ -69,7 +73,9 @@ class HoldOut:
         coef, scores, intercept = watch.best[:3]
     """
 
-    def __init__(self, problem: KernelProblem, *, patience: float = PATIENCE, ratio: float = RATIO) -> None:
+    def __init__(
+        self, problem: KernelProblem, *, least: float = 0.0, patience: float = PATIENCE, ratio: float = RATIO
+    ) -> None:
         self.rows: Ints = np.flatnonzero(problem.upper == 0.0)
         if self.rows.shape[0] == 0:
             raise CapabilityError(
@@ -78,7 +84,7 @@ class HoldOut:
         self.best: Iterate | None = None
         self._y = problem.y[self.rows]
         self._patience, self._ratio = patience, ratio
-        self._next = 0.0
+        self._next = least
         self._reference: npt.NDArray[np.bool_] | None = None  # rows missed at the last improvement beyond noise
         self._since = 0.0
 
@@ -118,7 +124,7 @@ class HoldOut:
 def _better(missed: npt.NDArray[np.bool_], reference: npt.NDArray[np.bool_]) -> bool:
     """Whether fewer rows are missed by more than the noise of the rows that the two judge differently (McNemar)."""
     gained, lost = int((reference & ~missed).sum()), int((missed & ~reference).sum())
-    return gained - lost > NOISE * (gained + lost) ** 0.5
+    return bool(gained - lost > NOISE * math.sqrt(gained + lost))
 
 
 def choose_rows(y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> Ints:
