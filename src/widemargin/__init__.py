@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
     from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "External",
     "GoalThresholdClassifier",
+    "KernelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "ThermometerEncoder",
@@ -41,6 +43,7 @@ __all__ = [
 _HOMES = {
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
+    "KernelSVC": "widemargin.estimators.kernel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
     "ThermometerEncoder": "widemargin.preprocessing",
