@@ -402,7 +402,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         More than two classes: each class's score is calibrated against the rest, and the probabilities are scaled to
         sum 1.
         """
-        return probabilities(self.calibrators_, self._scores(self._checked_new(X)))
+        X = self._checked_new(X)
+        return probabilities(self.calibrators_, self._scores(X))
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:

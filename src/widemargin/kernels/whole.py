@@ -49,4 +49,4 @@ class WholeMatrix:
 
     def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "WholeMatrix":
         """The matrix of some of the rows, a copy."""
-        return WholeMatrix(self._K[np.ix_(rows, rows)], self.evaluations)
+        return WholeMatrix(self._K.take(rows, axis=0).take(rows, axis=1), self.evaluations)  # faster than np.ix_

@@ -98,8 +98,11 @@ def solve(
             budget.tell("working set", rounds, history[-1]["dual"], _gap(history[-1]), left.size)
             if left.size <= tol or budget.exhausted:
                 break
-            fresh = np.concatenate((left.up, left.down))
-            work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
+            if size < problem.n_rows:
+                fresh = np.concatenate((left.up, left.down))
+                work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
+            else:
+                work = np.arange(problem.n_rows)
             buffer, slot = problem.rows.cached(work)
             moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * tol)
             rounds += 1
@@ -149,14 +152,15 @@ class Block:
         diagonal = K.diagonal().copy()
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
+        share = SHARE if q < self._y.shape[0] else 0.0  # there is no other block to turn to
         if self._pairs:
             steps, flattest = loops.solve_pairs(
                 K, diagonal, g, b, lower[work], upper[work], np.empty(q), np.empty(q, K.dtype),
-                np.empty(q, K.dtype), SHARE, floor, STEPS * q,
+                np.empty(q, K.dtype), share, floor, STEPS * q,
             )  # fmt: skip
         else:
             steps, flattest = loops.solve_singles(
-                K, diagonal, g, b, lower[work], upper[work], np.empty(q), SHARE, floor, STEPS * q
+                K, diagonal, g, b, lower[work], upper[work], np.empty(q), share, floor, STEPS * q
             )
         self.steps += steps
         self.indefinite |= bool(flattest < -_INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
