@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from widemargin.exceptions import DataError
 
-__all__ = ["calibrated", "fit_calibrator", "fit_calibrators", "hold_out", "probabilities", "take_rows"]
+__all__ = ["calibrated", "fit_calibrator", "hold_out", "take_rows"]
 
 Rows = npt.NDArray[np.intp]
 
@@ -57,21 +57,3 @@ def calibrated(model: Any, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
         second = np.asarray(model.predict(scores), dtype=np.float64)
         return np.column_stack([1.0 - second, second])
     return np.asarray(model.predict_proba(scores[:, None]), dtype=np.float64)
-
-
-def fit_calibrators(
-    method: str, scores: npt.NDArray[np.float64], codes: npt.NDArray[np.integer[Any]], weight: Any
-) -> list[Any]:
-    """One map for two classes (scores of shape (n,)), else one for each class against the rest (shape (n, k))."""
-    if scores.ndim == 1:
-        return [fit_calibrator(method, scores, codes == 1, weight)]
-    return [fit_calibrator(method, scores[:, c], codes == c, weight) for c in range(scores.shape[1])]
-
-
-def probabilities(models: list[Any], scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Probabilities of all classes by the maps of `fit_calibrators`, shape (n, k); equal ones where all are 0."""
-    if scores.ndim == 1:
-        return calibrated(models[0], scores)
-    found = np.column_stack([calibrated(model, scores[:, c])[:, 1] for c, model in enumerate(models)])
-    total = found.sum(axis=1, keepdims=True)
-    return np.where(total > 0.0, found / np.where(total > 0.0, total, 1.0), 1.0 / found.shape[1])

@@ -1,6 +1,6 @@
 """The steps of training a kernel SVM, from checked rows to the solutions of its binary problems.
 
-    classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
+classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ import numpy as np
 from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
-from widemargin.kernels.whole import WholeMatrix
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_solver_choice import Chosen, choose
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
+from widemargin.solvers.whole_matrix import WholeMatrix
 
 __all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "outcome", "splits", "train"]
 

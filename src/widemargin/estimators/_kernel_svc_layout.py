@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from widemargin.estimators._kernel_svc_fit import Solved
 from widemargin.linalg.cells import Floats, Ints
 
-__all__ = ["Expansion", "expand", "linear_weights", "one_vs_rest", "pair_scores", "votes"]
+__all__ = ["Expansion", "dense", "expand", "linear_weights", "one_vs_rest", "pair_scores", "votes"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> Expansion:
     return Expansion(support, n_support, dual_coef, np.array([item.result.intercept for item in solved]))
 
 
+def dense(dual_coef: Any) -> Floats:
+    """`dual_coef_` as an array; fits on CSR rows keep it as a CSR matrix."""
+    return np.asarray(dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef)
+
+
 def pair_scores(parts: Sequence[Floats], intercept: Floats) -> Floats:
     """Scores of all pairs of classes, shape (p, k (k - 1) / 2).
 
@@ -89,7 +95,7 @@ def votes(scores: Floats, n_classes: int) -> Ints:
             count[:, i] += first
             count[:, j] += ~first
             column += 1
-    return np.argmax(count, axis=1)
+    return np.asarray(np.argmax(count, axis=1))
 
 
 def linear_weights(dual_coef: Floats, vectors: Any, n_support: Any) -> Floats:

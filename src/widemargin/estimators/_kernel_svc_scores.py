@@ -1,13 +1,13 @@
 """Scores of new rows by a fitted `KernelSVC`, in blocks of bounded memory."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from widemargin.estimators._kernel_svc_fit import kernel_rows
-from widemargin.estimators._kernel_svc_layout import pair_scores
+from widemargin.estimators._kernel_svc_layout import dense, pair_scores
 from widemargin.kernels.functions import settled_kernel
 from widemargin.linalg.cells import Floats
 
@@ -23,10 +23,10 @@ def score_blocks(model: Any, X: Any) -> Iterator[tuple[slice, Floats]]:
     One against one, the kernel values of a class's support vectors serve all its problems at once.
     """
     k = model.classes_.shape[0]
-    coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    coef = dense(model.dual_coef_)
     pairs = k > 2 and model.multi_class == "ovo"
     cuts = np.concatenate(([0], np.cumsum(model.n_support_))) if pairs else np.array([0, coef.shape[1]])
-    parts = [_Part(model, slice(low, high), coef[:, low:high]) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [_Part(model, slice(low, high), coef[:, low:high]) for low, high in pairwise(cuts)]
     step = max(1, _NUMBERS // (k * k))
     for low in range(0, X.shape[0], step):
         rows = slice(low, min(low + step, X.shape[0]))

@@ -16,9 +16,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
-from widemargin.estimators._calibration import fit_calibrators, hold_out, probabilities
+from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._kernel_svc_advice import conclude, warn_of_scales
-from widemargin.estimators._kernel_svc_fit import Options, Solved, Training, kernel_rows, outcome, splits, train
+from widemargin.estimators._kernel_svc_fit import (
+    Options,
+    Solved,
+    Split,
+    Training,
+    kernel_rows,
+    outcome,
+    splits,
+    train,
+)
+from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
 from widemargin.exceptions import CapabilityError, DataError
@@ -46,8 +56,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
 
     Minimises `1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (<w, phi(x_i)> + b))` for every pair of classes (or each class
-    against the rest), `C_i` being C times the weights of the row and of its class. Parameters and attributes of SVC have
-    the same meaning, shapes and signs; `docs/kernel-svm.md` lists what differs.
+    against the rest), `C_i` being C times the weights of the row and of its class. Parameters and attributes of SVC
+    have the same meaning, shapes and signs; `docs/kernel-svm.md` lists what differs.
 
     Parameters
     ----------
@@ -249,8 +259,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Weights of the columns, only with `kernel="linear"`; read-only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        dense = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        weights = layout.linear_weights(dense, self.support_vectors_, self.n_support_)
+        weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
         weights.flags.writeable = False
         return weights
 
@@ -292,10 +301,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             index, held = index[kept], index[aside]
         with limit_threads(self.n_jobs):
             self._train(X, codes, weight, index, rng, budget)
-            self.calibrators_ = None
+            self.calibrators_: list[Any] = []
             if self.calibration is not None:
-                scores = self._scores(X[held])
-                self.calibrators_ = fit_calibrators(self.calibration, scores, codes[held], weight[held])
+                scores = np.concatenate([block for _, block in score_blocks(self, X[held])])
+                self.calibrators_ = fit_calibrators(self.calibration, self._splits(), scores, codes[held], weight[held])
         conclude(self, budget)
         return self
 
@@ -319,9 +328,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_classes(self, codes: Ints) -> None:
         missing = np.flatnonzero(np.bincount(codes, minlength=self.classes_.shape[0]) == 0)
         if missing.shape[0]:
-            raise DataError(
-                f"all rows of the class {self.classes_[missing[0]]!r} have weight 0; leave them out, or give them weight."
-            )
+            label = self.classes_.tolist()[missing[0]]
+            raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
 
     def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> None:
         """Train on the rows `index` and set the fitted attributes."""
@@ -340,10 +348,13 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         options = Options(
             self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, rng.randint(np.iinfo("i").max)
         )
-        solved = train(training, splits(self.classes_.shape[0], self.multi_class), options, budget)
+        solved = train(training, self._splits(), options, budget)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(training.rows.evaluations)
         self._adopt(solved, codes, index, rows, budget)
+
+    def _splits(self) -> tuple[Split, ...]:
+        return splits(self.classes_.shape[0], self.multi_class)
 
     def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Any, budget: Budget) -> None:
         """Set the fitted attributes of the solutions; `rows` are those of `index`."""
@@ -387,29 +398,30 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if k == 2:
-            return self.classes_[(self._scores(X) >= 0.0).astype(np.intp)]  # type: ignore[no-any-return]
+            return self.classes_[(self._scores(X) >= 0.0).astype(np.intp)]
         if self.break_ties or self.multi_class == "ovr":
             return self.classes_[np.argmax(self._scores(X), axis=1)]  # type: ignore[no-any-return]
         chosen = np.empty(X.shape[0], dtype=np.intp)
         for rows, scores in score_blocks(self, X):
             chosen[rows] = layout.votes(scores, k)
-        return self.classes_[chosen]  # type: ignore[no-any-return]
+        return self.classes_[chosen]
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
-        More than two classes: each class's score is calibrated against the rest, and the probabilities are scaled to
-        sum 1.
+        Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
+        classes against the rest are scaled to sum 1. A class of the largest probability need not be `predict`'s.
         """
-        X = self._checked_new(X)
-        return probabilities(self.calibrators_, self._scores(X))
+        X, parts = self._checked_new(X), self._splits()
+        found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
+        return np.concatenate(found)
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def _checked_new(self, X: Any) -> Any:
         check_is_fitted(self)
