@@ -254,3 +254,24 @@ def test_compiled_loops_are_their_python(kind):
     for run, out in ((loops.gather, block), (loops.gather.py_func, twin)):
         run(K, slot, np.array([5, 0, 8]), out)
         np.testing.assert_array_equal(out, K[slot][:, [5, 0, 8]])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_intercept):
+    X, y = data()
+    p = problem(X * np.array([1.0, 1.0, 50.0]), y, kernel=Kernel("linear"), fit_intercept=fit_intercept)
+    whole = working_set.solve(p, tol=1e-4)
+    sizes = []
+    solve = working_set.Block.solve
+
+    def watched(self, K, *rest):
+        sizes.append(K.shape[0])
+        return solve(self, K, *rest)
+
+    monkeypatch.setattr(working_set.Block, "solve", watched)
+    monkeypatch.setattr(working_set, "STEPS", 3)
+    small = working_set.solve(p, tol=1e-4)
+    assert small.status is Status.CONVERGED
+    assert small.dual == pytest.approx(whole.dual, rel=1e-6)
+    assert sizes[:3] == [300, 75, 32]
+    assert min(sizes) == 32
