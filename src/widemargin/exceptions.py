@@ -17,6 +17,7 @@ __all__ = [
     "GoalsFileError",
     "InfeasibleGoalError",
     "KernelError",
+    "KernelWarning",
     "MarginConvergenceWarning",
     "MissingDataError",
     "MissingLibraryError",
@@ -81,6 +82,10 @@ class CapabilityError(WidemarginError, ValueError):
 
 class KernelError(WidemarginError, ValueError):
     """A kernel that cannot be used: unknown, not square, not finite, not positive semi-definite, or too large."""
+
+
+class KernelWarning(UserWarning):
+    """A kernel, or features for it, that can be used but deserve a second look (scales, negative squared norms)."""
 
 
 class ModelFileError(WidemarginError, ValueError):

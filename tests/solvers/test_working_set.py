@@ -252,3 +252,24 @@ def test_rows_held_out_stay_out_and_end_the_run():
     np.testing.assert_allclose(held.dual, exact.dual, rtol=1e-4)
     with pytest.raises(CapabilityError, match="rows held out, and there are 0"):
         working_set.solve(problem(X, y, 1.0), tol=None)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_intercept):
+    X, y = data()
+    p = problem(X * np.array([1.0, 1.0, 50.0]), y, kernel=Kernel("linear"), fit_intercept=fit_intercept)
+    whole = working_set.solve(p, tol=1e-4)
+    sizes = []
+    solve = working_set.Block.solve
+
+    def watched(self, K, *rest):
+        sizes.append(K.shape[0])
+        return solve(self, K, *rest)
+
+    monkeypatch.setattr(working_set.Block, "solve", watched)
+    monkeypatch.setattr(working_set, "STEPS", 3)
+    small = working_set.solve(p, tol=1e-4)
+    assert small.status is Status.CONVERGED
+    assert small.dual == pytest.approx(whole.dual, rel=1e-6)
+    assert sizes[:3] == [300, 75, 32]
+    assert min(sizes) == 32

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.feature_maps import make_feature_map
-from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
+from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel, settled_kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.gram import GramRows
@@ -191,10 +191,7 @@ def _kernel_scores(model: Any, X: Any) -> Floats:
         return np.zeros(X.shape[0])
     if model.kernel == "precomputed":
         return np.asarray(X[:, model.support_] @ coefficients, dtype=np.float64)
-    if callable(model.kernel):
-        kernel = Kernel("callable", function=model.kernel)
-    else:
-        kernel = Kernel(model.kernel, model.gamma_, model.degree, model.coef0)
+    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
     return KernelRows(kernel, model.support_vectors_, dtype=np.float64).products(X, coefficients)
 
 

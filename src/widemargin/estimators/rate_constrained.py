@@ -1,6 +1,5 @@
 """Linear and kernel classifiers trained to a goal: `RateConstrainedClassifier`."""
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -19,6 +18,7 @@ from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_row
 from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
 from widemargin.estimators._generalization import generalization_note, model_bound
 from widemargin.estimators._infeasible import Infeasibility, explain, find_out
+from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, refuse_overflow, step_plan, train
 from widemargin.estimators._rate_constrained_proof import KeptRows, Validated, keep_rows, train_validated
 from widemargin.estimators._rate_constrained_refit import RefitMixin
@@ -42,8 +42,6 @@ from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Progress, Status
 
 __all__ = ["RateConstrainedClassifier"]
-
-logger = logging.getLogger("widemargin")
 
 _RANDOMIZED_NOTE = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
 _DTYPES = [np.float64, np.float32]
@@ -521,7 +519,7 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         return canonical_rows(checked)
 
     def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
-        return (*(self.callbacks or ()), *((_log_progress,) if self.verbose else ()))
+        return watchers(self.callbacks, self.verbose)
 
     def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
         """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
@@ -591,10 +589,3 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
                 "scale the features or raise tol.",
                 MarginConvergenceWarning,
             )
-
-
-def _log_progress(progress: Progress) -> None:
-    logger.info(
-        "%s %d: objective %.6g, gap %.1e, violation %.1e, %.2f s",
-        progress.stage, progress.iteration, progress.objective, progress.gap, progress.violation, progress.seconds,
-    )  # fmt: skip

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from widemargin.exceptions import DataError, KernelError
 from widemargin.linalg.cells import Floats
 
-__all__ = ["KERNELS", "Kernel", "check_precomputed", "resolve_kernel"]
+__all__ = ["KERNELS", "Kernel", "check_precomputed", "resolve_kernel", "settled_kernel"]
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
@@ -114,6 +114,15 @@ def resolve_kernel(
         raise KernelError(f"coef0={coef0!r} must be finite.")
     value = _gamma(gamma, X, sample_weight) if kernel in _WITH_GAMMA else 1.0
     return Kernel(kernel, value, degree, coef0)
+
+
+def settled_kernel(
+    kernel: str | Callable[[Any, Any], Any], *, gamma: float, degree: float = 3, coef0: float = 0.0
+) -> Kernel:
+    """The kernel of a fitted model, whose gamma is a number."""
+    if callable(kernel):
+        return Kernel("callable", function=kernel)
+    return Kernel(kernel, gamma, degree, coef0)
 
 
 def check_precomputed(K: Any, *, square: bool = True, n_columns: int | None = None) -> Any:

@@ -1,0 +1,197 @@
+"""The steps of training a kernel SVM, from checked rows to the solutions of its binary problems.
+
+classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin.kernels.backend import squared_norms
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import MEGABYTE, KernelRows
+from widemargin.linalg.cells import Floats, Ints
+from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.kernel_solver_choice import Chosen, choose
+from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
+from widemargin.solvers.whole_matrix import WholeMatrix
+
+__all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "outcome", "splits", "train"]
+
+_SINGLE_REACH = 100.0
+"""Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
+
+
+class Split(NamedTuple):
+    """A binary problem: the rows of class `positive` against those of `negative` (None: all the others).
+
+    Attributes
+    ----------
+    positive : int
+    negative : int or None
+    """
+
+    positive: int
+    negative: int | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to train on.
+
+    Attributes
+    ----------
+    rows : KernelRows
+    codes : ndarray of int, shape (n,)
+        Class of each row.
+    upper : ndarray of shape (n,)
+        C times the weights; 0 for rows that are held out.
+    n_columns : int
+    spatial : bool
+        Whether the rows can be put in spatial order.
+    """
+
+    rows: KernelRows
+    codes: Ints
+    upper: Floats
+    n_columns: int
+    spatial: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the binary problems are solved."""
+
+    solver: str
+    tol: float | None
+    fit_intercept: bool
+    max_iter: int
+    cache_size: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The solution of a binary problem.
+
+    Attributes
+    ----------
+    split : Split
+    index : ndarray of int64, shape (m,)
+        The rows of the problem, as numbers of training rows.
+    result : KernelResult
+    chosen : Chosen
+    """
+
+    split: Split
+    index: Ints
+    result: KernelResult
+    chosen: Chosen
+
+    @property
+    def support(self) -> Ints:
+        """Training rows whose coefficient is not 0."""
+        return self.index[np.flatnonzero(self.result.coef)]
+
+
+def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
+    """The binary problems, in the order of scikit-learn; of two classes the second is positive."""
+    if n_classes == 2:
+        return (Split(1, 0),)
+    if multi_class == "ovr":
+        return tuple(Split(c, None) for c in range(n_classes))
+    return tuple(Split(i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
+
+
+def kernel_rows(kernel: Kernel, X: Any, *, cache_size: float, backend: str) -> KernelRows:
+    """Rows of the kernel matrix, in the precision of X.
+
+    Gaussian values of single-precision rows far from the origin are computed in double precision: what the norms lose
+    by rounding would be seen in them.
+    """
+    dtype = None
+    if kernel.name == "rbf" and X.dtype == np.float32 and X.shape[0]:
+        reach = kernel.gamma * float(squared_norms(X).max())
+        dtype = np.float64 if reach > _SINGLE_REACH else None
+    return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
+
+
+def train(training: Training, parts: tuple[Split, ...], options: Options, budget: Budget) -> list[Solved]:
+    """Solve the binary problems one after the other.
+
+    Several problems use one kernel matrix: computed once where it fits the cache, else row by row, through the cache
+    of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
+    """
+    matrix: KernelMatrix = training.rows
+    n, stored = training.rows.n_rows, False
+    fits = n * n * training.rows.dtype.itemsize <= options.cache_size * MEGABYTE
+    if len(parts) > 1 and fits and options.solver != "spatial-dual":
+        matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
+    solved = []
+    for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
+        chosen = choose(
+            options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
+            spatial=training.spatial,
+        )  # fmt: skip
+        share = _Share(budget, len(parts) - number, options.max_iter)
+        result = share.solve(chosen, problem, options)
+        solved.append(Solved(part, index, result, chosen))
+    return solved
+
+
+def outcome(solved: list[Solved], budget: Budget) -> Status:
+    """How training ended: as the binary problem that ended worst."""
+    if budget.interrupted:
+        return Status.INTERRUPTED
+    found = {item.result.status for item in solved}
+    for status in (Status.STOPPED, Status.TIME_LIMIT, Status.MAX_ITER):
+        if status in found:
+            return status
+    return Status.CONVERGED
+
+
+def _problems(
+    training: Training, matrix: KernelMatrix, parts: tuple[Split, ...], fit_intercept: bool
+) -> Iterator[tuple[Split, Ints, KernelProblem]]:
+    """Every binary problem with its rows, made when it is its turn."""
+    codes = training.codes
+    for part in parts:
+        index = np.arange(codes.shape[0])
+        if part.negative is not None:
+            index = np.flatnonzero((codes == part.positive) | (codes == part.negative))
+        y = np.where(codes[index] == part.positive, 1.0, -1.0)
+        rows = matrix if index.shape[0] == codes.shape[0] else matrix.subset(index)
+        yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
+
+
+class _Share:
+    """The share of a budget that one of the remaining problems gets, with its limit of steps."""
+
+    def __init__(self, budget: Budget, remaining: int, max_iter: int) -> None:
+        self._whole, self._most, self._steps = budget, max_iter, -1
+        self._limited = False
+        seconds = budget.seconds
+        if seconds is not None:
+            seconds = budget.elapsed + max(0.0, seconds - budget.elapsed) / remaining
+        self.part = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, self._count))
+
+    def solve(self, chosen: Chosen, problem: KernelProblem, options: Options) -> KernelResult:
+        """Solve a problem within the share."""
+        try:
+            result = chosen.solve(problem, tol=options.tol, budget=self.part, seed=options.seed)
+        except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
+            self.part.interrupted = True
+            result = chosen.solve(problem, tol=options.tol, budget=self.part, seed=options.seed)
+        self._whole.interrupted |= self.part.interrupted
+        self._whole.stopped |= self.part.stopped and not self._limited
+        if result.status == Status.STOPPED and self._limited:
+            return replace(result, status=Status.MAX_ITER)
+        return result
+
+    def _count(self, progress: Progress) -> bool:
+        self._steps += 1
+        done = 0 <= self._most <= max(self._steps, progress.iteration)
+        self._limited |= done and not self.part.stopped
+        return done

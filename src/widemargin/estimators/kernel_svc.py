@@ -1,0 +1,438 @@
+"""Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin.estimators import _kernel_svc_layout as layout
+from widemargin.estimators._calibration import hold_out
+from widemargin.estimators._kernel_svc_advice import conclude, warn_of_scales
+from widemargin.estimators._kernel_svc_fit import (
+    Options,
+    Solved,
+    Split,
+    Training,
+    kernel_rows,
+    outcome,
+    splits,
+    train,
+)
+from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
+from widemargin.estimators._kernel_svc_scores import score_blocks
+from widemargin.estimators._progress import watchers
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.linalg.cells import Floats, Ints
+from widemargin.linalg.rows import canonical_rows
+from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.kernel_solver_choice import SOLVERS
+
+__all__ = ["KernelSVC"]
+
+_DTYPES = [np.float64, np.float32]
+
+
+def _calibrates(estimator: "KernelSVC") -> bool:
+    """Whether there is a predict_proba, and if not, why."""
+    if estimator.calibration is None:
+        raise AttributeError(
+            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic".'
+        )
+    return True
+
+
+class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
+
+    Minimises `1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (<w, phi(x_i)> + b))` for every pair of classes (or each class
+    against the rest), `C_i` being C times the weights of the row and of its class. Parameters and attributes of SVC
+    have the same meaning, shapes and signs; `docs/kernel-svm.md` lists what differs.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the regulariser. Raising it fits the training rows more closely, and takes longer.
+    kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        A function gets two sets of rows and returns the matrix of all pairs; it is called on blocks of rows.
+    degree : float, default=3
+        Of "poly".
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width: "scale" is `1 / (n_features * X.var())`, the variance being weighted by `sample_weight`; "auto" is
+        `1 / n_features`. Raising it makes the model more local.
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Without effect: working sets leave rows aside by themselves.
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
+        stops when their error does not improve any more, which is sooner.
+    cache_size : float, default=200
+        Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
+    class_weight : dict or "balanced", default=None
+        Factors of C, as in SVC.
+    verbose : int, default=0
+        1 logs every step to the logger "widemargin".
+    max_iter : int, default=-1
+        Most steps of the solver for each binary problem; -1: no limit. A step is a working set of up to 1024 rows for
+        the duals, so SVC needs many more for the same.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        With more than two classes: one column a class, or one a pair.
+    break_ties : bool, default=False
+        Whether `predict` breaks ties between classes by `decision_function` ("ovr"); else the first class wins.
+    random_state : int, RandomState or None, default=None
+        For rows that are held out and for solvers that draw.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Train every pair of classes, as SVC, or each class against the rest.
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias.
+    solver : str, default="auto"
+        "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
+        working sets over cached rows; "nested-dual": the same on growing subsamples; "spatial-dual": for a Gaussian
+        kernel on many rows of few columns, without a cache.
+    calibration : {"sigmoid", "isotonic"}, default=None
+        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
+    backend : str, default="numpy"
+        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (dense rows).
+    validation_fraction : float in (0, 1), default=0.1
+        With `tol=None`: share of every class that is held out.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` between steps; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    support_ : ndarray of int32, shape (n_SV,)
+        Numbers of the support vectors, ordered by class.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Of shape (0, 0) for a precomputed kernel.
+    n_support_ : ndarray of int32, shape (n_classes,)
+    dual_coef_ : ndarray or CSR matrix of shape (n_classes - 1, n_SV)
+        Dual coefficients times targets, in the layout of SVC; CSR where X is. One against the rest: (n_classes, n_SV).
+    intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,) or, one against the rest, (n_classes,)
+    coef_ : ndarray of shape (n_problems, n_features)
+        Only with `kernel="linear"`.
+    classes_, class_weight_ : ndarrays of shape (n_classes,)
+    gamma_ : float
+        Kernel width that was used.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    n_iter_ : ndarray of int32, shape (n_problems,)
+        Steps of the solver.
+    fit_status_ : int
+        0 where every problem converged, else 1 (with a warning).
+    status_ : str
+        "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
+    solver_, solver_reason_ : str
+        Which solver was used, and why.
+    gap_ : float
+        Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
+        kernel is not positive semi-definite.
+    violation_ : float
+        The largest violation of the optimality conditions, what `tol` bounds.
+    history_ : tuple of dict
+        Of every step: "problem", "seconds", "evaluations" and what the solver knew.
+    evaluations_ : int
+        Kernel values computed by `fit`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    sklearn.svm.SVC : The same problem, solved by LIBSVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import KernelSVC
+    >>> X = np.array([[-1, -1], [-2, -1], [1, 1], [2, 1]])
+    >>> y = np.array([1, 1, 2, 2])
+    >>> clf = KernelSVC(gamma="auto").fit(X, y)
+    >>> clf.predict([[-0.8, -1]]).tolist()
+    [1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "verbose": ["verbose"],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
+        "backend": [str],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: float = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float | None = 1e-3,
+        cache_size: float = 200,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: int = 0,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        calibration: str | None = None,
+        backend: str = "numpy",
+        validation_fraction: float = 0.1,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.calibration = calibration
+        self.backend = backend
+        self.validation_fraction = validation_fraction
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights of the columns, only with `kernel="linear"`; read-only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
+        weights.flags.writeable = False
+        return weights
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelSVC":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are, and set the precision of kernel values. With a precomputed kernel
+            the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            Factors of C, >= 0; a row of weight 2 counts as two rows, one of weight 0 is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If a class has no row of positive weight.
+        KernelError
+            If the kernel cannot be used, or the cache does not hold two rows.
+        CapabilityError
+            If parameters do not go together.
+        """
+        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
+            raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
+        X, codes, weight = self._checked(X, y, sample_weight)
+        rng = check_random_state(self.random_state)
+        index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
+        self._check_classes(codes[index])
+        if self.calibration is not None:
+            kept, aside = hold_out(codes[index], rng)
+            index, held = index[kept], index[aside]
+        with limit_threads(self.n_jobs):
+            self._train(X, codes, weight, index, rng, budget)
+            self.calibrators_: list[Any] = []
+            if self.calibration is not None:
+                scores = np.concatenate([block for _, block in score_blocks(self, X[held])])
+                self.calibrators_ = fit_calibrators(self.calibration, self._splits(), scores, codes[held], weight[held])
+        conclude(self, budget)
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Ints, Floats]:
+        """Checked rows, classes as numbers, and weights; set what the estimator remembers of its data."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.shape[0] < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got 1 class, {self.classes_.tolist()[0]!r}."
+            )
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.shape_fit_ = X.shape
+        return X, codes.astype(np.int64), weight
+
+    def _check_classes(self, codes: Ints) -> None:
+        missing = np.flatnonzero(np.bincount(codes, minlength=self.classes_.shape[0]) == 0)
+        if missing.shape[0]:
+            label = self.classes_.tolist()[missing[0]]
+            raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
+
+    def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> None:
+        """Train on the rows `index` and set the fitted attributes."""
+        whole = index.shape[0] == codes.shape[0]
+        rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
+        codes, weight = codes[index], weight[index]
+        kernel = resolve_kernel(
+            self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
+        )
+        warn_of_scales(self, kernel, rows)
+        training = Training(
+            kernel_rows(kernel, rows, cache_size=self.cache_size, backend=self.backend), codes,
+            self.C * self.class_weight_[codes] * weight, rows.shape[1],
+            spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
+        )  # fmt: skip
+        options = Options(
+            self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, rng.randint(np.iinfo("i").max)
+        )
+        solved = train(training, self._splits(), options, budget)
+        self.gamma_ = kernel.gamma
+        self.evaluations_ = int(training.rows.evaluations)
+        self._adopt(solved, codes, index, rows, budget)
+
+    def _splits(self) -> tuple[Split, ...]:
+        return splits(self.classes_.shape[0], self.multi_class)
+
+    def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Any, budget: Budget) -> None:
+        """Set the fitted attributes of the solutions; `rows` are those of `index`."""
+        made = layout.expand(solved, codes, self.classes_.shape[0])
+        self.support_ = index[made.support].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[made.support]
+        self.n_support_, self.intercept_ = made.n_support, made.intercept
+        self.dual_coef_ = type(rows)(made.dual_coef) if sp.issparse(rows) else made.dual_coef
+        results = [item.result for item in solved]
+        self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
+        self.status_ = str(outcome(solved, budget))
+        self.fit_status_ = int(self.status_ != "converged")
+        self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
+        self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
+        self.indefinite_ = any(result.indefinite for result in results)
+        self.gap_ = float("nan") if self.indefinite_ else max(float(result.gap) for result in results)
+        self.violation_ = max(float(result.violation) for result in results)
+        self.history_ = tuple(
+            {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
+        )
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (p, d)
+            With a precomputed kernel the values with all training rows, shape (p, n).
+
+        Returns
+        -------
+        ndarray of shape (p,), or with k > 2 classes (p, k) or (p, k (k - 1) / 2)
+            Two classes: positive means `classes_[1]`. `decision_function_shape="ovo"`: the pairs (0, 1), (0, 2), ...;
+            positive means the first of them.
+        """
+        return self._scores(self._checked_new(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (p,)."""
+        X, k = self._checked_new(X), self.classes_.shape[0]
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if k == 2:
+            return self.classes_[(self._scores(X) >= 0.0).astype(np.intp)]
+        if self.break_ties or self.multi_class == "ovr":
+            return self.classes_[np.argmax(self._scores(X), axis=1)]  # type: ignore[no-any-return]
+        chosen = np.empty(X.shape[0], dtype=np.intp)
+        for rows, scores in score_blocks(self, X):
+            chosen[rows] = layout.votes(scores, k)
+        return self.classes_[chosen]
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
+
+        Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
+        classes against the rest are scaled to sum 1. A class of the largest probability need not be `predict`'s.
+        """
+        X, parts = self._checked_new(X), self._splits()
+        found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
+        return np.concatenate(found)
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of `predict_proba`, shape (p, k)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _checked_new(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
+        return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
+
+    def _scores(self, X: Any) -> Floats:
+        """Scores of checked rows, in the shape of `decision_function`."""
+        k = self.classes_.shape[0]
+        votes = k > 2 and self.multi_class == "ovo" and self.decision_function_shape == "ovr"
+        out = np.empty((X.shape[0], k if votes else self.intercept_.shape[0]))
+        for rows, scores in score_blocks(self, X):
+            out[rows] = layout.one_vs_rest(scores, k) if votes else scores
+        return out[:, 0] if k == 2 else out
