@@ -111,8 +111,9 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
         low, high = high, high + _STEP
         if high - first > _WIDEST:
             raise DataError(
-                f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, where it is "
-                f"{duals.nu(math.exp(low)):.3g}: the rows cannot be separated so far. Raise nu, or use a narrower kernel."
+                f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
+                f"{duals.nu(math.exp(low)):.3g}: the rows cannot be separated so far. Raise nu, or use a narrower "
+                "kernel."
             )
     while excess(low) < 0.0:
         low, high = low - _STEP, low
