@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.pareto import C_from_nu as C_from_nu
+    from widemargin.estimators.pareto import nu_from_C as nu_from_C
+    from widemargin.estimators.pareto import pareto_path as pareto_path
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
     from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "C_from_nu",
     "External",
     "GoalThresholdClassifier",
     "KernelSVC",
@@ -38,11 +42,14 @@ __all__ = [
     "audit",
     "goals",
     "load_model",
+    "nu_from_C",
+    "pareto_path",
     "save_model",
     "tradeoff_path",
 ]
 
 _HOMES = {
+    "C_from_nu": "widemargin.estimators.pareto",
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
     "KernelSVC": "widemargin.estimators.kernel_svc",
@@ -52,6 +59,8 @@ _HOMES = {
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",
+    "nu_from_C": "widemargin.estimators.pareto",
+    "pareto_path": "widemargin.estimators.pareto",
     "save_model": "widemargin.persistence",
     "tradeoff_path": "widemargin.estimators.tradeoff",
 }
