@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "External",
     "GoalThresholdClassifier",
+    "KernelPerceptron",
     "KernelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
@@ -45,6 +47,7 @@ __all__ = [
 _HOMES = {
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
+    "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",

@@ -144,8 +144,7 @@ class _Run:
 
     def __init__(self, X: Any, y: Floats, u: Floats, nu: float, T: int, seed: int) -> None:
         n = y.shape[0]
-        self._rows: Any = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        self._columns: Any = self._rows.tocsc() if sp.issparse(X) else np.asfortranarray(self._rows)
+        self._rows, self._columns = _both_ways(X)
         squares = self._rows.multiply(self._rows) if sp.issparse(X) else self._rows**2
         self._size = max(float(np.sqrt(np.asarray(squares.sum(axis=1)).max(initial=0.0))), 1e-300)
         self._y, self._weight = y, u
@@ -206,7 +205,8 @@ class _Run:
         """`y_i x_ij`, shape (n,)."""
         if sp.issparse(self._columns):
             at = slice(self._columns.indptr[j], self._columns.indptr[j + 1])
-            column, rows = np.zeros(self._y.shape[0]), self._columns.indices[at]
+            rows = self._columns.indices[at]
+            column: Floats = np.zeros(self._y.shape[0])
             column[rows] = self._y[rows] * self._columns.data[at] / self._size
             self.reads += at.stop - at.start
             return column
@@ -219,10 +219,19 @@ class _Run:
         price = np.divide(self._p, self._weight, out=np.full_like(self._p, -1.0), where=self._weight > 0.0)
         order = np.argsort(-price, kind="stable")
         spent = np.cumsum(2.0 * self._weight[order])
-        xi = np.zeros_like(self._p)
+        xi: Floats = np.zeros(self._p.shape[0])
         cost = np.diff(np.minimum(spent, self._volume), prepend=0.0)
         xi[order] = np.divide(cost, self._weight[order], out=np.zeros_like(cost), where=self._weight[order] > 0.0)
         return xi
+
+
+def _both_ways(X: Any) -> tuple[Any, Any]:
+    """X in double precision, stored by rows and stored by columns."""
+    if sp.issparse(X):
+        rows = sp.csr_matrix(X, dtype=np.float64)
+        return rows, rows.tocsc()
+    dense = np.ascontiguousarray(X, dtype=np.float64)
+    return dense, np.asfortranarray(dense)
 
 
 def _draw(mass: Floats, rng: np.random.Generator) -> int:
