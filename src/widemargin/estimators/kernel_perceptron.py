@@ -187,9 +187,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         missing = np.flatnonzero(np.bincount(codes[weight > 0.0], minlength=self.classes_.shape[0]) == 0)
         if missing.shape[0]:
-            raise DataError(
-                f"class {self.classes_.tolist()[missing[0]]!r} has no row of positive weight; leave it out of y or give it some."
-            )
+            label = self.classes_.tolist()[missing[0]]
+            raise DataError(f"class {label!r} has no row of positive weight; leave it out of y or give it some.")
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         with limit_threads(self.n_jobs):
             coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)
