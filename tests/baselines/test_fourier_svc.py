@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin.baselines import FourierSVC
 from widemargin.exceptions import MarginConvergenceWarning
 
-
 WITHIN_TOL = "the order of the rows is random, and solutions agree within tol only"
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": WITHIN_TOL,
