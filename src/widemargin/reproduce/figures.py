@@ -43,4 +43,11 @@ FIGURES = {
         runs=10,
         minutes=1,
     ),
+    "sbp-fig2": FigureEntry(
+        title="Cotter et al. 2012, Figure 2: test error against kernel evaluations on Adult and MNIST",
+        module="sbp_fig2",
+        needs="a9a and MNIST",
+        runs=10,
+        minutes=10,
+    ),
 }
