@@ -112,7 +112,7 @@ class CountedMatrix:
 
     def block(self, rows: Any, columns: Any = None) -> npt.NDArray[np.float32]:
         """Values of some training rows with some others (None: all)."""
-        found = self._values[rows] if columns is None else self._values[rows][:, columns]
+        found: npt.NDArray[np.float32] = self._values[rows] if columns is None else self._values[rows][:, columns]
         self.evaluations += min(found.size, found.shape[0] * self._train)
         return found
 
