@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
@@ -33,6 +34,7 @@ __all__ = [
     "C_from_nu",
     "External",
     "GoalThresholdClassifier",
+    "KernelPerceptron",
     "KernelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
@@ -52,6 +54,7 @@ _HOMES = {
     "C_from_nu": "widemargin.estimators.pareto",
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
+    "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
