@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
+    from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
     from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
@@ -31,6 +32,7 @@ __all__ = [
     "KernelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
+    "SBPClassifier",
     "ThermometerEncoder",
     "__version__",
     "audit",
@@ -46,6 +48,7 @@ _HOMES = {
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
+    "SBPClassifier": "widemargin.estimators.sbp",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "load_model": "widemargin.persistence",

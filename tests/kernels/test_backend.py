@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels import _loops
-from widemargin.kernels.backend import NumpyBackend, backend_named, squared_norms
+from widemargin.kernels.backend import backend_named, squared_norms
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 
@@ -67,21 +67,3 @@ def test_pytorch_refuses_what_it_cannot_do():
         KernelRows(Kernel("rbf"), sp.csr_matrix(np.eye(3)), backend="torch")
     with pytest.raises(CapabilityError, match="cannot do kernel 'laplacian'"):
         KernelRows(Kernel("laplacian"), np.eye(3), backend="torch")
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_without_the_zeros_are_the_products(dtype):
-    rng = np.random.default_rng(0)
-    for d in (4, 9):
-        X = np.where(rng.random((1500, d)) < 0.1, rng.normal(size=(1500, d)), 0.0).astype(dtype)
-        X[0], X[1] = 0.0, 1.0  # rows of no and of all entries
-        placed = NumpyBackend().place(X, Kernel("linear"), dtype)
-        assert placed.thin
-        values = NumpyBackend().block(Kernel("linear"), placed[:200], placed)
-        np.testing.assert_allclose(values, X[:200] @ X.T, rtol=1e-5, atol=1e-6)
-        out = np.empty((200, 1500), dtype)
-        room = (200, d + 4)
-        columns = np.ascontiguousarray(X.T)
-        _loops.thin_products.py_func(X[:200], columns, np.empty(room, int), np.empty(room, dtype), out)
-        np.testing.assert_allclose(values, out, rtol=1e-6, atol=1e-6)
-    assert not NumpyBackend().place(rng.normal(size=(5, 5)), Kernel("linear"), dtype).thin

@@ -78,3 +78,22 @@ def test_without_a_bias_every_gradient_counts():
     found = values(p, np.zeros(20), np.zeros(20), 0.0)
     assert found.violation == pytest.approx(1.0)
     assert found.primal == pytest.approx(20.0) and found.dual == 0.0
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_rows_held_out_change_nothing(seed, fit_intercept):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 12))
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    upper = rng.integers(0, 3, n).astype(float)
+    scores, coef = rng.integers(-2, 3, n).astype(float), y * upper * rng.integers(0, 2, n)
+    rows = problem(2)[1].rows
+    whole = KernelProblem(rows, y, upper, fit_intercept)
+    kept = upper > 0
+    if not kept.any():
+        assert optimal_bias(whole, scores) == 0.0
+        return
+    part = KernelProblem(rows, y[kept], upper[kept], fit_intercept)
+    b = optimal_bias(whole, scores)
+    assert b == optimal_bias(part, scores[kept])
+    assert values(whole, coef, scores, b) == pytest.approx(values(part, coef[kept], scores[kept], b))

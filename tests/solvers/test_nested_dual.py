@@ -1,5 +1,7 @@
 """Nested subsamples end at the optimum of all rows, and their certificate says so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -118,3 +120,34 @@ def test_covered_rows_have_the_lowest_margins_and_the_sum(seed, total):
         share = a[by_margin] / upper[by_margin]
         assert (np.diff(share) <= 1e-12).all()
         assert ((share > 1e-9) & (share < 1 - 1e-9)).sum() <= 1
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_rows_held_out_are_not_trained_on(noise):
+    p = problem(n=1200, noise=noise)
+    upper = p.upper.copy()
+    upper[::6] = 0.0
+    held = replace(p, upper=upper)
+    kept = np.flatnonzero(upper)
+    part = KernelProblem(p.rows.subset(kept), p.y[kept], p.upper[kept])
+    exact = working_set.solve(part, tol=1e-5)
+    result = nested_dual.solve(held, tol=1e-4)
+    assert not result.coef[::6].any()
+    np.testing.assert_allclose(result.dual, exact.dual, rtol=1e-5)
+    loose = nested_dual.solve(held, tol=None)
+    assert loose.status is Status.CONVERGED
+    assert [entry for entry in loose.history if "held_out_error" in entry]
+    assert 0.0 < loose.dual <= exact.dual * (1 + 1e-9)
+
+
+def test_a_subsample_that_is_as_good_ends_the_run(monkeypatch):
+    monkeypatch.setattr(nested_dual, "LEVELS", (8, 4, 2))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    upper = np.where(np.arange(4000) % 4 == 0, 0.0, 1.0)
+    p = KernelProblem(KernelRows(Kernel("rbf", 0.3), X), y, upper)
+    result = nested_dual.solve(p, tol=None)
+    assert np.isnan(result.primal)
+    assert 0.0 < result.dual <= working_set.solve(p).dual
+    assert np.count_nonzero(result.coef) < 2000

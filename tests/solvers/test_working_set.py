@@ -1,54 +1,20 @@
 """The working-set dual against LIBSVM, clarabel and laws of the problem."""
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from testing.kernel_svms import RBF, data, exact, problem
 
-from widemargin.exceptions import KernelError
+from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
+from widemargin.linalg._loops import add_rows
 from widemargin.solvers import working_set
 from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm import KernelProblem
-
-RBF = Kernel("rbf", 0.3)
-
-
-def data(seed=0, n=300, d=3):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0.1, 1.0, -1.0)
-    return X, y
-
-
-def problem(X, y, C=1.0, kernel=RBF, fit_intercept=True, **options):
-    upper = np.full(y.shape[0], C) if np.isscalar(C) else C
-    return KernelProblem(KernelRows(kernel, X, **options), y, upper, fit_intercept)
-
-
-def exact(p):
-    """Optimal dual value by clarabel."""
-    n = p.n_rows
-    K = p.rows.block(slice(None)).astype(float)
-    A = [np.eye(n), -np.eye(n)]
-    lower, upper = working_set.bounds(p)
-    b, cones = [upper, -lower], [clarabel.NonnegativeConeT(2 * n)]
-    if p.fit_intercept:
-        A, b, cones = [np.ones((1, n)), *A], [np.zeros(1), *b], [clarabel.ZeroConeT(1), *cones]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_rel = settings.tol_gap_abs = 1e-10
-    P = sp.csc_matrix(np.triu(K + 1e-12 * np.eye(n)))
-    return (
-        -clarabel.DefaultSolver(P, -p.y, sp.csc_matrix(np.vstack(A)), np.concatenate(b), cones, settings)
-        .solve()
-        .obj_val
-    )
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
@@ -235,25 +201,57 @@ def test_compiled_loops_are_their_python(kind):
     rng = np.random.default_rng(0)
     X, y = data(12, 40)
     K = KernelRows(RBF, X.astype(kind)).full()
-    for name, room in (("solve_pairs", 3), ("solve_singles", 1)):
+    for name in ("solve_pairs", "solve_singles"):
         ends = []
         for run in (getattr(loops, name), getattr(loops, name).py_func):
             g, b = y.copy(), np.zeros(40)
-            work = [np.empty(40, float if k == 0 else kind) for k in range(room)]
+            pairs = name == "solve_pairs"
+            work = [np.empty((5, 40), kind), np.empty(loops.LANES, kind)] if pairs else [np.empty(40)]
             steps = run(K, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))
         assert ends[0][0] == ends[1][0] > 5
         for one, other in zip(ends[0][1:], ends[1][1:], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     slot, change = np.array([3, 1, 7, 2, 9, 30]), rng.normal(size=6)
-    sums, same, block, twin = np.ones(40), np.ones(40), np.empty((6, 3), kind), np.empty((6, 3), kind)
-    loops.add_rows(K, slot, change, sums)
-    loops.add_rows.py_func(K, slot, change, same)
+    sums, same = np.ones(40), np.ones(40)
+    add_rows(K, slot, change, sums)
+    add_rows.py_func(K, slot, change, same)
     np.testing.assert_allclose(sums, 1.0 + change @ K[slot].astype(float), rtol=1e-12)
     np.testing.assert_allclose(sums, same, rtol=1e-12)
-    for run, out in ((loops.gather, block), (loops.gather.py_func, twin)):
-        run(K, slot, np.array([5, 0, 8]), out)
-        np.testing.assert_array_equal(out, K[slot][:, [5, 0, 8]])
+    work, place = np.array([5, 0, 8, 6]), np.array([-1, 1, -1, 0])  # two of them were in the last block
+    before = K[np.ix_([6, 0, 12], [6, 0, 12])].copy()
+    for run in (loops.gather, loops.gather.py_func):
+        block = np.empty((4, 4), kind)
+        run(K, work, work, before, place, block)
+        np.testing.assert_array_equal(block, K[np.ix_(work, work)])
+
+
+@given(seed=st.integers(0, 1000), q=st.integers(1, 300))
+def test_the_peak_is_a_largest_value(seed, q):
+    value = np.random.default_rng(seed).integers(0, 40, q).astype(float)
+    value[value < 5] = -np.inf
+    lanes = np.empty(loops.LANES)
+    found = loops.peak(value, lanes)
+    assert value[found] == value.max()
+    assert loops.peak.py_func(value, lanes) == found
+
+
+def test_rows_held_out_stay_out_and_end_the_run():
+    X, y = data(3, 1500)
+    upper = np.full(1500, 10.0)
+    upper[::5] = 0.0
+    result = working_set.solve(problem(X, y, upper), tol=None, size=100)
+    assert not result.coef[::5].any()
+    assert result.status is Status.CONVERGED
+    errors = [entry["held_out_error"] for entry in result.history]
+    assert min(errors) < 0.32 < errors[0]
+    kept = np.flatnonzero(upper)
+    exact = working_set.solve(problem(X[kept], y[kept], 10.0), tol=1e-3)
+    assert result.evaluations < 1.25 * 1500 / 1200 * exact.evaluations
+    held = working_set.solve(problem(X, y, upper), tol=1e-4)
+    np.testing.assert_allclose(held.dual, exact.dual, rtol=1e-4)
+    with pytest.raises(CapabilityError, match="rows held out, and there are 0"):
+        working_set.solve(problem(X, y, 1.0), tol=None)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

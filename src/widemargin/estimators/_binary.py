@@ -12,7 +12,26 @@ from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.sources import External, external_data, positive_class
 
-__all__ = ["BinaryGoalMixin", "as_goal", "external_rows"]
+__all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows"]
+
+
+def binary_classes(y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+    """The two classes of y, ascending; with `known` those of a fitted model, which must hold the ones in y."""
+    check_classification_targets(y)
+    target = type_of_target(y, input_name="y", raise_unknown=True)
+    if target != "binary":
+        raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
+    classes: npt.NDArray[Any] = np.unique(y)
+    if known is not None:
+        if len(known) != 2 or not np.isin(classes, known).all():
+            raise DataError(
+                f"y holds the classes {classes.tolist()} and the fitted estimator knows {known.tolist()}; "
+                "both must be the same two."
+            )
+        classes = known
+    if classes.shape[0] < 2:
+        raise ValueError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of both classes.")
+    return classes
 
 
 def as_goal(goal: Goal | str | None) -> Goal:
@@ -51,22 +70,7 @@ class BinaryGoalMixin:
 
     def _set_classes(self, y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> None:
         """Check that there are two classes, those of a fitted model if given, and settle which is positive."""
-        check_classification_targets(y)
-        target = type_of_target(y, input_name="y", raise_unknown=True)
-        if target != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
-        self.classes_ = np.unique(y)
-        if known is not None:
-            if len(known) != 2 or not np.isin(self.classes_, known).all():
-                raise DataError(
-                    f"y holds the classes {self.classes_.tolist()} and the fitted estimator knows {known.tolist()}; "
-                    "both must be the same two."
-                )
-            self.classes_ = known
-        if self.classes_.shape[0] < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs rows of both classes."
-            )
+        self.classes_ = binary_classes(y, known)
         self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
 
     def _direction(self) -> float:

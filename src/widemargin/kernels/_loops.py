@@ -11,7 +11,9 @@ import numpy as np
 
 from widemargin._numba import kernel
 
-__all__ = ["add_near", "gaussian", "power_of_two", "thin_products"]
+__all__ = ["add_near", "gaussian", "power_of_two"]
+
+LOG2_E = 1.4426950408889634
 
 
 @kernel
@@ -35,48 +37,12 @@ def gaussian(block: Any, left: Any, right: Any, gamma: float) -> None:
 
     Values below 2^-126, the smallest normal number, come out as that number.
     """
-    scale = np.float32(-gamma * 1.4426950408889634)  # log2(e)
+    scale = np.float32(-gamma * LOG2_E)
     two, zero, low = np.float32(2.0), np.float32(0.0), np.float32(-126.0)
     for i in range(block.shape[0]):
         first = left[i]
         for j in range(block.shape[1]):
             block[i, j] = power_of_two(max(low, scale * max(zero, first + right[j] - two * block[i, j])))
-
-
-@kernel
-def thin_products(left: Any, columns: Any, place: Any, weight: Any, block: Any) -> None:
-    """Set `block = left @ columns` where most entries of `left` are 0: only the others are multiplied.
-
-    `left` has shape (m, d), `columns` (d, n). `place` (m, d + 4) and `weight` (m, d + 4) are room for the entries of
-    every row that are not 0.
-    """
-    (m, d), n = left.shape, columns.shape[1]
-    for i in range(m):
-        count = 0
-        for k in range(d):
-            if left[i, k] != 0.0:
-                place[i, count] = k
-                weight[i, count] = left[i, k]
-                count += 1
-        while count % 4 != 0:
-            place[i, count] = 0
-            weight[i, count] = 0.0
-            count += 1
-        place[i, count] = -1  # the end
-    for start in range(0, n, 1024):
-        end = min(start + 1024, n)
-        for i in range(m):
-            out = block[i, start:end]
-            for j in range(end - start):
-                out[j] = 0.0
-            for k in range(0, d + 1, 4):
-                if place[i, k] < 0:
-                    break
-                a, b, c, e = weight[i, k], weight[i, k + 1], weight[i, k + 2], weight[i, k + 3]
-                first, second = columns[place[i, k], start:end], columns[place[i, k + 1], start:end]
-                third, fourth = columns[place[i, k + 2], start:end], columns[place[i, k + 3], start:end]
-                for j in range(end - start):
-                    out[j] += (a * first[j] + b * second[j]) + (c * third[j] + e * fourth[j])
 
 
 @kernel

@@ -14,14 +14,14 @@ from sklearn.metrics.pairwise import manhattan_distances
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
+from widemargin.kernels.thin import Thin, is_thin
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_thin"]
 
 
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
-_THIN = 0.2  # share of entries that are not 0, up to which a loop over those beats BLAS
-_MANY = 128  # rows from which it pays to transpose the other side for that loop
+_MANY = 16  # rows of the left side from which a loop over the entries that are not 0 beats BLAS
 
 
 class Placed:
@@ -31,15 +31,22 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
-    thin : bool
-        Whether X is dense and most of its entries are 0.
+    thin : Thin or None
+        These rows packed for products, where most entries of X are 0; a slice shares it with the whole.
+    first : int
+        Number of the first row in `thin`.
     """
 
-    def __init__(self, X: Any, square: Any, thin: bool = False) -> None:
-        self.X, self.square, self.thin = X, square, thin
+    def __init__(self, X: Any, square: Any, thin: Thin | None = None, first: int = 0) -> None:
+        self.X, self.square, self.thin, self.first = X, square, thin, first
 
     def __getitem__(self, rows: Any) -> "Placed":
-        return Placed(self.X[rows], None if self.square is None else self.square[rows], self.thin)
+        X, square = self.X[rows], None if self.square is None else self.square[rows]
+        if self.thin is None:
+            return Placed(X, square)
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            return Placed(X, square, self.thin, self.first + rows.indices(len(self))[0])
+        return Placed(X, square, Thin(X))
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -68,7 +75,7 @@ class NumpyBackend:
             narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
-        thin = not sp.issparse(X) and X.size > 0 and np.count_nonzero(X) < _THIN * X.size
+        thin = Thin(X) if not sp.issparse(X) and is_thin(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
@@ -80,7 +87,13 @@ class NumpyBackend:
             distances *= -kernel.gamma
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
-        block = _products(left.X, right.X, right.thin)
+        if right.thin is not None and len(left) >= _MANY:
+            made = np.empty((len(left), len(right)), dtype=right.X.dtype)
+            if fill_thin(kernel, left, right, made, np.arange(len(left))):
+                return made
+        block = left.X @ right.X.T
+        if sp.issparse(block):
+            block = block.toarray()
         if kernel.name == "rbf" and block.dtype == np.float32:
             _loops.gaussian(block, left.square, right.square, kernel.gamma)
             return block  # type: ignore[no-any-return]
@@ -145,18 +158,18 @@ def squared_norms(X: Any) -> Any:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype)
 
 
-def _products(left: Any, right: Any, thin: bool) -> Any:
-    """Inner products of all pairs; of dense rows that are mostly 0 without the zeros (a9a: a third of BLAS's time)."""
-    if not thin or left.shape[0] < _MANY:
-        product = left @ right.T
-        return product.toarray() if sp.issparse(product) else product
-    room = (left.shape[0], left.shape[1] + 4)
-    block = np.empty((left.shape[0], right.shape[0]), dtype=right.dtype)
-    columns = np.ascontiguousarray(right.T)
-    _loops.thin_products(
-        np.ascontiguousarray(left), columns, np.empty(room, np.int32), np.empty(room, right.dtype), block
-    )
-    return block
+def fill_thin(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any) -> bool:
+    """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where the right side is not thin."""
+    if right.thin is None:
+        return False
+    fused = kernel.name == "rbf" and out.dtype == np.float32
+    ranges = right.first, right.first + len(right)
+    squares = (left.square, right.square) if fused else None
+    if not right.thin.fill(left.X, squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
+        return False
+    if not fused:
+        out[rows] = _finish(np, kernel, out[rows], left.square, right.square)
+    return True
 
 
 def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:

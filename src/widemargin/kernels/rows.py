@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.exceptions import KernelError
-from widemargin.kernels.backend import Backend, Placed, backend_named
+from widemargin.kernels.backend import Backend, Placed, backend_named, fill_thin
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.tiles import Count, Tiles
+from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats
 
 __all__ = ["KernelRows"]
@@ -22,6 +23,7 @@ __all__ = ["KernelRows"]
 MEGABYTE = 1 << 20
 
 _BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
+_HEIGHT, _WIDTH = 128, 4096  # of a block whose values are summed at once
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.integer[Any]] | slice
@@ -176,13 +178,47 @@ class KernelRows:
         self.misses += len(missing)
         places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
         height = max(1, min(512, len(missing)))
-        width = max(1, min(2048, _BLOCK // height))
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
-            for left in range(0, self.n_rows, width):  # fresh memory is slow: written once, from a small block
-                tile = slice(left, min(left + width, self.n_rows))
-                self._buffer[places[low : low + height], tile] = self.block(part, tile)
+            self._fill(part, np.asarray(places[low : low + height], dtype=np.int64))
         return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
+
+    def _fill(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> None:
+        """Write rows into the cache: at once where they are thin, else from small blocks (fresh memory is slow)."""
+        if self._given is None and fill_thin(self.kernel, self._rows[rows], self._rows, self._buffer, places):
+            self._count.evaluations += rows.shape[0] * self.n_rows
+            return
+        width = max(1, min(2048, _BLOCK // rows.shape[0]))
+        for left in range(0, self.n_rows, width):
+            tile = slice(left, min(left + width, self.n_rows))
+            self._buffer[places, tile] = self.block(rows, tile)
+
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+    ) -> None:
+        """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (k,)
+        change : ndarray of shape (k,)
+        scores : ndarray of float64, shape (n,) or (len(columns),)
+            Changed.
+        columns : ndarray of int or slice, optional
+            None: all rows.
+        """
+        right = None if self._given is not None else self._rows if columns is None else self._rows[columns]
+        for first in range(0, rows.shape[0], _HEIGHT):
+            part = rows[first : first + _HEIGHT]
+            weight, slots = change[first : first + _HEIGHT], np.arange(part.shape[0])
+            left = None if right is None else self._rows[part]
+            for low in range(0, scores.shape[0], _WIDTH):
+                tile = slice(low, min(low + _WIDTH, scores.shape[0]))
+                if left is None or right is None:
+                    block = self.block(part, tile if columns is None else np.arange(self.n_rows)[columns][tile])
+                else:
+                    block = self._evaluate(left, right[tile])
+                add_rows(block, slots, weight, scores[tile])
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""

@@ -23,6 +23,8 @@ __all__ = [
     "dense_tdot",
 ]
 
+_TILE = 2048  # columns whose sums stay in the first cache while rows are added
+
 
 @kernel
 def csr_dot(data: Any, indices: Any, indptr: Any, row_of: Any, w: Any, out: Any) -> None:
@@ -237,3 +239,22 @@ def dense_equal_rows(X: Any, first: Any, second: Any, equal: Any) -> None:
                 same = False
                 break
         equal[i] = same
+
+
+@kernel
+def add_rows(buffer: Any, slot: Any, change: Any, scores: Any) -> None:
+    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
+    m, n = slot.shape[0], scores.shape[0]
+    for low in range(0, n, _TILE):
+        high = min(low + _TILE, n)
+        part = scores[low:high]
+        for k in range(0, m - 3, 4):
+            first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
+            third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
+            a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
+            for j in range(high - low):
+                part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
+        for k in range(m - m % 4, m):
+            row, a = buffer[slot[k], low:high], change[k]
+            for j in range(high - low):
+                part[j] += a * row[j]

@@ -15,7 +15,7 @@ from scipy.linalg.blas import get_blas_funcs
 from widemargin.exceptions import KernelError
 from widemargin.linalg.cells import Floats, Ints
 
-__all__ = ["GramRows", "RowSource"]
+__all__ = ["GramRows", "RowSource", "squared_norm"]
 
 _FEW = 4  # right-hand sides up to which one product each, reading half of K, is quicker than one for all (measured)
 _BATCH = 256  # rows fetched together, and visited without looking for others that began to move
@@ -110,13 +110,7 @@ class GramRows:
             If it is negative beyond rounding.
         """
         Kc = self.dot(c) if products is None else products
-        value, size = float(c @ Kc), float(np.abs(c).sum()) ** 2 * self._largest
-        if value < -float(np.finfo(self.dtype).eps) * size:  # not by rounding
-            raise KernelError(
-                f"the kernel is not positive semi-definite: a squared norm came out as {value:.3g}. Use another kernel "
-                "(rbf, laplacian, linear, or poly with coef0 >= 0), or other parameters."
-            )
-        return max(value, 0.0)
+        return squared_norm(c, Kc, self._largest, self.dtype)
 
     def norms2(self) -> Floats:
         """Squared norms of the rows, the diagonal of K, shape (n,).
@@ -142,3 +136,28 @@ class GramRows:
             buffer, slot = self.some(rows)
             out += c[rows].astype(self.dtype, copy=False) @ buffer[slot]
         return out
+
+
+def squared_norm(c: Floats, products: Floats, largest: float, dtype: Any) -> float:
+    """`|w|^2 = c' K c` from `products = K c`.
+
+    Parameters
+    ----------
+    c, products : ndarray of shape (n,)
+    largest : float
+        Of the diagonal of K.
+    dtype : dtype
+        Precision of K.
+
+    Raises
+    ------
+    KernelError
+        If it is negative beyond rounding.
+    """
+    value, size = float(c @ products), float(np.abs(c).sum()) ** 2 * largest
+    if value < -float(np.finfo(dtype).eps) * size:  # not by rounding
+        raise KernelError(
+            f"the kernel is not positive semi-definite: a squared norm came out as {value:.3g}. Use another kernel "
+            "(rbf, laplacian, linear, or poly with coef0 >= 0), or other parameters."
+        )
+    return max(value, 0.0)

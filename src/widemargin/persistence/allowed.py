@@ -39,6 +39,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.kernel_svc.KernelSVC",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",
+        "widemargin.estimators.sbp.SBPClassifier",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredInfeasibility",
         "widemargin.persistence.stored.StoredPopulation",

@@ -39,6 +39,12 @@ class KernelMatrix(Protocol):
         """A buffer of whole rows and the places of the rows in it, valid until the next call."""
         ...
 
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+    ) -> None:
+        """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
+        ...
+
     def diagonal(self) -> Floats:
         """K(x, x) of every row."""
         ...
@@ -58,7 +64,7 @@ class KernelProblem:
     y : ndarray of shape (n,)
         Labels -1.0 and 1.0.
     upper : ndarray of shape (n,)
-        C_i, positive.
+        C_i; 0 for a row that is held out (`solvers.hold_out`): it has no loss, and its coefficient is 0.
     fit_intercept : bool
         Whether there is an unregularised bias.
     """
@@ -169,10 +175,13 @@ def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
     """
     if not problem.fit_intercept:
         return 0.0
-    kinks = problem.y - scores
+    counts = problem.upper > 0.0  # rows held out have no kink
+    if not counts.any():
+        return 0.0
+    kinks, upper = (problem.y - scores)[counts], problem.upper[counts]
     order = np.argsort(kinks, kind="stable")
-    positive = float(problem.upper[problem.y > 0].sum())
-    slope = np.cumsum(problem.upper[order]) - positive  # right of each kink
+    positive = float(upper[problem.y[counts] > 0].sum())
+    slope = np.cumsum(upper[order]) - positive  # right of each kink
     first = int(np.searchsorted(slope, 0.0, side="left"))
     flat = first + 1 < order.shape[0] and abs(slope[first]) <= 1e-12 * positive
     return float(0.5 * (kinks[order[first]] + kinks[order[first + 1]]) if flat else kinks[order[first]])

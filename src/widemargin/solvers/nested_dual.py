@@ -4,12 +4,14 @@
         scores of the m rows, from the support vectors of the last level
         active = support vectors and rows with a margin below 1.2
         solve the dual in the active variables: the kernel rows are only as long as there are active rows
-    at the end the scores of all rows; rows that violate become active, and the last step is repeated
+    at the end the scores of the other rows that could matter; those that violate become active, and the last step is
+    repeated
 
 Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
 lowest margins of each class at their bound", as many as the last level foretells, and else from the last coefficients.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +19,8 @@ import numpy as np
 
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers import working_set
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.hold_out import HoldOut
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 
 __all__ = ["covered", "solve"]
@@ -34,11 +37,17 @@ MARGIN = 1.2
 LOOSE = 0.1
 """Tolerance of the levels before the last one."""
 
+CHECKED = 0.02
+"""Tolerance at which the rows that are not active are looked at for the first time."""
+
+ROUNDS = 50
+"""Most times that they are looked at."""
+
 
 def solve(
     problem: KernelProblem,
     *,
-    tol: float = 1e-3,
+    tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
     size: int = working_set.SIZE,
@@ -49,8 +58,9 @@ def solve(
     Parameters
     ----------
     problem : KernelProblem
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions over all rows, LIBSVM's measure.
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: the hold-out rule decides
+        after every subsample whether to go on, and the last step is solved to `LOOSE`.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
@@ -63,7 +73,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets. Entries of the history have `rows`, the number of rows that `primal` counts:
+        `n_iter` counts the working sets. Where the hold-out rule ends the run on a subsample, `primal` is NaN: the
+        other rows have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
         only those with all n rows are certificates of the problem.
     """
     budget = budget or Budget()
@@ -72,16 +83,20 @@ def solve(
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
     run.coef = working_set.feasible(problem, start)
+    goal = LOOSE if tol is None else tol
+    rule = HoldOut(problem) if tol is None else None
     scores = None
     try:
         for number, m in enumerate(sizes):
-            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(tol, LOOSE))
-        scores = run.last(sizes[-1] if sizes else 0, tol)
+            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(goal, LOOSE))
+            if rule is not None and run.judged(rule, m):
+                return run.early(rule)
+        scores = run.last(sizes[-1] if sizes else 0, goal)
     except KeyboardInterrupt:
         budget.interrupted = True
     if scores is None:
         scores = working_set.responses(problem.rows, run.coef)
-    result = working_set.finish(problem, run.coef, scores, tol, budget, run.rounds, run.history)
+    result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history)
     return replace(result, indefinite=run.indefinite)
 
 
@@ -91,9 +106,10 @@ class _Run:
     def __init__(self, problem: KernelProblem, budget: Budget, size: int) -> None:
         self.problem, self.budget, self.size = problem, budget, size
         self.coef = np.zeros(problem.n_rows)
-        self.rounds = 0
+        self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
+        self._dual = 0.0
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
         """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
@@ -106,23 +122,42 @@ class _Run:
         self.coef[rows] = coef
         if not before:
             support = coef != 0.0
-            self.noisy = 2 * int((np.abs(coef) >= part.upper).sum()) > int(support.sum())
+            self.noisy = 2 * int((support & (np.abs(coef) >= part.upper)).sum()) > int(support.sum())
+
+    def judged(self, rule: HoldOut, m: int) -> bool:
+        """Whether the rows held out say that more than m rows would not pay."""
+        support = np.flatnonzero(self.coef)
+        part, scores = np.zeros(rule.rows.shape[0]), np.zeros(self.problem.n_rows)
+        self.problem.rows.add(support, self.coef[support], part, rule.rows)
+        scores[rule.rows] = part
+        self.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
+        return rule.look(m, self.coef, scores, self.intercept)
+
+    def early(self, rule: HoldOut) -> KernelResult:
+        """The best subsample's result."""
+        assert rule.best is not None
+        return KernelResult(
+            rule.best.coef, rule.best.intercept, np.nan, self._dual, np.nan, Status.CONVERGED, self.rounds,
+            self.problem.rows.evaluations, self.budget.elapsed, tuple(self.history), self.indefinite,
+        )  # fmt: skip
 
     def last(self, before: int, tol: float) -> Floats:
-        """Solve on all rows; returns their scores."""
-        problem, n = self.problem, self.problem.n_rows
+        """Solve on all rows; returns their scores, those of rows that cannot matter from earlier coefficients."""
+        problem = self.problem
         scores = working_set.responses(problem.rows, self.coef)
-        at = self.coef.copy()  # the coefficients of these scores
-        self.coef, active = self._begin(problem, at.copy(), scores, before)
-        fresh = np.array_equal(at, self.coef)
-        while True:
-            self._solve(problem, active, self.coef, scores if fresh else None, tol, scores)
-            self._follow(scores, at, np.setdiff1d(np.arange(n), active))
-            at, fresh = self.coef.copy(), True
+        stale = _Stale(problem, self.coef.copy(), scores)
+        self.coef, active = self._begin(problem, self.coef, scores, before)
+        start = np.array_equal(stale.coef, self.coef)
+        for goal in (max(tol, CHECKED), tol, *[tol] * ROUNDS):
+            self._solve(problem, active, self.coef, scores if start else None, goal, stale)
+            start = True
+            stale.refresh(self.coef, active)
             outside = self._check(scores, active, tol)
-            if not outside.shape[0] or self.budget.exhausted:
-                return scores
+            if self.budget.exhausted or self.history[-1]["violation"] <= tol:
+                break
             active = np.union1d(active, outside)
+            stale.compute(active, self.coef)
+        return scores
 
     def _begin(self, part: KernelProblem, coef: Floats, scores: Floats, before: int) -> tuple[Floats, Ints]:
         """The coefficients to start from and the active rows."""
@@ -137,27 +172,20 @@ class _Run:
 
     def _solve(
         self, part: KernelProblem, active: Ints, coef: Floats, known: Floats | None, tol: float,
-        scores: Floats | None = None,
+        stale: "_Stale | None" = None,
     ) -> None:  # fmt: skip
-        """Solve in the active rows; change `coef` there, and `scores`. `known`: the scores at `coef`, if they are."""
+        """Solve in the active rows; change `coef` and the scores there. `known`: the scores at `coef`, if they are."""
         inner = part if active.shape[0] == part.n_rows else _part(part, active)
         begin = coef[active]
         inside = working_set.responses(inner.rows, begin) if known is None else known[active]
         result = working_set.solve(inner, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
         self.rounds += result.n_iter
+        self.intercept, self._dual = result.intercept, result.dual
         self.indefinite |= result.indefinite
         self.history += [{**entry, "rows": float(inner.n_rows)} for entry in result.history]
         coef[active] = result.coef
-        if scores is not None:
-            scores[active] = inside
-
-    def _follow(self, scores: Floats, at: Floats, columns: Ints) -> None:
-        """Bring the scores of some rows from the coefficients `at` to the present ones, the cheaper way."""
-        change = self.coef - at
-        if np.count_nonzero(change) > np.count_nonzero(self.coef):
-            change = self.coef
-            scores[columns] = 0.0
-        working_set.add_responses(self.problem.rows, change, columns, scores)
+        if stale is not None:
+            stale.put(active, inside, coef)
 
     def _check(self, scores: Floats, active: Ints, tol: float) -> Ints:
         """Inactive rows that violate, after an entry of the history over all rows."""
@@ -178,6 +206,54 @@ class _Run:
         if not outside.shape[0]:
             return outside
         return np.setdiff1d(np.union1d(outside, _active(problem, self.coef, scores)), active)
+
+
+class _Stale:
+    """Scores of all rows, some of them those of earlier coefficients, and how far off they can be.
+
+    A step of the weights from v to w moves the score of x by at most `|w - v| sqrt(K(x, x))`. Rows whose margin is
+    above 1 by more than that have no loss and a coefficient of 0 in the optimality conditions, whatever their score is.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        The coefficients of the scores that are not off.
+    scores : ndarray of shape (n,)
+    """
+
+    def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats) -> None:
+        self.problem, self.coef, self.scores = problem, coef, scores
+        self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
+        self._off = np.zeros(problem.n_rows)
+
+    def put(self, active: Ints, scores: Floats, coef: Floats) -> None:
+        """New scores of the active rows, the only ones whose coefficients have changed."""
+        change = (coef - self.coef)[active]
+        step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
+        self._off += step * self._reach
+        self._off[active] = 0.0
+        self.scores[active] = scores
+
+    def refresh(self, coef: Floats, active: Ints) -> None:
+        """Compute the scores of the rows that could matter."""
+        problem = self.problem
+        unused = np.ones(problem.n_rows, dtype=bool)
+        unused[active] = False
+        while True:
+            margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
+            wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
+            if not wanted.any():
+                break
+            self.compute(np.flatnonzero(wanted), coef)
+        self.coef = coef.copy()
+
+    def compute(self, rows: Ints, coef: Floats) -> None:
+        """Compute the scores of some rows, where they are off."""
+        columns, support = rows[self._off[rows] > 0.0], np.flatnonzero(coef)
+        part = np.zeros(columns.shape[0])
+        self.problem.rows.add(support, coef[support], part, columns)
+        self.scores[columns] = part
+        self._off[columns] = 0.0
 
 
 def covered(problem: KernelProblem, scores: Floats, total: float) -> Floats:
@@ -201,8 +277,8 @@ def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
 
 
 def _active(problem: KernelProblem, coef: Floats, scores: Floats) -> Ints:
-    """Support vectors and rows of a small margin; all rows where nothing is known yet."""
+    """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
     if not coef.any():
-        return np.arange(problem.n_rows)
+        return np.flatnonzero(problem.upper > 0.0)
     bias = optimal_bias(problem, scores)
-    return np.flatnonzero((coef != 0.0) | (problem.y * (scores + bias) < MARGIN))
+    return np.flatnonzero((coef != 0.0) | ((problem.upper > 0.0) & (problem.y * (scores + bias) < MARGIN)))

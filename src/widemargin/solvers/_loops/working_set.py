@@ -10,99 +10,177 @@ import numpy as np
 
 from widemargin._numba import kernel
 
-__all__ = ["add_rows", "gather", "solve_pairs", "solve_singles"]
+__all__ = [
+    "LANES", "gather", "most_gaining", "move_pair", "move_single", "partner", "peak", "sides", "solve_pairs",
+    "solve_singles",
+]  # fmt: skip
 
-_TILE = 2048  # columns whose scores stay in the first cache while rows are added
+LANES = 64  # numbers that are compared side by side
 _TAU = 1e-12  # smallest curvature, as in LIBSVM
 
 
 @kernel
-def gather(buffer: Any, slot: Any, columns: Any, block: Any) -> None:
-    """Set `block[i, j] = buffer[slot[i], columns[j]]`."""
-    for i in range(slot.shape[0]):
-        row = buffer[slot[i]]
-        for j in range(columns.shape[0]):
-            block[i, j] = row[columns[j]]
+def gather(buffer: Any, slot: Any, work: Any, before: Any, place: Any, block: Any) -> None:
+    """Set `block[i, j] = buffer[slot[i], work[j]]`, what the last block has from there.
+
+    `place[i]` is the row of `work[i]` in `before`, the last block, or -1: far memory is read only for the new rows.
+    """
+    q = work.shape[0]
+    for i in range(q):
+        if place[i] < 0:
+            row = buffer[slot[i]]
+            for j in range(q):
+                block[i, j] = row[work[j]]
+    for i in range(q):
+        if place[i] >= 0:
+            row = before[place[i]]
+            for j in range(q):
+                block[i, j] = row[place[j]] if place[j] >= 0 else block[j, i]
 
 
 @kernel
-def add_rows(buffer: Any, slot: Any, change: Any, scores: Any) -> None:
-    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
-    m, n = slot.shape[0], scores.shape[0]
-    for low in range(0, n, _TILE):
-        high = min(low + _TILE, n)
-        part = scores[low:high]
-        for k in range(0, m - 3, 4):
-            first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
-            third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
-            a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
-            for j in range(high - low):
-                part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
-        for k in range(m - m % 4, m):
-            row, a = buffer[slot[k], low:high], change[k]
-            for j in range(high - low):
-                part[j] += a * row[j]
+def peak(value: Any, lanes: Any) -> int:
+    """A place of the largest value. `lanes` is room for `LANES` numbers, which become vector instructions."""
+    q, width = value.shape[0], lanes.shape[0]
+    full = q - q % width
+    best = 0
+    if full > 0:
+        for k in range(width):
+            lanes[k] = value[k]
+        for start in range(width, full, width):
+            part = value[start : start + width]
+            for k in range(width):
+                lanes[k] = max(lanes[k], part[k])
+        for k in range(1, width):
+            if lanes[k] > lanes[best]:
+                best = k
+        top = lanes[best]
+        while value[best] != top:
+            best += width
+    for k in range(full, q):
+        if value[k] > value[best]:
+            best = k
+    return best
+
+
+@kernel
+def sides(g: Any, b: Any, lower: Any, upper: Any, room: Any) -> None:
+    """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
+
+    Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3 are
+    inf at these bounds, else 0. Row 4 is room for `partner`.
+    """
+    for k in range(g.shape[0]):
+        room[2, k] = 0.0 if b[k] < upper[k] else np.inf
+        room[3, k] = 0.0 if b[k] > lower[k] else np.inf
+        room[0, k], room[1, k] = g[k] - room[2, k], -g[k] - room[3, k]
+
+
+@kernel
+def partner(row: Any, diagonal: Any, i: int, room: Any, lanes: Any) -> int:
+    """The variable to go down while i goes up: the pair's gain to second order is largest (-1: no pair gains).
+
+    `row` is row i of K. The loops are plain so that they become vector instructions.
+    """
+    down, gain = room[1], room[4]
+    zero, two, tau = row.dtype.type(0.0), row.dtype.type(2.0), row.dtype.type(_TAU)
+    top, corner = room[0, i], diagonal[i]
+    for k in range(gain.shape[0]):
+        drop = max(zero, top + down[k])
+        gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
+    j = peak(gain, lanes)
+    return j if gain[j] > zero else -1
+
+
+@kernel
+def move_pair(
+    i: int, j: int, row: Any, other: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, room: Any
+) -> tuple[float, float]:
+    """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
+
+    Returns the gain of the dual and the curvature.
+    """
+    up, down, full, empty = room[0], room[1], room[2], room[3]
+    curvature = float(diagonal[i]) + float(diagonal[j]) - 2.0 * float(row[j])
+    slope = g[i] - g[j]
+    above, below = upper[i] - b[i], b[j] - lower[j]
+    step = min(slope / max(curvature, _TAU), above, below)
+    b[i] = upper[i] if step == above else b[i] + step
+    b[j] = lower[j] if step == below else b[j] - step
+    for k in (i, j):
+        full[k] = 0.0 if b[k] < upper[k] else np.inf
+        empty[k] = 0.0 if b[k] > lower[k] else np.inf
+    for k in range(g.shape[0]):
+        g[k] -= step * (row[k] - other[k])
+        up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
+    return step * (slope - 0.5 * step * curvature), curvature
 
 
 @kernel
 def solve_pairs(
-    K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, bar: Any, down: Any, gain: Any, share: float,
-    floor: float, most: int,
+    K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, room: Any, lanes: Any, share: float, floor: float,
+    most: int,
 ) -> tuple[int, float]:  # fmt: skip
     """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
     Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps and the smallest curvature met. `bar`, `down` and `gain` are room for q numbers, the last two in
-    the precision of K; the loops over them are plain so that they become vector instructions.
+    number of steps and the smallest curvature met.
     """
-    q = g.shape[0]
-    zero, two, tau = K.dtype.type(0.0), K.dtype.type(2.0), K.dtype.type(_TAU)
-    for k in range(q):
-        bar[k] = 0.0 if b[k] < upper[k] else -np.inf
-        down[k] = 1.0 if b[k] > lower[k] else 0.0
+    sides(g, b, lower, upper, room)
+    up, down = room[0], room[1]
     flattest = np.inf
     target = -1.0
     steps = 0
     while True:
-        i, top = 0, -np.inf  # the steepest way up
-        for k in range(q):
-            value = g[k] + bar[k]
-            if value > top:
-                top = value
-                i = k
-        if top == -np.inf:
-            break
-        row, corner = K[i], diagonal[i]
-        for k in range(q):
-            drop = K.dtype.type(max(0.0, top - g[k])) * down[k]
-            gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
-        j, best, lowest = -1, zero, np.inf  # its best partner
-        for k in range(q):
-            if gain[k] > best:
-                best = gain[k]
-                j = k
-        for k in range(q):
-            if down[k] > zero and g[k] < lowest:
-                lowest = g[k]
+        i = peak(up, lanes)
+        left = up[i] + down[peak(down, lanes)]
         if target < 0.0:
-            target = max(share * (top - lowest), floor)
-        if j < 0 or top - lowest <= target or steps >= most:
+            target = max(share * left, floor)
+        if not left > target or steps >= most:
             break
-        other = K[j]
-        curvature = float(corner) + float(diagonal[j]) - 2.0 * float(row[j])
+        j = partner(K[i], diagonal, i, room, lanes)
+        if j < 0:
+            break
+        _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
-        above, below = upper[i] - b[i], b[j] - lower[j]
-        step = min((top - g[j]) / max(curvature, _TAU), above, below)
-        b[i] = upper[i] if step == above else b[i] + step
-        b[j] = lower[j] if step == below else b[j] - step
-        bar[i] = 0.0 if b[i] < upper[i] else -np.inf
-        bar[j] = 0.0 if b[j] < upper[j] else -np.inf
-        down[i] = 1.0 if b[i] > lower[i] else 0.0
-        down[j] = 1.0 if b[j] > lower[j] else 0.0
-        for k in range(q):
-            g[k] -= step * (row[k] - other[k])
         steps += 1
     return steps, flattest
+
+
+@kernel
+def most_gaining(diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, gain: Any) -> tuple[int, float]:
+    """The variable whose best step gains most (-1: none), and the largest violation."""
+    worst = 0.0
+    for k in range(g.shape[0]):
+        slope = abs(g[k])
+        room = upper[k] - b[k] if g[k] > 0.0 else b[k] - lower[k]
+        step = min(slope / max(float(diagonal[k]), _TAU), room)
+        gain[k] = step * (slope - 0.5 * step * diagonal[k])
+        if room > 0.0 and slope > worst:
+            worst = slope
+    i, best = -1, 0.0
+    for k in range(g.shape[0]):
+        if gain[k] > best:
+            best = gain[k]
+            i = k
+    return i, worst
+
+
+@kernel
+def move_single(i: int, row: Any, curvature: float, g: Any, b: Any, lower: Any, upper: Any) -> Any:
+    """Move i by the best step that its bounds allow; `row` is row i of K. Returns the gain of the dual."""
+    before, slope = b[i], g[i]
+    step = slope / max(curvature, _TAU)
+    if step >= upper[i] - before:
+        b[i] = upper[i]
+    elif step <= lower[i] - before:
+        b[i] = lower[i]
+    else:
+        b[i] = before + step
+    step = b[i] - before
+    for k in range(g.shape[0]):
+        g[k] -= step * row[k]
+    return step * (slope - 0.5 * step * curvature)
 
 
 @kernel
@@ -117,34 +195,11 @@ def solve_singles(
     target = -1.0
     steps = 0
     while True:
-        worst = 0.0
-        for k in range(q):
-            slope = abs(g[k])
-            room = upper[k] - b[k] if g[k] > 0.0 else b[k] - lower[k]
-            step = min(slope / max(float(diagonal[k]), _TAU), room)
-            gain[k] = step * (slope - 0.5 * step * diagonal[k])
-            if room > 0.0 and slope > worst:
-                worst = slope
+        i, worst = most_gaining(diagonal, g, b, lower, upper, gain)
         if target < 0.0:
             target = max(share * worst, floor)
-        i, best = -1, 0.0
-        for k in range(q):
-            if gain[k] > best:
-                best = gain[k]
-                i = k
         if i < 0 or worst <= target or steps >= most:
             break
-        step = g[i] / max(float(diagonal[i]), _TAU)
-        if step >= upper[i] - b[i]:
-            step = upper[i] - b[i]
-            b[i] = upper[i]
-        elif step <= lower[i] - b[i]:
-            step = lower[i] - b[i]
-            b[i] = lower[i]
-        else:
-            b[i] += step
-        row = K[i]
-        for k in range(q):
-            g[k] -= step * row[k]
+        move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
         steps += 1
     return steps, flattest

@@ -1,0 +1,337 @@
+"""Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin.estimators._binary import binary_classes
+from widemargin.estimators._progress import watchers
+from widemargin.estimators._rate_constrained_space import model_scores
+from widemargin.exceptions import KernelError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.cells import Floats
+from widemargin.linalg.rows import canonical_rows
+from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.hold_out import choose_rows
+from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.sbp import BATCH, solve, solve_published
+from widemargin.solvers.sbp_run import SBPResult
+
+__all__ = ["SBPClassifier"]
+
+_DTYPES = [np.float64, np.float32]
+
+_WITHOUT_ROWS = 0.1  # the gap to stop at where `tol=None` and no row can be held out
+
+
+class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
+
+    Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
+    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu (`widemargin.nu_from_C`), and
+    this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy after few
+    kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+
+    Parameters
+    ----------
+    nu : float, default=1e-3
+        Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin.
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        It must be positive semi-definite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in `sklearn.svm.SVC`; raising it makes the kernel narrower.
+    degree, coef0 : float, default=3, 0.0
+        Of the kernels "poly" and "sigmoid".
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias.
+    algorithm : {"batch", "published"}, default="batch"
+        "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
+        computes it afresh and takes the plain average (Algorithm 1 of the paper).
+    batch_size : int, default=256
+        Rows of a step of "batch". Raising it makes steps more exact and dearer.
+    tol : float or None, default=None
+        Largest relative gap between the margin and its upper bound. None holds out `validation_fraction` of the rows
+        and stops when their error has stopped falling beyond noise.
+    validation_fraction : float, default=0.1
+        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
+        row is left to hold out the run stops at a gap of 10%.
+    max_iter : int, default=10,000
+        Largest number of steps.
+    cache_size : float, default=200
+        Megabytes of kernel rows kept.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, as in scikit-learn.
+    time_budget : float or None, default=None
+        Seconds after which the best model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Called with a `Progress` between steps, on a geometric schedule; one that returns True ends the run.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
+    verbose : int, default=0
+        Above 0 progress is logged under "widemargin".
+    n_jobs : int or None, default=None
+        Threads of a fit; None means 1, -1 all cores.
+    random_state : int, RandomState or None, default=None
+        Of the draws and the rows held out.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    support_ : ndarray of shape (n_support,)
+        Rows with a coefficient.
+    support_vectors_ : array or CSR matrix of shape (n_support, d)
+        Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (2,)
+        Their number in each class.
+    dual_coef_ : ndarray of shape (1, n_support)
+        `y_i alpha_i`, where the functional margin is 1.
+    intercept_ : ndarray of shape (1,)
+    gamma_ : float
+        Parameter of the kernel.
+    margin_ : float
+        Margin of the direction of norm at most 1 with the slack; not positive where no margin was found at this nu (the
+        coefficients are then those of the direction).
+    margin_bound_ : float
+        No classifier has a larger one at this nu, on these rows.
+    gap_ : float
+        `(margin_bound_ - margin_) / margin_`: the certificate.
+    n_covered_ : float
+        Rows below the margin (in each class where there is a bias), by weight relative to the largest.
+    hold_out_error_ : float or None
+        Error on the rows held out; chosen as the least of several looks, so slightly flattering.
+    status_ : str
+    n_iter_ : int
+        Steps.
+    n_evaluations_ : int
+        Kernel values computed.
+    history_ : tuple of dict
+        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    widemargin.pareto_path : Norm and mean hinge loss over nu.
+    widemargin.nu_from_C : The nu of the SVM with a given C.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz and Srebro, *The Kernelized Stochastic Batch Perceptron*, ICML 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SBPClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = SBPClassifier(nu=0.01, gamma=2.0, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu": [Interval(Real, 0.0, None, closed="left")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "algorithm": [StrOptions({"batch", "published"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "verbose": ["verbose"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        nu: float = 1e-3,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        algorithm: str = "batch",
+        batch_size: int = BATCH,
+        tol: float | None = None,
+        validation_fraction: float = 0.1,
+        max_iter: int = 10_000,
+        cache_size: float = 200.0,
+        class_weight: Any = None,
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        on_interrupt: str = "raise",
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.algorithm = algorithm
+        self.batch_size = batch_size
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.on_interrupt = on_interrupt
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SBPClassifier":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 rows give float32 kernel values, which take half the time and memory. With a precomputed kernel its
+            values, shape (n, n).
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0 of the slack; a row of weight 2 counts as two. Not for `algorithm="published"`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        KernelError
+            If the kernel cannot be used, is found not to be positive semi-definite, or a row does not fit the cache.
+        CapabilityError
+            If rows have weights and the algorithm is "published".
+        """
+        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        self.classes_ = binary_classes(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = weight * compute_sample_weight(self.class_weight, y)
+        used = np.flatnonzero(weight > 0.0)
+        binary_classes(y[used])
+        rows = self._rows(X, weight, used)
+        sign = np.where(y[used] == self.classes_[1], 1.0, -1.0)
+        with limit_threads(self.n_jobs):
+            result, problem = self._solve(rows, sign, weight[used], budget)
+        self._adopt(result, problem, X, used)
+        self._conclude(result, budget)
+        return self
+
+    def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
+        """The kernel rows of the rows with a weight."""
+        if used.shape[0] < X.shape[0]:
+            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        kernel = resolve_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight[used]
+        )
+        self.gamma_ = kernel.gamma
+        return KernelRows(kernel, X, cache_size=self.cache_size)
+
+    def _solve(self, rows: KernelRows, y: Floats, weight: Floats, budget: Budget) -> tuple[SBPResult, KernelProblem]:
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        upper, tol = weight, self.tol
+        if tol is None:
+            held = choose_rows(y, self.validation_fraction, np.random.default_rng(seed))
+            upper = weight.copy()
+            upper[held] = 0.0
+            tol = None if held.shape[0] else _WITHOUT_ROWS
+        problem = KernelProblem(rows, y, upper, self.fit_intercept)
+        options: dict[str, Any] = {
+            "nu": float(self.nu),
+            "tol": tol,
+            "budget": budget,
+            "max_iter": self.max_iter,
+            "seed": seed,
+        }
+        try:
+            if self.algorithm == "published":
+                return solve_published(problem, **options), problem
+            return solve(problem, **options, batch=self.batch_size), problem
+        except KernelError as error:
+            raise KernelError(f"kernel={self.kernel!r}: {error}") from error
+
+    def _adopt(self, result: SBPResult, problem: KernelProblem, X: Any, used: npt.NDArray[np.intp]) -> None:
+        """Set the fitted attributes."""
+        chosen = np.flatnonzero(result.coef)
+        self.support_ = used[chosen]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
+        self.n_support_ = np.array([(problem.y[chosen] < 0.0).sum(), (problem.y[chosen] > 0.0).sum()])
+        self.dual_coef_ = result.coef[None, chosen]
+        self.intercept_ = np.array([result.intercept])
+        self.margin_, self.margin_bound_, self.gap_ = result.margin, -result.dual, result.gap
+        self.n_covered_ = result.covered
+        errors = [entry["hold_out_error"] for entry in result.history if "hold_out_error" in entry]
+        self.hold_out_error_ = min(errors) if errors else None
+        self.status_, self.n_iter_ = str(result.status), max(result.n_iter, 1)
+        self.n_evaluations_, self.history_ = result.evaluations, result.history
+
+    def _conclude(self, result: SBPResult, budget: Budget) -> None:
+        """Warn or raise according to how the run ended."""
+        if budget.interrupted:
+            warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
+            if self.on_interrupt == "raise":
+                raise KeyboardInterrupt
+        elif result.margin <= 0.0:
+            warn(
+                f"the margin found at nu={self.nu:g} is {result.margin:.2g}, not positive; raise nu, or use a narrower "
+                "kernel.",
+                MarginConvergenceWarning,
+            )
+        elif result.status != Status.CONVERGED:
+            cures = {
+                Status.TIME_LIMIT: "the time budget is spent: raise time_budget",
+                Status.STOPPED: "by a callback",
+                Status.MAX_ITER: "raise max_iter or tol, or use tol=None, which stops by the error on rows held out",
+            }
+            warn(
+                f"stopped after {result.n_iter} steps with a gap of {result.gap:.1%} between the margin and its bound "
+                f"({cures[result.status]}).",
+                MarginConvergenceWarning,
+            )
+
+    def decision_function(self, X: Any) -> Floats:
+        """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
+        return model_scores(self, X)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,)."""
+        second = self.decision_function(X) > 0.0
+        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
+        return labels

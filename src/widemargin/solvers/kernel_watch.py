@@ -1,0 +1,98 @@
+"""How a kernel solver is watched: looks on a schedule of kernel evaluations, the history, the hold-out rule."""
+
+import numpy as np
+
+from widemargin.linalg.cells import Floats
+from widemargin.solvers.base import Budget
+from widemargin.solvers.hold_out import HoldOut
+from widemargin.solvers.kernel_svm import KernelProblem
+
+__all__ = ["RATIO", "Watch"]
+
+RATIO = 1.1
+"""Kernel evaluations between two looks, as a factor."""
+
+_EARLY_ROWS, _EARLY_SHARE = 64, 10
+"""The hold-out rule counts work from below zero: so many kernel rows, or one for so many of all rows.
+
+It ends a run whose work has doubled in vain, and two steps are twice as many as one.
+"""
+
+
+class Watch:
+    """Looks at the iterates of a run.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    stage : str
+        Name of the solver for callbacks.
+    budget : Budget
+    tol : float or None
+        None: the rule of `solvers.hold_out` ends the run.
+
+    Attributes
+    ----------
+    history : list of dict
+        `iteration`, `seconds`, `evaluations` (since the counter of the rows began), what the solver knows, and
+        `held_out_error` where rows are held out.
+    rule : HoldOut or None
+        With the best iterate.
+
+    Raises
+    ------
+    CapabilityError
+        If `tol` is None and no row is held out.
+    """
+
+    def __init__(self, problem: KernelProblem, stage: str, budget: Budget, tol: float | None) -> None:
+        self.rule = HoldOut(problem) if tol is None else None
+        self.history: list[dict[str, float]] = []
+        self._problem, self._stage, self._budget = problem, stage, budget
+        self._first, self._next = problem.rows.evaluations, 0.0
+        self._head_start = problem.n_rows * max(_EARLY_ROWS, problem.n_rows // _EARLY_SHARE)
+        self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
+
+    @property
+    def work(self) -> int:
+        """Kernel evaluations of this run so far."""
+        return self._problem.rows.evaluations - self._first
+
+    @property
+    def due(self) -> bool:
+        """Whether the schedule asks for a look."""
+        return self.work >= self._next
+
+    def look(
+        self, iteration: int, coef: Floats, scores: Floats, intercept: float, facts: dict[str, float], *,
+        judge: bool = True,
+    ) -> bool:  # fmt: skip
+        """Write down what is known, tell the callbacks; True if the hold-out rule ends the run.
+
+        Parameters
+        ----------
+        iteration : int
+        coef, scores : ndarray of shape (n,)
+            `scores = K coef`.
+        intercept : float
+        facts : dict
+            `primal`, `dual`, `violation`, as far as they are known.
+        judge : bool, default=True
+            Whether the hold-out rule may judge this iterate: False while it is too rough to tell anything.
+        """
+        self._next = RATIO * self.work
+        entry = {
+            "iteration": float(iteration),
+            "seconds": self._budget.elapsed,
+            "evaluations": float(self._problem.rows.evaluations),
+            **facts,
+        }
+        if self._errors is not None:
+            entry["held_out_error"] = self._errors.error(scores, intercept)
+        self.history.append(entry)
+        primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
+        gap = (primal - dual) / max(abs(primal), 1e-300)
+        self._budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))
+        if self.rule is None or not judge:
+            return False
+        return self.rule.look(self._head_start + self.work, coef, scores, intercept)
