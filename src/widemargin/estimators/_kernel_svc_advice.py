@@ -11,6 +11,7 @@ from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_solver_choice import Chosen
 
 __all__ = ["conclude", "warn_of_scales"]
 
@@ -94,13 +95,14 @@ def conclude(model: Any, budget: Budget) -> None:
         return
     if model.status_ == "converged":
         return
-    cure = {
-        "time_limit": "the time budget is spent: raise time_budget",
-        "stopped": "by a callback",
-        "max_iter": f"max_iter={model.max_iter}: raise it, or scale the features"
-        if model.max_iter >= 0
-        else "rounding: use float64 rows, scale the features, or raise tol",
-    }[model.status_]
+    if model.max_iter >= 0:
+        limit = f"max_iter={model.max_iter}: raise it, or scale the features"
+    elif any("max_iter" in Chosen(name, "").options for name in model.solver_.split(", ")):
+        limit = f"the solver {model.solver_!r} has a limit of its own: raise max_iter, or use tol=None or solver='auto'"
+    else:
+        limit = "rounding: use float64 rows, scale the features, or raise tol"
+    cures = {"time_limit": "the time budget is spent: raise time_budget", "stopped": "by a callback"}
+    cure = cures.get(model.status_, limit)
     warn(
         f"stopped after {budget.elapsed:.1f} s with violation {model.violation_:.1e}, gap {model.gap_:.1e} ({cure}).",
         MarginConvergenceWarning,
