@@ -1,7 +1,5 @@
 """Figure 2 on small synthetic rows: what is measured is what it is called, and it can be drawn."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -57,22 +55,6 @@ def test_zafars_smallest_c_nearly_equals_the_mean_scores_and_the_largest_is_the_
     assert found["zafar_c"][1] > found["zafar_free_c"]
     assert found["zafar"]["test"]["error"][1] == found["svm"]["test"]["error"][0]
     assert found["zafar"]["train"]["ratio"][0] < found["zafar"]["train"]["ratio"][1]
-
-
-def test_all_steps_are_done_also_where_loose_ones_gain_nothing(adult, monkeypatch):
-    """The first call ends after 3 of 8 steps, as on a plateau; the next goes on from its point, more exactly."""
-    asked = []
-
-    def minimise(problem, convex, options, *, start):
-        asked.append((options.steps, options.loose_tol, start[0][0]))
-        steps = 3 if len(asked) == 1 else options.steps + 1
-        return SimpleNamespace(w=start[0] + 1.0, n_steps=steps)
-
-    monkeypatch.setattr(figure, "minimise_ramp", minimise)
-    rows = figure._Rows(adult, MALE, np.ones(900))
-    w = figure._train(adult, np.ones(900), rows.populations, 1.0, figure.settings(True))
-    assert asked == [(7, 1e-2, 0.0), (4, pytest.approx(1e-3), 1.0)]
-    assert w[0] == 2.0
 
 
 def test_summary_table_and_figure(result):

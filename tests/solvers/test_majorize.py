@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,8 +183,47 @@ def test_loose_steps_then_one_at_the_final_tolerance() -> None:
 
 
 def test_a_stalled_merit_ends_the_loose_steps() -> None:
-    _, convex = walk([8.0, 7.99, 4.0])
+    result, convex = walk([8.0, 7.99, 7.98])
     assert [call["tol"] for call in convex.asked] == [0.1, 0.1, 1e-3]
+    assert result.certified
+
+
+def test_a_stall_that_the_last_step_belies_is_no_end() -> None:
+    """The steps that are left are taken ten times as exactly, and there are never more of them than were asked for."""
+    result, convex = walk([9.99, 8.0, 7.0, 6.0])
+    assert [call["tol"] for call in convex.asked] == pytest.approx([0.1, 1e-3, 0.01, 1e-3])
+    assert (result.n_steps, result.certified) == (4, True)
+    options = MajorizeOptions(steps=8, loose_tol=0.1, tol=1e-2, stall=0.01)
+    _, convex = walk([9.99, 8.0, 7.99, 6.0, 5.0, 4.999, 4.998], options)
+    assert [call["tol"] for call in convex.asked] == pytest.approx([0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01])
+
+
+class Lazy:
+    """The exact solver, which gives away all that the tolerance allows: of the way to its solution the least share."""
+
+    def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
+        exact = pmm_newton.solve(sub, tol=1e-9, start=start, rho=rho)
+        here = np.zeros_like(exact.w) if start is None else start.w
+        for share in np.linspace(0.0, 1.0, 21):
+            w = here + share * (exact.w - here)
+            loss, excess = sub.values(sub.scores(w, 0.0))
+            primal = loss + 0.5 * sub.lam * float(w @ w) + rho * float(np.maximum(excess, 0.0).sum())
+            if primal - exact.dual <= tol * abs(primal):
+                break
+        gap = (primal - exact.dual) / abs(primal)
+        return replace(exact, w=w, gap=max(gap, 0.0), state=exact.state._replace(w=w))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plateau_that_loose_steps_do_not_leave_is_left(seed: int) -> None:
+    """A start that is within the loose tolerance of every convex problem's optimum, and far above the ramp's."""
+    problem, _, _ = random_ramp_problem(seed, 200, 4, 1, fit_intercept=False, lam=1e-3, slack=0.2)
+    start = np.zeros(4), 0.0
+    options = MajorizeOptions(steps=9, loose_tol=0.3, tol=1e-4)
+    lazy = minimise_ramp(problem, Lazy(), options, start=start)
+    exact = minimise_ramp(problem, Lazy(), replace(options, loose_tol=1e-4), start=start)
+    assert lazy.n_steps <= 10
+    assert lazy.objective <= 1.06 * exact.objective
 
 
 def test_a_step_that_does_not_improve_is_repeated_once_more_accurately() -> None:

@@ -10,54 +10,37 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
-from widemargin.estimators._calibration import calibrated, fit_calibrator, hold_out, take_rows
-from widemargin.estimators._generalization import generalization_note, model_bound
-from widemargin.estimators._infeasible import Infeasibility, explain, find_out
+from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
+from widemargin.estimators._infeasible import Infeasibility, find_out
 from widemargin.estimators._progress import watchers
-from widemargin.estimators._rate_constrained_fit import SOLVERS, Trained, refuse_overflow, step_plan, train
-from widemargin.estimators._rate_constrained_proof import KeptRows, Validated, keep_rows, train_validated
+from widemargin.estimators._rate_constrained_fit import SOLVERS, refuse_overflow, step_plan, train
+from widemargin.estimators._rate_constrained_outcome import OutcomeMixin
+from widemargin.estimators._rate_constrained_predict import DTYPES, PredictionMixin
+from widemargin.estimators._rate_constrained_proof import KeptRows, keep_rows, train_validated
 from widemargin.estimators._rate_constrained_refit import RefitMixin
 from widemargin.estimators._rate_constrained_space import (
     CoefficientsOfLinearModels,
     LinearSpace,
     make_space,
-    model_scores,
 )
-from widemargin.exceptions import DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals._warn import warn
 from widemargin.goals.binding import BoundGoal, baselines_used, bind
-from widemargin.goals.report import GoalReport, make_report
 from widemargin.goals.sources import External, Source, make_sources, positive_class
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
-from widemargin.losses.ramp import ramp
-from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]
 
-_RANDOMIZED_NOTE = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
-_DTYPES = [np.float64, np.float32]
 
-
-def _calibrates(estimator: "RateConstrainedClassifier") -> bool:
-    """Whether there is a predict_proba, and if not, why."""
-    if estimator.calibration is None:
-        raise AttributeError(
-            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic". '
-            "The ramp of the randomised classifier, which is no such probability, is randomized_proba."
-        )
-    return True
-
-
-class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -391,7 +374,7 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
     ) -> tuple[Any, npt.NDArray[Any], Floats | None]:
         """Checked rows, labels and weights; with `reset` they set what the estimator remembers of its data."""
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=reset
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=reset
         )
         X = canonical_rows(X)
         if reset:
@@ -468,51 +451,11 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
         sources, matrices = self._sources(uses, *rows, external=external, baselines=baselines)
         return bind(self.goal_, sources), matrices
 
-    def decision_function(self, X: Any) -> Floats:
-        """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
-        return model_scores(self, X)
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Predicted labels, shape (n,)."""
-        check_is_fitted(self)
-        return self._labels(self._direction() * self.decision_function(X) > 0.0)
-
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
-        """Calibrated class probabilities, shape (n, 2); only with `calibration="sigmoid"` or `"isotonic"`."""
-        check_is_fitted(self)
-        return calibrated(self.calibrator_, self.decision_function(X))
-
-    def randomized_proba(self, X: Any) -> Floats:
-        """Probabilities with which the randomised classifier names each class, shape (n, 2), columns as `classes_`.
-
-        This is the ramp `clip(1/2 + score, 0, 1)`, a rule of decision, not an estimate of the class probability
-        (spec 1, section 5; Appendix A of the paper).
-        """
-        second = ramp(self.decision_function(X))
-        return np.column_stack([1.0 - second, second])
-
-    def predict_randomized(self, X: Any, random_state: Any = None) -> npt.NDArray[Any]:
-        """Labels drawn from `randomized_proba`, shape (n,).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        random_state : int, RandomState or None, default=None
-            None: the estimator's own `random_state`.
-        """
-        rng = check_random_state(self.random_state if random_state is None else random_state)
-        second = self.randomized_proba(X)[:, 1]
-        drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
-        return drawn
-
     def _external_features(self, external: Mapping[str, External] | None, name: str | None) -> Any:
         X = external_rows(external, name)
         try:
             checked = validate_data(
-                self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C"
+                self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C"
             )
         except ValueError as error:
             raise DataError(f"external {name!r}: {error}") from error
@@ -520,72 +463,3 @@ class RateConstrainedClassifier(RefitMixin, BinaryGoalMixin, ClassifierMixin, Ba
 
     def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
         return watchers(self.callbacks, self.verbose)
-
-    def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
-        """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
-        best, solution = trained.best, trained.solution
-        self.solver_ = ", ".join(trained.solvers)
-        self.subproblem_gap_ = float(solution.subproblem.gap)
-        self.certified_point_ = bool(solution.certified and not best.shifted)
-        self.status_ = str(trained.status)
-        self.n_iter_ = max(trained.search.n_iter, 1)
-        self.n_steps_ = trained.search.n_steps
-        self.n_rounds_ = trained.search.n_rounds
-        self.history_ = trained.search.history
-        scores = [self._direction() * model_scores(self, X) for X in matrices]
-        soft = [ramp(z) for z in scores]
-        mass = bound.positive_mass(soft)
-        self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
-        self.guarantee_ = None if validated is None else validated.guarantee
-        proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        mapped = self.feature_map is not None
-        generalization = None if validated else model_bound(bound, trained, self.enforce, mapped=mapped)
-        self.generalization_bound_ = None if generalization is None else generalization[1]
-        notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
-        self.goal_report_: GoalReport = make_report(
-            bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, ramp=soft,
-            data_name="training rows" if validated is None else "validation rows",
-            multipliers=self.multipliers_, status=self.status_, certificate=proved + self._certificate(trained),
-            notes=(*notes, *generalization_note(bound, generalization)),
-        )  # fmt: skip
-
-    def _certificate(self, trained: Trained) -> str:
-        if self.certified_point_:
-            point = "the model is that step's solution"
-        elif trained.best.how:
-            point = trained.best.how
-        elif trained.best.shifted:
-            point = "the bias was moved afterwards"
-        else:
-            point = "the model is an earlier step's, which was better"
-        return f"gap {self.subproblem_gap_:.1e} of the last convex step ({point}); the ramp problem is solved locally"
-
-    def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
-        """Warn or raise according to how training ended."""
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
-                raise KeyboardInterrupt
-            return
-        found = self.infeasibility_
-        said = f"{'NOT MET' if found else 'met'} on the training rows" if validated is None else validated.standing
-        if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
-            spent = trained.status == Status.TIME_LIMIT
-            cause = "the time budget is spent: raise time_budget" if spent else "by a callback"
-            warn(
-                f"stopped after {budget.elapsed:.1f} s with gap {self.subproblem_gap_:.1e} and the goal "
-                f"{said} ({cause}).",
-                MarginConvergenceWarning,
-            )
-            return
-        if found is not None or (validated is not None and not validated.met):
-            message = explain(found, self.goal_report_, self.enforce) if found else str(validated and validated.refusal)
-            if self.on_infeasible == "raise":
-                raise InfeasibleGoalError(message, **(vars(found) if found else {}))
-            warn(message, GoalWarning)
-        elif trained.status == Status.MAX_ITER:
-            warn(
-                f"gap {self.subproblem_gap_:.1e} > tol {self.tol:g} in the last convex step; "
-                "scale the features or raise tol.",
-                MarginConvergenceWarning,
-            )

@@ -107,11 +107,7 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float, settings: Mapping[str, Any]) -> Floats:
-    """Algorithm 1 from w = 0, all of its steps.
-
-    Near w = 0 the ramp problem has plateaus on which a step that is solved loosely gains nothing, which would end the
-    descent there; the steps that are left are then solved ten times as exactly.
-    """
+    """Algorithm 1 from w = 0, all of its steps."""
     goal = Goal(error_rate(), positive_rate(A) <= inverse_kappa * positive_rate(B))
     sources = make_sources(
         baselines_used(goal), adult.X, adult.y, classes=(-1.0, 1.0), sample_weight=weight, populations=populations,
@@ -120,12 +116,10 @@ def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float,
     lam = 2.0 / (weight.sum() * settings["C"])
     problem = build_problem(bind(goal, sources), [adult.X], lam, fit_intercept=False)
     convex = ConvexChoice("auto", adult.X.shape[1])
-    w, step_tol, left = np.zeros(adult.X.shape[1]), settings["step_tol"], settings["majorisation_steps"]
-    while left > 0 and step_tol >= settings["tol"]:
-        options = MajorizeOptions(steps=left - 1, loose_tol=step_tol, tol=settings["tol"], stall=0.0)
-        found = minimise_ramp(problem, convex, options, start=(w, 0.0))
-        w, left, step_tol = found.w, left - found.n_steps, 0.1 * step_tol
-    return w
+    options = MajorizeOptions(
+        steps=settings["majorisation_steps"] - 1, loose_tol=settings["step_tol"], tol=settings["tol"], stall=0.0
+    )
+    return minimise_ramp(problem, convex, options, start=(np.zeros(adult.X.shape[1]), 0.0)).w
 
 
 class _Rows:

@@ -320,16 +320,36 @@ def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
 def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     """Loose steps until the merit stalls, then one at the final tolerance.
 
-    The last step is saved where the violation is so large that the next rho has to deal with it anyway.
+    Near w = 0 the ramp problem has plateaus on which a loose step gains nothing. Where the last step shows that there
+    was something to gain, the steps that are left are taken, ten times as exactly. The last step is saved where the
+    violation is so large that the next rho has to deal with it anyway.
     """
-    for _ in range(options.steps):
+    left, tol = options.steps, options.loose_tol
+    while True:
+        left -= _loose_steps(walk, rho, tol, left, options.stall)
+        hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
+        if walk.last is not None and (walk.budget.exhausted or hopeless):
+            return
         before = walk.merit(rho)
-        moved = walk.step(rho, options.loose_tol)
-        if not moved or walk.budget.exhausted or before - walk.merit(rho) < options.stall * abs(before):
-            break
-    hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
-    if walk.last is None or not (walk.budget.exhausted or hopeless):
-        walk.step(rho, options.tol)
+        moved = walk.step(rho, options.tol)
+        if left == 0 or not moved or walk.budget.exhausted or _stalled(before, walk.merit(rho), options.stall):
+            return
+        left, tol = left - 1, max(0.1 * tol, options.tol)
+
+
+def _loose_steps(walk: _Walk, rho: float, tol: float, most: int, stall: float) -> int:
+    """Steps until the merit stalls; how many were made."""
+    for made in range(most):
+        before = walk.merit(rho)
+        if not walk.step(rho, tol):
+            return made
+        if walk.budget.exhausted or _stalled(before, walk.merit(rho), stall):
+            return made + 1
+    return most
+
+
+def _stalled(before: float, after: float, stall: float) -> bool:
+    return before - after < stall * abs(before)
 
 
 def _not_started(walk: _Walk) -> ConvexResult:

@@ -11,12 +11,12 @@ ones more weight: iterate t has weight ~ t^power.
 import numpy as np
 
 from widemargin.exceptions import KernelError
+from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops.sbp import average
-from widemargin.solvers._loops.working_set import add_rows
 from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.water_level import Level, WaterLevel
-from widemargin.solvers.working_set import add_responses, responses
+from widemargin.solvers.working_set import responses
 
 __all__ = ["Direction", "Sampler"]
 
@@ -59,7 +59,6 @@ class Direction:
     def __init__(self, problem: KernelProblem, power: int, *, start: Floats | None = None, offset: int = 0) -> None:
         n = problem.n_rows
         self._problem, self._power, self._offset = problem, power, offset
-        self._everything: Ints = np.arange(n)
         diagonal = problem.rows.diagonal()
         if diagonal.min(initial=0.0) < 0.0:
             raise _indefinite(float(diagonal.min()))
@@ -90,9 +89,7 @@ class Direction:
             buffer, slot = self._problem.rows.cached(rows)
             add_rows(buffer, slot, change, self.scores)
         else:
-            moved = np.zeros(self._problem.n_rows)
-            moved[rows] = change
-            add_responses(self._problem.rows, moved, self._everything, self.scores)
+            self._problem.rows.add(rows, change, self.scores)
         self.coef[rows] += change
         gained = float(change @ (self.scores[rows] - before))  # squared norm of the step
         if gained < -_INDEFINITE * self.largest * float(np.abs(change).sum()) ** 2:

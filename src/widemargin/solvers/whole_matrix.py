@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops.working_set import gather
 
@@ -44,6 +45,15 @@ class WholeMatrix:
         """The matrix, and the places of the rows in it: their numbers."""
         return self._K, rows.astype(np.int64)
 
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+    ) -> None:
+        """Add `K[columns, rows] change` to `scores`."""
+        if columns is None:
+            add_rows(self._K, rows.astype(np.int64), change, scores)
+        else:
+            add_rows(self.block(rows, columns), np.arange(rows.shape[0]), change, scores)
+
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,)."""
         return self._K.diagonal().astype(np.float64)
@@ -51,5 +61,5 @@ class WholeMatrix:
     def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "WholeMatrix":
         """The matrix of some of the rows, a copy."""
         part = np.empty((rows.shape[0], rows.shape[0]), dtype=self.dtype)
-        gather(self._K, rows, rows, part)
+        gather(self._K, rows, rows, self._K[:0, :0], np.full(rows.shape[0], -1), part)
         return WholeMatrix(part, self.evaluations)
