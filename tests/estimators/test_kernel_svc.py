@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from widemargin.exceptions import (
     ModelFileError,
 )
 from widemargin.persistence import load_model, save_model
+from widemargin.solvers.kernel_solver_choice import SOLVERS
 
 UP_TO_TOL = "weights and repeated rows give the same optimum, of which tol=1e-3 finds points that differ by about 1e-3"
 
@@ -232,6 +234,53 @@ def test_torch_computes_the_same():
         KernelSVC(backend="torch").fit(sp.csr_matrix(np.pad(X, ((0, 0), (0, 2000)))), y)
     with pytest.raises(CapabilityError, match="backend 'tpu' is unknown"):
         KernelSVC(backend="tpu").fit(X, y)
+
+
+def stripes(n, seed, columns=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, columns))
+    return X, (np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver):
+    X, y = stripes(1500, 0)
+    new, labels = stripes(3000, 1)
+    bias = solver not in ("sdca", "pegasos")
+    options = {"fit_intercept": bias, "max_iter": 100 if solver == "pegasos" else -1}
+    ours = KernelSVC(solver=solver, tol=None, gamma=1.0, C=2.0, random_state=0, **options).fit(X, y)
+    theirs = SVC(gamma=1.0, C=2.0).fit(X, y)
+    assert ours.status_ == "converged" and ours.solver_ == solver
+    allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
+    assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
+
+
+def test_rows_held_out_take_no_part_in_training():
+    X, y = stripes(600, 0)
+    model = KernelSVC(tol=None, validation_fraction=0.3, random_state=3, gamma=1.0, C=1e4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MarginConvergenceWarning)
+        model.fit(X, y)
+    # of a memorising model every row is a support vector, or fitted
+    assert model.support_.shape[0] <= 0.7 * 600
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.support_, model.support_)
+    other = clone(model).set_params(random_state=4).fit(X, y)
+    assert not np.array_equal(other.support_, model.support_)
+    assert any("held_out_error" in entry for entry in model.history_)
+
+
+def test_limits_of_the_solvers_own_steps():
+    X, y = moons(400)
+    with pytest.warns(MarginConvergenceWarning, match="max_iter=20: raise it"):
+        few = KernelSVC(solver="smo", max_iter=20).fit(X, y)
+    assert few.n_iter_.tolist() == [20]
+    with pytest.warns(MarginConvergenceWarning, match=r"s with gap .* 'pegasos' has a limit of its own"):
+        KernelSVC(solver="pegasos", fit_intercept=False, tol=1e-6).fit(X, y)
+    with pytest.raises(CapabilityError, match="fit_intercept=False"):
+        KernelSVC(solver="sdca").fit(X, y)
+    slow, quick = (KernelSVC(solver="smo", shrinking=some, tol=1e-8).fit(X, y) for some in (False, True))
+    np.testing.assert_allclose(slow.decision_function(X), quick.decision_function(X), atol=1e-6)
 
 
 def test_without_an_intercept():

@@ -103,7 +103,6 @@ def conclude(model: Any, budget: Budget) -> None:
         limit = "rounding: use float64 rows, scale the features, or raise tol"
     cures = {"time_limit": "the time budget is spent: raise time_budget", "stopped": "by a callback"}
     cure = cures.get(model.status_, limit)
-    warn(
-        f"stopped after {budget.elapsed:.1f} s with violation {model.violation_:.1e}, gap {model.gap_:.1e} ({cure}).",
-        MarginConvergenceWarning,
-    )
+    found = {"violation": model.violation_, "gap": model.gap_}
+    known = " and ".join(f"{name} {value:.1e}" for name, value in found.items() if np.isfinite(value))
+    warn(f"stopped after {budget.elapsed:.1f} s{known and f' with {known}'} ({cure}).", MarginConvergenceWarning)

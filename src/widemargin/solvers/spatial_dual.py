@@ -69,8 +69,8 @@ def solve(
     problem : KernelProblem
         Its rows must offer `tiles` (`kernels.rows.KernelRows` with dense rows and the kernel "rbf").
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, LIBSVM's measure; None: 0.5, or sooner by the hold-out rule. On hundreds of thousands of rows 0.5 gives the
-        test error that 0.1 gives, in half the time.
+        Largest violation of the optimality conditions, LIBSVM's measure; None: 0.5, or sooner by the hold-out rule. On
+        hundreds of thousands of rows 0.5 gives the test error that 0.1 gives, in half the time.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the smaller levels are then left out.
     budget : Budget, optional
@@ -139,8 +139,9 @@ class _Level:
         try:
             while True:
                 left = working_set.violation(self.part, self.coef, self.scores, GLOBAL, lower, upper)
-                if rule is not None and rule.due(work := self.part.rows.evaluations):
-                    self.settled = rule.look(work, self.coef, self.scores, left.middle)
+                spent = self.part.rows.evaluations
+                if rule is not None and rule.due(spent):
+                    self.settled = rule.look(spent, self.coef, self.scores, left.middle)
                 done = left.size <= tol or self.settled or self.budget.exhausted
                 if done or self.rounds % EVERY == 0:
                     self._note(left)
