@@ -140,8 +140,8 @@ class _Level:
             while True:
                 left = working_set.violation(self.part, self.coef, self.scores, GLOBAL, lower, upper)
                 spent = self.part.rows.evaluations
-                if rule is not None and rule.due(spent):
-                    self.settled = rule.look(spent, self.coef, self.scores, left.middle)
+                if rule is not None and (rule.due(spent) or left.size <= tol):
+                    self.settled = rule.look(spent, self.coef, self.scores, left.middle) or left.size <= tol
                 done = left.size <= tol or self.settled or self.budget.exhausted
                 if done or self.rounds % EVERY == 0:
                     self._note(left)
