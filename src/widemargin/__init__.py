@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "audit",
     "goals",
+    "kernel_search",
     "load_model",
     "save_model",
     "tradeoff_path",
@@ -51,6 +53,7 @@ _HOMES = {
     "SBPClassifier": "widemargin.estimators.sbp",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
+    "kernel_search": "widemargin.estimators.kernel_search",
     "load_model": "widemargin.persistence",
     "save_model": "widemargin.persistence",
     "tradeoff_path": "widemargin.estimators.tradeoff",
