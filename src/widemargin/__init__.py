@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
+    from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "audit",
     "goals",
+    "kernel_search",
     "load_model",
     "nu_from_C",
     "pareto_path",
@@ -61,6 +63,7 @@ _HOMES = {
     "SBPClassifier": "widemargin.estimators.sbp",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
+    "kernel_search": "widemargin.estimators.kernel_search",
     "load_model": "widemargin.persistence",
     "nu_from_C": "widemargin.estimators.pareto",
     "pareto_path": "widemargin.estimators.pareto",

@@ -2,13 +2,14 @@
 
 import logging
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
@@ -16,7 +17,16 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import KernelSVC
-from widemargin.exceptions import CapabilityError, DataError, KernelError, KernelWarning, MarginConvergenceWarning
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    KernelError,
+    KernelWarning,
+    MarginConvergenceWarning,
+    ModelFileError,
+)
+from widemargin.persistence import load_model, save_model
+from widemargin.solvers.kernel_solver_choice import SOLVERS
 
 UP_TO_TOL = "weights and repeated rows give the same optimum, of which tol=1e-3 finds points that differ by about 1e-3"
 
@@ -226,6 +236,53 @@ def test_torch_computes_the_same():
         KernelSVC(backend="tpu").fit(X, y)
 
 
+def stripes(n, seed, columns=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, columns))
+    return X, (np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver):
+    X, y = stripes(1500, 0)
+    new, labels = stripes(3000, 1)
+    bias = solver not in ("sdca", "pegasos")
+    options = {"fit_intercept": bias, "max_iter": 100 if solver == "pegasos" else -1}
+    ours = KernelSVC(solver=solver, tol=None, gamma=1.0, C=2.0, random_state=0, **options).fit(X, y)
+    theirs = SVC(gamma=1.0, C=2.0).fit(X, y)
+    assert ours.status_ == "converged" and ours.solver_ == solver
+    allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
+    assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
+
+
+def test_rows_held_out_take_no_part_in_training():
+    X, y = stripes(600, 0)
+    model = KernelSVC(tol=None, validation_fraction=0.3, random_state=3, gamma=1.0, C=1e4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MarginConvergenceWarning)
+        model.fit(X, y)
+    # of a memorising model every row is a support vector, or fitted
+    assert model.support_.shape[0] <= 0.7 * 600
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.support_, model.support_)
+    other = clone(model).set_params(random_state=4).fit(X, y)
+    assert not np.array_equal(other.support_, model.support_)
+    assert any("held_out_error" in entry for entry in model.history_)
+
+
+def test_limits_of_the_solvers_own_steps():
+    X, y = moons(400)
+    with pytest.warns(MarginConvergenceWarning, match="max_iter=20: raise it"):
+        few = KernelSVC(solver="smo", max_iter=20).fit(X, y)
+    assert few.n_iter_.tolist() == [20]
+    with pytest.warns(MarginConvergenceWarning, match=r"s with gap .* 'pegasos' has a limit of its own"):
+        KernelSVC(solver="pegasos", fit_intercept=False, tol=1e-6).fit(X, y)
+    with pytest.raises(CapabilityError, match="fit_intercept=False"):
+        KernelSVC(solver="sdca").fit(X, y)
+    slow, quick = (KernelSVC(solver="smo", shrinking=some, tol=1e-8).fit(X, y) for some in (False, True))
+    np.testing.assert_allclose(slow.decision_function(X), quick.decision_function(X), atol=1e-6)
+
+
 def test_without_an_intercept():
     X, y = moons()
     model = KernelSVC(fit_intercept=False, tol=1e-7).fit(X, y)
@@ -310,3 +367,60 @@ def test_rows_at_one_point_have_a_model():
     model = KernelSVC(kernel="linear").fit(X, y)
     assert model.predict(X).tolist() == [0] * 10
     assert model.gap_ == pytest.approx(SVC(kernel="linear").fit(X, y).fit_status_, abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_features_that_drown_the_others_are_named(kernel):
+    frame, y = load_wine(return_X_y=True, as_frame=True)
+    with pytest.warns(KernelWarning, match=r"feature 'proline' makes 99\.8% of the squared distances .* other 12"):
+        raw = KernelSVC(kernel=kernel, C=1e-3).fit(frame, y)
+    rng = np.random.default_rng(0)
+    X = StandardScaler().fit_transform(frame)
+    KernelSVC(kernel=kernel).fit(X, y)  # no warning
+    if kernel == "rbf":
+        rows = rng.permutation(178)
+        with pytest.warns(KernelWarning, match="proline"):
+            raw.set_params(C=1.0).fit(frame.iloc[rows[:100]], y.iloc[rows[:100]])
+        scaled = KernelSVC().fit(X[rows[:100]], y.iloc[rows[:100]])
+        test = rows[100:]
+        assert (scaled.predict(X[test]) == y.iloc[test]).mean() > 0.95
+        assert (raw.predict(frame.iloc[test]) == y.iloc[test]).mean() < 0.8  # so the warning is worth reading
+
+
+def test_steep_kernels_are_named():
+    rng = np.random.default_rng(0)
+    X = 1000.0 * rng.normal(size=(100, 5))
+    y = (X[:, 0] > 0).astype(int)
+    for part in (X, sp.csr_matrix(X)):
+        with pytest.warns(KernelWarning, match=r"C K\(x, x\) is [45]\.\de\+06 on average"):
+            KernelSVC(kernel="linear", max_iter=100).fit(part, y)
+    with (
+        pytest.warns(KernelWarning, match=r"C K\(x, x\) is .* or lower C"),
+        pytest.warns(MarginConvergenceWarning, match="or scale the features"),  # SVC would take minutes
+    ):
+        KernelSVC(kernel="poly", gamma=0.1, degree=2, max_iter=3).fit(X, y)
+    KernelSVC(kernel="linear", C=1e-4).fit(X, y)  # no warning
+    KernelSVC().fit(X, y)  # equal scales do not matter to a Gaussian kernel
+
+
+@pytest.mark.parametrize("options", [{}, {"calibration": "isotonic"}, {"kernel": "linear"}, {"kernel": "precomputed"}])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_model_files_give_the_model_back(tmp_path, options, sparse):
+    X, y = load_iris(return_X_y=True)
+    X = rbf_kernel(X) if options.get("kernel") == "precomputed" else X
+    X = sp.csr_matrix(X) if sparse else X
+    model = KernelSVC(random_state=0, **options).fit(X, y)
+    save_model(model, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert loaded.get_params() == model.get_params()
+    assert vars(loaded).keys() == vars(model).keys()
+    assert loaded.history_ == model.history_ and loaded.solver_reason_ == model.solver_reason_
+    if model.calibration:
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_kernel_function_has_no_place_in_a_model_file(tmp_path):
+    model = KernelSVC(kernel=rbf_kernel).fit(*moons(30))
+    with pytest.raises(ModelFileError, match=r"model\.kernel"):
+        save_model(model, tmp_path / "m.skops")

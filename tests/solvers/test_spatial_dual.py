@@ -1,5 +1,7 @@
 """The spatial dual ends where the working-set dual ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -89,3 +91,20 @@ def test_other_kernels_and_rows_are_refused():
         spatial_dual.solve(KernelProblem(wide, np.repeat([1.0, -1.0], 10), np.ones(20)))
     narrow = problem(made=sp.csr_matrix)  # kept as dense rows
     assert spatial_dual.solve(narrow, tol=0.1).dual == spatial_dual.solve(problem(), tol=0.1).dual
+
+
+def test_rows_held_out_end_the_run():
+    whole = problem()
+    held = np.arange(0, 1500, 7)
+    upper = whole.upper.copy()
+    upper[held] = 0.0
+    p = replace(whole, upper=upper)
+    early, late = spatial_dual.solve(p, tol=None), spatial_dual.solve(p, tol=1e-4)
+    assert early.status is Status.CONVERGED
+    assert early.evaluations <= 0.7 * (late.evaluations - early.evaluations)  # one counter for both
+    assert (early.coef[held] == 0.0).all() and early.coef.any()
+    K = p.rows.block(held)
+    errors = [np.mean(p.y[held] * (K @ found.coef + found.intercept) <= 0) for found in (early, late)]
+    assert errors[0] <= errors[1] + 0.03
+    with pytest.raises(CapabilityError, match="0; hold some out"):
+        spatial_dual.solve(whole, tol=None)

@@ -5,6 +5,7 @@ classes -> binary problems -> kernel rows, shared -> a solver for each -> soluti
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ class Options:
     fit_intercept: bool
     max_iter: int
     cache_size: float
+    shrinking: bool
     seed: int
 
 
@@ -171,7 +173,7 @@ class _Share:
 
     def __init__(self, budget: Budget, remaining: int, max_iter: int) -> None:
         self._whole, self._most, self._steps = budget, max_iter, -1
-        self._limited = False
+        self._limited = self._counts = False
         seconds = budget.seconds
         if seconds is not None:
             seconds = budget.elapsed + max(0.0, seconds - budget.elapsed) / remaining
@@ -179,11 +181,16 @@ class _Share:
 
     def solve(self, chosen: Chosen, problem: KernelProblem, options: Options) -> KernelResult:
         """Solve a problem within the share."""
+        self._counts = "max_iter" not in chosen.options
+        solve = partial(
+            chosen.solve, problem, tol=options.tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
+            max_iter=max(1, self._most) if self._most >= 0 else None,
+        )  # fmt: skip
         try:
-            result = chosen.solve(problem, tol=options.tol, budget=self.part, seed=options.seed)
+            result = solve()
         except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
             self.part.interrupted = True
-            result = chosen.solve(problem, tol=options.tol, budget=self.part, seed=options.seed)
+            result = solve()
         self._whole.interrupted |= self.part.interrupted
         self._whole.stopped |= self.part.stopped and not self._limited
         if result.status == Status.STOPPED and self._limited:
@@ -192,6 +199,6 @@ class _Share:
 
     def _count(self, progress: Progress) -> bool:
         self._steps += 1
-        done = 0 <= self._most <= max(self._steps, progress.iteration)
+        done = self._counts and 0 <= self._most <= max(self._steps, progress.iteration)
         self._limited |= done and not self.part.stopped
         return done

@@ -36,6 +36,7 @@ from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_ker
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.hold_out import choose_rows
 from widemargin.solvers.kernel_solver_choice import SOLVERS
 
 __all__ = ["KernelSVC"]
@@ -73,10 +74,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     coef0 : float, default=0.0
         Of "poly" and "sigmoid".
     shrinking : bool, default=True
-        Without effect: working sets leave rows aside by themselves.
+        Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
-        stops when their error does not improve any more, which is sooner.
+        Largest violation of the optimality conditions, as in SVC ("sbp", "pegasos": largest relative gap). None holds
+        out `validation_fraction` of the rows and stops when their error does not improve any more, which is sooner.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
     class_weight : dict or "balanced", default=None
@@ -84,8 +85,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     verbose : int, default=0
         1 logs every step to the logger "widemargin".
     max_iter : int, default=-1
-        Most steps of the solver for each binary problem; -1: no limit. A step is a working set of up to 1024 rows for
-        the duals, so SVC needs many more for the same.
+        Most steps of the solver for each binary problem; -1: no limit, or that of the solver. A step of the duals is a
+        working set of up to 1024 rows, of "smo" a pair of rows as in SVC, of "sbp" a batch, of the others a pass.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         With more than two classes: one column a class, or one a pair.
     break_ties : bool, default=False
@@ -99,7 +100,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples; "spatial-dual": for a Gaussian
-        kernel on many rows of few columns, without a cache.
+        kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm; "sbp": the stochastic batch
+        perceptron, best with `tol=None`; "sdca" and "pegasos": only with `fit_intercept=False`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
     backend : str, default="numpy"
@@ -340,14 +342,18 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
+        upper = self.C * self.class_weight_[codes] * weight
+        if self.tol is None:
+            draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
+            upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
         training = Training(
-            kernel_rows(kernel, rows, cache_size=self.cache_size, backend=self.backend), codes,
-            self.C * self.class_weight_[codes] * weight, rows.shape[1],
+            kernel_rows(kernel, rows, cache_size=self.cache_size, backend=self.backend), codes, upper, rows.shape[1],
             spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
         )  # fmt: skip
         options = Options(
-            self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, rng.randint(np.iinfo("i").max)
-        )
+            self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
+            rng.randint(np.iinfo("i").max),
+        )  # fmt: skip
         solved = train(training, self._splits(), options, budget)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(training.rows.evaluations)

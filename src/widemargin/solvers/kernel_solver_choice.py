@@ -7,7 +7,16 @@ import inspect
 from typing import Any, NamedTuple
 
 from widemargin.exceptions import CapabilityError
-from widemargin.solvers import nested_dual, spatial_dual, working_set
+from widemargin.solvers import (
+    kernel_pegasos,
+    kernel_sdca,
+    nested_dual,
+    sbp_c_form,
+    smo,
+    spatial_dual,
+    working_set,
+)
+from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, KernelSolver
 
 __all__ = ["SOLVERS", "Chosen", "choose"]
@@ -16,6 +25,10 @@ SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
     "nested-dual": nested_dual.solve,
     "spatial-dual": spatial_dual.solve,
+    "smo": smo.solve,
+    "sbp": sbp_c_form.solve,
+    "sdca": kernel_sdca.solve,
+    "pegasos": kernel_pegasos.solve,
 }
 """The names that users give."""
 
@@ -35,12 +48,17 @@ class Chosen(NamedTuple):
     name: str
     reason: str
 
-    def solve(self, problem: KernelProblem, *, seed: int = 0, **options: Any) -> KernelResult:
-        """Solve a problem; the seed is for solvers that draw."""
-        solver = SOLVERS[self.name]
-        if "seed" in inspect.signature(solver).parameters:
-            options["seed"] = seed
-        return solver(problem, **options)
+    @property
+    def options(self) -> frozenset[str]:
+        """Names of the options that the solver knows."""
+        return frozenset(inspect.signature(SOLVERS[self.name]).parameters)
+
+    def solve(
+        self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, **options: Any
+    ) -> KernelResult:
+        """Solve a problem; options that the solver does not know, or that are None, are left out."""
+        known = {name: value for name, value in options.items() if name in self.options and value is not None}
+        return SOLVERS[self.name](problem, tol=tol, budget=budget, **known)
 
 
 def choose(name: str, *, n_rows: int, n_columns: int, spatial: bool, stored: bool = False) -> Chosen:
