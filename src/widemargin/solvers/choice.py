@@ -38,7 +38,8 @@ to be the quickest, the other two are with the paper's own (appendices E.1 with 
 class ConvexChoice:
     """A convex solver to call, which remembers what it used.
 
-    "auto" is Newton, which hands over to the interior point for good where it needs too many steps. With more than 1500
+    "auto" is Newton, which hands over to the interior point where it needs too many steps, from then on for problems of
+    that penalty and larger ones. With more than 1500
     features there is no interior point; with up to 5 constraints "auto" is the cutting plane over coordinate ascent
     there, unless one column outweighs all others, and that hands over to Newton where it needs too many epochs.
 
@@ -70,7 +71,7 @@ class ConvexChoice:
         self.name = name
         self._wide = n_features > _WIDE
         self._lopsided: dict[int, bool] = {}  # by number of rows: a sample of them may differ from all
-        self._handed_over: set[int] = set()
+        self._handed_over: dict[int, float] = {}  # by number of rows, too, the smallest penalty it was hard at
         self.used: list[str] = []
 
     def __call__(
@@ -82,7 +83,7 @@ class ConvexChoice:
             return self._solve(self.name, sub, **options)
         first_name, second_name, limit = self._plan(sub)
         n = sub.rows.n_rows
-        if n in self._handed_over:
+        if rho >= self._handed_over.get(n, np.inf):
             return self._solve(second_name, sub, **options)
         first = self._solve(first_name, sub, **options | limit)
         if first.status != Status.MAX_ITER or first_name == second_name:
@@ -90,7 +91,7 @@ class ConvexChoice:
         second = self._solve(second_name, sub, **options | {"start": first.state})
         if second.gap >= first.gap:
             return first
-        self._handed_over.add(n)  # a sample of the rows may be harder than all of them
+        self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
         return second
 
     def _plan(self, sub: ConstrainedHinge) -> tuple[str, str, dict[str, int]]:
