@@ -1,10 +1,11 @@
 """Cooper's constrained optimisation (PyTorch) on the recall + churn task, written by hand over the rows.
 
 Gradients go through a sigmoid, multipliers through the 0/1 rates (proxy constraints). The best feasible iterate is
-kept; where there is none, the one of least violation. The rates of the steps are the best of those tried: primal .03 and
-.1, dual .01 to .2.
+kept; where there is none, the one of least violation. Which step sizes do best differs from point to point, so they are
+tuned at each on the training rows.
 """
 
+import itertools
 from typing import Any
 
 import cooper
@@ -14,12 +15,12 @@ import torch
 
 from benchmarks.recall_task import RecallTask
 
-__all__ = ["LinearRule", "fit_recall_churn"]
+__all__ = ["LinearRule", "fit_recall_churn", "tune"]
 
 Floats = npt.NDArray[np.float64]
 
 STEPS = 800
-PRIMAL_RATE, DUAL_RATE = 0.03, 0.05
+PRIMAL_RATES, DUAL_RATES = (0.03, 0.1), (0.01, 0.05, 0.2)
 
 
 class LinearRule:
@@ -67,21 +68,43 @@ class _RecallChurn(cooper.ConstrainedMinimizationProblem):  # type: ignore[misc]
         return cooper.CMPState(loss=soft @ self.cost, observed_constraints={self.limits: state}, misc=misc)
 
 
-def fit_recall_churn(task: RecallTask, X: Floats, least_recall: float, most_churn: float) -> LinearRule:
+def tune(task: RecallTask, X: Floats, least_recall: float, most_churn: float) -> dict[str, float]:
+    """The step sizes whose model violates least on the training rows, and of those the one of lowest objective."""
+
+    def merit(rates: dict[str, float]) -> tuple[float, float]:
+        model = fit_recall_churn(task, X, least_recall, most_churn, **rates)
+        objective, recall, churn = task.measure(model.share(task.X), model.share(task.X3))
+        return max(least_recall - recall, 0.0) + max(churn - most_churn, 0.0), objective
+
+    grid = itertools.product(PRIMAL_RATES, DUAL_RATES)
+    return min(({"primal_rate": primal, "dual_rate": dual} for primal, dual in grid), key=merit)
+
+
+def fit_recall_churn(
+    task: RecallTask,
+    X: Floats,
+    least_recall: float,
+    most_churn: float,
+    *,
+    primal_rate: float = PRIMAL_RATES[0],
+    dual_rate: float = DUAL_RATES[1],
+) -> LinearRule:
     """Train for `STEPS` full-batch steps of Adam, multipliers by gradient ascent.
 
     Parameters
     ----------
     X : ndarray of shape (n1 + n2 + n3, d)
         Rows of D1, D2 and D3 in this order, dense.
+    primal_rate, dual_rate : float
+        Step sizes.
     """
     torch.manual_seed(0)
     problem = _RecallChurn(task, X, least_recall, most_churn)
     model = torch.nn.Linear(X.shape[1], 1)
     optimizer = cooper.optim.SimultaneousOptimizer(
         cmp=problem,
-        primal_optimizers=torch.optim.Adam(model.parameters(), lr=PRIMAL_RATE),
-        dual_optimizers=torch.optim.SGD(problem.dual_parameters(), lr=DUAL_RATE, maximize=True),
+        primal_optimizers=torch.optim.Adam(model.parameters(), lr=primal_rate),
+        dual_optimizers=torch.optim.SGD(problem.dual_parameters(), lr=dual_rate, maximize=True),
     )
     best = (np.inf, np.inf)
     kept = (np.zeros(X.shape[1]), 0.0)

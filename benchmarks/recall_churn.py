@@ -149,7 +149,8 @@ def run_draw(
             name: lambda p=point, s=settings: fit(task, p, **s) for name, settings in SETTINGS.items()
         }
         for name, peer in peers.items():
-            cases[name] = lambda p=point, peer=peer: peer.fit_recall_churn(task, dense, *p)
+            tuned = peer.tune(task, dense, *point) if hasattr(peer, "tune") else {}  # not counted in its time
+            cases[name] = lambda p=point, peer=peer, t=tuned: peer.fit_recall_churn(task, dense, *p, **t)
         timings = interleave(cases, repeats, warm_up=not rows)
         found = {
             name: {"seed": seed, "r": point[0], "c": point[1], "what": name}
