@@ -125,6 +125,10 @@ class CountedMatrix:
         self.evaluations += new.shape[0] * self._train
         return self._values, rows.astype(np.int64)
 
+    def add(self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Any = None) -> None:
+        """Add `K[columns, rows] change` to `scores`."""
+        scores += change @ self.block(rows, columns)
+
     def diagonal(self) -> Floats:
         """Ones."""
         return np.ones(self.n_rows)
