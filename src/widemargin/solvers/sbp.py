@@ -154,7 +154,8 @@ def solve_published(
 ) -> SBPResult:  # fmt: skip
     """Algorithm 1 as published: one covered row a step, computed afresh, its level by halving, the plain average.
 
-    Parameters and result as in `solve`. A step costs n kernel evaluations.
+    Parameters and result as in `solve`; the average is scaled to norm 1 where its margin is larger there. A step costs
+    n kernel evaluations.
     """
     form = _PublishedForm(problem, _checked(problem, nu))
     sampler = Sampler(problem, form.water, 1, np.random.default_rng(seed))
