@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -253,6 +254,17 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     assert ours.status_ == "converged" and ours.solver_ == solver
     allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
     assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
+
+
+def test_auto_sees_how_far_the_kernel_reaches():
+    X, y = stripes(4000, 0)
+    narrow, wide = (KernelSVC(gamma=gamma, C=0.1, tol=0.1).fit(X, y) for gamma in (30.0, 0.1))
+    assert (narrow.solver_, wide.solver_) == ("spatial-dual", "dual")
+    near = np.mean(rbf_kernel(X[:500], gamma=30.0) > 2.0**-22)
+    share = int(re.search(r"reaches (\d+)%", narrow.solver_reason_).group(1))
+    assert share == pytest.approx(100 * near, abs=2)
+    flat = KernelSVC(gamma=30.0, C=0.1, tol=1e-3, solver="dual").fit(X, y)
+    np.testing.assert_allclose(narrow.decision_function(X), flat.decision_function(X), atol=0.15)
 
 
 def test_rows_held_out_take_no_part_in_training():

@@ -24,6 +24,8 @@ __all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "outcome", "
 _SINGLE_REACH = 100.0
 """Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
 
+_SAMPLE, _NOTHING = 256, 2.0**-22
+
 
 class Split(NamedTuple):
     """A binary problem: the rows of class `positive` against those of `negative` (None: all the others).
@@ -135,7 +137,7 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
     for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
         chosen = choose(
             options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            spatial=training.spatial,
+            reach=partial(_reach, problem.rows) if training.spatial else None, hold_out=options.tol is None,
         )  # fmt: skip
         share = _Share(budget, len(parts) - number, options.max_iter)
         result = share.solve(chosen, problem, options)
@@ -166,6 +168,12 @@ def _problems(
         y = np.where(codes[index] == part.positive, 1.0, -1.0)
         rows = matrix if index.shape[0] == codes.shape[0] else matrix.subset(index)
         yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
+
+
+def _reach(rows: KernelMatrix) -> float:
+    """Share of the pairs among some rows whose kernel value is not left out in spatial order."""
+    some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _SAMPLE)).astype(np.int64)
+    return float(np.mean(rows.block(some, some) > _NOTHING))
 
 
 class _Share:
