@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import KernelSVC
+from widemargin.estimators._kernel_svc_fit import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -26,6 +27,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
     ModelFileError,
 )
+from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_solver_choice import SOLVERS
 
@@ -143,6 +145,25 @@ def test_single_precision_is_used_where_it_is_enough():
     np.testing.assert_allclose(
         tight[0].decision_function(far.astype(np.float32)), tight[1].decision_function(X), atol=5e-3
     )
+
+
+def test_precision_follows_the_task_and_the_parameter():
+    X, _ = stripes(5000, 0)
+    rbf = resolve_kernel("rbf", X, gamma=1.0)
+    options = {"cache_size": 1.0, "backend": "numpy"}
+
+    def dtype(rows=X, kernel=rbf, **more):
+        return kernel_rows(kernel, rows, **options | more).dtype
+
+    assert dtype(tol=1e-3) == dtype(tol=None) == dtype(tol=1e-9, rows=X.astype(np.float32)) == np.float32
+    assert dtype(tol=1e-4) == dtype(tol=1e-3, rows=X[:100]) == dtype(tol=1e-3, rows=X + 100.0) == np.float64
+    assert dtype(tol=1e-3, kernel=resolve_kernel("linear", X)) == np.float64
+    assert dtype(tol=1e-9, precision="single") == np.float32
+    assert dtype(rows=X.astype(np.float32), precision="double") == np.float64
+    X, y = moons()
+    single = KernelSVC(precision="single").fit(X, y)
+    np.testing.assert_allclose(single.decision_function(X), KernelSVC().fit(X, y).decision_function(X), atol=5e-3)
+    assert single.support_vectors_.dtype == np.float64
 
 
 @pytest.mark.parametrize("kind", ["function", "precomputed", "laplacian"])
