@@ -31,7 +31,7 @@ __all__ = [
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
 THREADS = 1
-_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba", "fairlearn")
+_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba", "fairlearn", "cooper-optim", "torch")
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -193,14 +193,14 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no place in a result file")
 
 
-def load_peers(options: argparse.Namespace) -> Any:
-    """The module with fairlearn, or None where it is unwanted or not installed."""
+def load_peers(options: argparse.Namespace, module: str = "peers") -> Any:
+    """A module with peers (`peers`: fairlearn, `peers_cooper`: Cooper); None where unwanted or not installed."""
     if options.no_peers:
         return None
     try:
-        return importlib.import_module("benchmarks.peers")
+        return importlib.import_module(f"benchmarks.{module}")
     except ImportError as error:
-        print(f"without peers: {error} (install the dependency group `bench`)", file=sys.stderr)
+        print(f"without {module}: {error} (install the dependency group `bench`)", file=sys.stderr)
         return None
 
 

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.pareto import C_from_nu as C_from_nu
+    from widemargin.estimators.pareto import nu_from_C as nu_from_C
+    from widemargin.estimators.pareto import pareto_path as pareto_path
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
     from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
@@ -28,8 +32,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "C_from_nu",
     "External",
     "GoalThresholdClassifier",
+    "KernelPerceptron",
     "KernelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
@@ -40,13 +46,17 @@ __all__ = [
     "goals",
     "kernel_search",
     "load_model",
+    "nu_from_C",
+    "pareto_path",
     "save_model",
     "tradeoff_path",
 ]
 
 _HOMES = {
+    "C_from_nu": "widemargin.estimators.pareto",
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
+    "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
@@ -55,6 +65,8 @@ _HOMES = {
     "audit": "widemargin.diagnostics",
     "kernel_search": "widemargin.estimators.kernel_search",
     "load_model": "widemargin.persistence",
+    "nu_from_C": "widemargin.estimators.pareto",
+    "pareto_path": "widemargin.estimators.pareto",
     "save_model": "widemargin.persistence",
     "tradeoff_path": "widemargin.estimators.tradeoff",
 }

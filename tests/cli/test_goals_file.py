@@ -143,6 +143,52 @@ def test_every_problem_is_named_by_its_key_and_cured(tmp_path, old, new, message
     assert message in problems(tmp_path, GOOD.replace(old, new))
 
 
+def test_a_kernel_is_read_with_what_is_said_about_it(tmp_path):
+    assert read(tmp_path, SMALL).model.kernel == {}
+    assert read(tmp_path, SMALL + '[model]\nkernel = "linear"\n').model.kernel == {}
+    text = '[model]\nkernel = "rbf"\ngamma = 0.5\nfeature_map = "nystroem"\nn_components = 50\n'
+    assert read(tmp_path, SMALL + text).model.kernel == {
+        "kernel": "rbf", "gamma": 0.5, "feature_map": "nystroem", "n_components": 50,
+    }  # fmt: skip
+    text = '[model]\nkernel = "poly"\ngamma = "auto"\ndegree = 2\ncoef0 = -1\ncache_size = 10\n'
+    assert read(tmp_path, SMALL + text).model.kernel == {
+        "kernel": "poly", "gamma": "auto", "degree": 2.0, "coef0": -1.0, "cache_size": 10.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('kernel = "RBF"', "model.kernel: must be one of 'linear', 'poly', 'rbf', 'laplacian', 'sigmoid'; got 'RBF'"),
+        ('kernel = "precomputed"', "model.kernel: must be one of"),
+        ('kernal = "rbf"', "model.kernal: unknown key. Is it 'kernel'?"),
+        ('kernel = "rbf"\ngamma = "wide"', "model.gamma: must be 'scale', 'auto' or a number above 0; got 'wide'"),
+        ('kernel = "rbf"\ngamma = 0', "model.gamma: must be 'scale', 'auto' or a number above 0; got 0"),
+        ('kernel = "poly"\ncoef0 = "1"', "model.coef0: must be a number; got '1'"),
+        ('kernel = "poly"\ndegree = -1', "model.degree: must be a number above 0; got -1"),
+        ('kernel = "rbf"\nfeature_map = "hash"', "model.feature_map: must be one of"),
+        (
+            'kernel = "poly"\nfeature_map = "fourier"',
+            "model.feature_map: 'fourier' is for the kernel 'rbf'",
+        ),
+        (
+            'kernel = "rbf"\nfeature_map = "nystroem"\nn_components = 0',
+            "model.n_components: must be a whole number",
+        ),
+        ('kernel = "rbf"\nn_components = 9', "model.n_components: is for a feature_map. Add feature_map"),
+        (
+            'kernel = "rbf"\nfeature_map = "nystroem"\ncache_size = 9',
+            "model.cache_size: is for kernels without",
+        ),
+        ("gamma = 1", "model.gamma: is for kernels, and model.kernel is 'linear'. Name another kernel or drop it"),
+    ],
+)
+def test_what_is_wrong_about_a_kernel_is_named(tmp_path, lines, message):
+    text = problems(tmp_path, SMALL + f"[model]\n{lines}\n")
+    assert "1 problem\n" in text
+    assert message in text
+
+
 def test_all_problems_are_told_at_once(tmp_path):
     text = problems(tmp_path, '[data]\ntable = 1\n[model]\nC = "x"\nD = 1\n')
     assert "6 problems" in text

@@ -114,6 +114,23 @@ def test_a_randomized_model_is_judged_by_its_ramp_rates_on_training_rows(project
     assert "Measured and decided here are the rates of predict." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("lines", ['kernel = "rbf"', 'kernel = "rbf"\nfeature_map = "nystroem"\nn_components = 20'])
+def test_a_kernel_model_is_trained_saved_and_audited(project, capsys, lines):
+    changed_goals("[output]", f"[model]\n{lines}\n[output]")(project)
+    assert main(["train", str(project / "goals.toml"), "--json"]) in (0, 1)  # it may miss the promise on test rows
+    content = json.loads(capsys.readouterr().out)
+    assert content["met"]["train"]
+    model = load_model(project / "out" / "people.skops")[-1]
+    assert model.kernel == "rbf"
+    assert hasattr(model, "feature_map_") == ("feature_map" in lines) != hasattr(model, "support_vectors_")
+    assert main([*audit(project), "--json"]) == content["exit_code"]
+    audited = json.loads(capsys.readouterr().out)
+    for here, there in zip(
+        audited["report"]["constraints"], content["reports"]["test"]["this model"]["constraints"], strict=True
+    ):
+        assert here["slack"] == there["slack"]
+
+
 def test_an_infeasible_model_is_kept_on_request(project, capsys):
     changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99')(project)
     changed_goals("[output]", '[model]\non_infeasible = "warn"\n[output]')(project)

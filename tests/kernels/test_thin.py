@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from widemargin._threads import limit_threads
 from widemargin.kernels import _thin_loops as loops
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import Kernel
@@ -123,10 +124,23 @@ def test_compiled_loops_are_their_python(binary):
         name = "fill_matches" if binary else "fill_products"
         with np.errstate(over="ignore"):
             call(
-                name, start, place, weight, packed, 5, 35, square[:5], square[5:35], np.float32(-0.4), out,
+                name, start, place, weight, packed, 5, 5, 35, square[:5], square[5:35], np.float32(-0.4), out,
                 np.arange(5), *room,
             )  # fmt: skip
         ends.append((start, place[: start[-1]], weight[: start[-1]], out))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(ends[0][-1], gaussian(X[:5], X[5:35], 0.4 * np.log(2)), atol=1e-6)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("thin", [False, True])
+def test_threads_change_nothing(binary, thin, monkeypatch):
+    monkeypatch.setattr("widemargin.kernels.thin._WORTH", 100)
+    monkeypatch.setattr("widemargin.kernels.backend._WORTH", 100)
+    X = rows(binary=binary) if thin else np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    blocks = []
+    for threads in (1, 2):
+        with limit_threads(threads):
+            blocks.append(KernelRows(Kernel("rbf", 0.3), X).block(np.arange(100)))
+    np.testing.assert_array_equal(*blocks)

@@ -57,6 +57,18 @@ def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: p
     assert calls[1] == "newton"
 
 
+def test_coordinate_ascent_that_takes_too_long_hands_over_to_newton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_EPOCHS", 1)
+    convex = ConvexChoice("auto", 2000)
+    sub = random_subproblem(1, 60, 4, 2)
+    result = call(convex, sub)
+    assert result.status is Status.CONVERGED
+    assert convex.used == ["cutting-plane", "newton"]
+    assert result.primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
+    monkeypatch.setattr(choice.cutting_plane, "solve", None)  # not asked again
+    assert call(convex, sub).status is Status.CONVERGED
+
+
 def test_what_cannot_be_is_refused_with_the_cure() -> None:
     with pytest.raises(CapabilityError, match=r"solver='simplex' is unknown; use one of 'auto', 'newton'"):
         ConvexChoice("simplex", 5)

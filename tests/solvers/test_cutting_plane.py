@@ -10,7 +10,8 @@ from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact
 from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers import cutting_plane
+from widemargin.linalg.rows import RowBlocks
+from widemargin.solvers import cutting_plane, pmm_newton
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.cut_choosers import CHOOSERS, CentreOfMass
 from widemargin.solvers.cutting_plane import CutModel, solve
@@ -301,3 +302,17 @@ def test_unknown_choosers_are_refused():
         solve(sub, chooser="centre")
     with pytest.raises(ValueError, match="use 'minimisation' or 'centre_of_mass'"):
         solve(sub, bias_chooser="centre")
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_a_huge_column_is_no_obstacle(offset: float) -> None:
+    """Without implicit scaling 20,000 epochs were measured to end at a gap of 0.7."""
+    sub = random_subproblem(1, 400, 6, 2, lam=1e-3)
+    X = np.vstack([block.X[block.row_of] for block in sub.rows.blocks])
+    X[:, 2] = 1e6 * (X[:, 2] + offset)
+    huge = replace(sub, rows=RowBlocks([(X, None)]))
+    result = solve(huge, tol=1e-3, rho=1.0, max_epochs=10_000)
+    assert result.status is Status.CONVERGED
+    exact = pmm_newton.solve(huge, tol=1e-6, rho=1.0)
+    assert result.dual <= exact.primal
+    assert result.primal == pytest.approx(exact.primal, rel=1.1e-3)

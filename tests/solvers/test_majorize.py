@@ -277,6 +277,12 @@ def test_a_hopeless_penalty_gets_no_certified_step() -> None:
     ]  # fmt: skip
 
 
+def test_steps_that_only_repair_are_never_exact() -> None:
+    options = MajorizeOptions(steps=1, loose_tol=1e-3, tol=1e-4, stall=0.0, rhos=(1.0, 10.0))
+    _, convex = walk([9.0, 8.0, 7.0, 6.0], options, problem=Line(lambda w: 0.005))
+    assert [call["tol"] for call in convex.asked] == [1e-3, 1e-4, 1e-2, 1e-4]
+
+
 def test_without_loose_steps_there_is_one_certified_step() -> None:
     options = MajorizeOptions(steps=0, tol=1e-3)
     for problem in (Line(), Line(lambda w: 0.5 if w > 9 else 0.0)):

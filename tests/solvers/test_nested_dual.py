@@ -110,9 +110,8 @@ def test_covered_rows_have_the_lowest_margins_and_the_sum(seed, total):
     y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     upper = rng.uniform(0.5, 3.0, n)
-    p = KernelProblem(problem(n=800).rows, y, upper)
     scores = rng.normal(size=n)
-    a = y * nested_dual.covered(p, scores, total)
+    a = y * nested_dual.covered(y, upper, scores, total)
     held = min(total, upper[y > 0].sum(), upper[y < 0].sum())
     for side in (y > 0, y < 0):
         assert a[side].sum() == pytest.approx(held, abs=1e-9)

@@ -436,6 +436,14 @@ def test_more_features_than_rows_by_conjugate_gradients_is_the_default_and_exact
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=2e-6)
 
 
+@pytest.mark.parametrize(("stored", "iterative"), [(0.1, True), (0.2, False)])
+def test_systems_of_thin_rows_are_iterated_from_600_features(stored: float, iterative: bool) -> None:
+    sub = random_subproblem(1, 50, 4, 1)
+    rows = [sp.random(block.X.shape[0], 601, stored, format="csr", random_state=0) for block in sub.rows.blocks]
+    thin = replace(sub, rows=RowBlocks([(X, block.row_of) for X, block in zip(rows, sub.rows.blocks, strict=True)]))
+    assert pmm_newton._Run(thin, 1.0, None, None, None).iterative is iterative
+
+
 def test_matrices_in_float32_lead_to_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix only steers the steps: gradient and certificate stay in double precision."""
     sub = random_subproblem(2, 300, 20, 2)

@@ -106,9 +106,10 @@ def test_compiled_epochs_equal_the_plain_python(sparse):
         rng = np.random.default_rng(1)
         rest, delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         plus, minus, xi, w = rng.random(n), rng.random(n), np.zeros(n), np.zeros(5)
-        norms2, visits = sub.rows.norms2()[block.place], []
+        scale, visits = rng.random(5), []
+        q = sub.rows.norms2(scale)[block.place]
         for _ in range(6):
-            shared = (rng.permutation(-(-n // 4)), 4, rest, delay, 3, plus, minus, norms2, xi, w, 0.1, 2.0)
+            shared = (rng.permutation(-(-n // 4)), 4, rest, delay, 3, plus, minus, q, xi, w, 0.1, scale)
             if sparse:
                 visits.append(choose(loops.epoch_csr)(*block.csr, *shared))
             else:
@@ -285,3 +286,46 @@ def test_all_zero_rows_take_their_best_value_at_once():
         expected = 6 * (0.3 * max(0, 0.5 - b) + 0.2 * max(0, 0.5 + b))
         assert result.primal == pytest.approx(expected)
         assert result.dual.value == pytest.approx(expected)
+
+
+# columns of very different size
+
+
+def with_columns(sub, factors):
+    """The same problem on dense rows of which some columns are multiplied."""
+    X = np.vstack([block.X[block.row_of] for block in sub.rows.blocks])
+    for j, factor in factors.items():
+        X[:, j] *= factor
+    return replace(sub, rows=RowBlocks([(X, None)]))
+
+
+@pytest.mark.parametrize("factors", [{}, {2: 1e2}, {2: 1e6}, {1: 1e3, 4: 1e6}], ids=str)
+def test_a_column_of_any_size_is_solved_as_quickly(factors):
+    sub = unconstrained(with_columns(random_subproblem(3, 300, 6, 1, lam=1e-2), factors))
+    ascent = ascent_for(sub, max_epochs=1000)
+    found = ascent.solve(0.0, 1e-4)
+    assert found.gap <= 1e-4
+    exact = solve_exact(sub).objective
+    assert found.dual.value - 1e-7 <= exact <= found.primal + 1e-7
+    assert {k for k, _ in ascent._heavy} == set(factors)
+
+
+def test_rows_like_any_other_are_not_scaled():
+    sub = random_subproblem(3, 60, 6, 1, sparse=True)
+    assert ascent_for(sub)._heavy == []
+
+
+@given(seed=st.integers(0, 10_000), target=st.floats(-2.0, 2.0))
+def test_balancing_a_column_meets_the_target_inside_the_box(seed, target):
+    rng = np.random.default_rng(seed)
+    x, plus, minus = rng.standard_normal(12), rng.random(12), rng.random(12)
+    xi = np.clip(rng.standard_normal(12), -minus, plus)
+    before, plain = xi.copy(), xi.copy()
+    loops.balance_column(xi, x, target)
+    loops.balance_column.py_func(plain, x, target)
+    np.testing.assert_allclose(xi, plain, rtol=1e-13, atol=1e-16)
+    assert np.all(xi * before >= 0.0)
+    assert np.all(np.abs(xi) <= np.abs(before))
+    terms = x * before
+    low, high = terms[terms < 0].sum(), terms[terms > 0].sum()
+    assert x @ xi == pytest.approx(min(max(target, low), high), abs=1e-12)  # a side can be scaled down to nothing

@@ -8,18 +8,22 @@ file.
 import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from widemargin.exceptions import GoalError, GoalsFileError
 from widemargin.goals import Goal
+from widemargin.kernels.feature_maps import FEATURE_MAPS
+from widemargin.kernels.functions import KERNELS
 
 __all__ = ["DataSection", "GoalsFile", "ModelSection", "Split", "read_goals_file"]
 
 Label = str | int | float | bool
 _MAX_BYTES = 1 << 20
 _REQUIRED = object()
+_LINEAR = "linear"
+_FILE_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # rows of a table are no kernel values
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,11 @@ class DataSection:
 
 @dataclass(frozen=True)
 class ModelSection:
-    """Options of the estimator and of its first step; see `RateConstrainedClassifier` and `make_preprocessor`."""
+    """Options of the estimator and of its first step; see `RateConstrainedClassifier` and `make_preprocessor`.
+
+    `kernel` holds what the file sets of the estimator's kernel, gamma, degree, coef0, feature_map, n_components and
+    cache_size; it is empty for a linear model.
+    """
 
     C: float
     enforce: Literal["deterministic", "randomized"]
@@ -55,6 +63,7 @@ class ModelSection:
     bins: int
     time_budget: float | None
     on_infeasible: Literal["raise", "warn"] = "raise"
+    kernel: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,6 +141,7 @@ def _collected(root: "_Section", path: Path) -> GoalsFile:
             bins=model.take("bins", _bins, 30),
             time_budget=model.take("time_budget", _positive, None),
             on_infeasible=model.take("on_infeasible", _one_of("raise", "warn"), "raise"),
+            kernel=_kernel(model),
         ),
         output=root.section("output").take("model", file_name, None),
     )
@@ -188,8 +198,12 @@ class _Section:
         try:
             return check(self.table[key])
         except (ValueError, TypeError) as error:
-            self.problems.append(f"{self._path(key)}: {error}")
+            self.note(key, str(error))
             return None
+
+    def note(self, key: str, problem: str) -> None:
+        """Note a problem with the value of a key."""
+        self.problems.append(f"{self._path(key)}: {problem}")
 
     def refuse_unknown(self) -> None:
         """Note every key that nobody asked for, here and below."""
@@ -210,6 +224,34 @@ def _split(section: _Section) -> Split | None:
     if not section.given:
         return None
     return Split(section.take("column", _text), section.take("train", _label), section.take("test", _label))
+
+
+def _kernel(model: _Section) -> dict[str, Any]:
+    """What the file says about the kernel, as parameters of the estimator; empty for a linear model."""
+    kernel = model.take("kernel", _one_of(*_FILE_KERNELS), _LINEAR)
+    options = {
+        key: model.take(key, check, None)
+        for key, check in {
+            "gamma": _gamma,
+            "degree": _positive,
+            "coef0": _number,
+            "feature_map": _one_of(*FEATURE_MAPS),
+            "n_components": _count,
+            "cache_size": _positive,
+        }.items()
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    if kernel == _LINEAR:
+        for key in given:
+            model.note(key, f"is for kernels, and model.kernel is {_LINEAR!r}. Name another kernel or drop it")
+        return {}
+    if given.get("feature_map") == "fourier" and kernel not in (None, "rbf"):
+        model.note("feature_map", f"'fourier' is for the kernel 'rbf'; got {kernel!r}. Use 'nystroem'")
+    if "feature_map" in given and "cache_size" in given:
+        model.note("cache_size", "is for kernels without a feature_map. Drop one of them")
+    if "n_components" in given and "feature_map" not in given:
+        model.note("n_components", 'is for a feature_map. Add feature_map = "nystroem" or drop it')
+    return {"kernel": kernel, **given}
 
 
 def _baselines(section: _Section) -> dict[str, str]:
@@ -267,6 +309,27 @@ def _positive(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ValueError(f"must be a number above 0; got {_shown(value)}")
     return float(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+        raise ValueError(f"must be a number; got {_shown(value)}")
+    return float(value)
+
+
+def _gamma(value: Any) -> float | str:
+    if value in ("scale", "auto"):
+        return str(value)
+    try:
+        return _positive(value)
+    except ValueError:
+        raise ValueError(f"must be 'scale', 'auto' or a number above 0; got {_shown(value)}") from None
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"must be a whole number above 0; got {_shown(value)}")
+    return value
 
 
 def _bins(value: Any) -> int:

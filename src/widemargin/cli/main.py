@@ -96,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     out_help = "where results are saved (default: reproductions)"
     reproduce.add_argument("--out", type=Path, default=Path("reproductions"), metavar="FOLDER", help=out_help)
     reproduce.add_argument("--runs", type=int, metavar="N", help="runs to average (default: as --list says)")
+    rows_help = "training rows, where a figure takes a part of them (sbp-...); all of them if there are fewer"
+    reproduce.add_argument("--rows", type=int, metavar="N", help=rows_help)
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
     for command in (train, audit, reproduce):

@@ -5,7 +5,7 @@ import importlib
 from typing import Any, cast
 
 from widemargin.cli.console import Progress, say
-from widemargin.datasets import Adult, data_folder, load_a9a, synthetic_a9a
+from widemargin.datasets import data_folder
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import require_matplotlib
 from widemargin.reproduce.experiment import Experiment, Record
@@ -13,7 +13,7 @@ from widemargin.reproduce.figures import FIGURES, FigureEntry
 
 __all__ = ["run"]
 
-QUICK_ROWS, QUICK_RUNS = 1500, 1
+QUICK_RUNS = 1
 DPI = 150
 
 
@@ -30,11 +30,15 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     experiment = cast(Experiment, importlib.import_module(f"widemargin.reproduce.{entry.module}"))
     name = f"{options.figure}-quick" if options.quick else options.figure
     settings = experiment.settings(options.quick)
+    if options.rows is not None:
+        if "train_rows" not in settings or options.rows < 1:
+            raise DataError(f"--rows is {options.rows}; {options.figure} needs {_rows_it_takes(settings)}.")
+        settings["train_rows"] = options.rows
     record = Record(options.out / f"{name}.json", options.figure, settings)
     runs = options.runs or (QUICK_RUNS if options.quick else entry.runs)
     with Progress() as progress:
         progress.step("reading the data")
-        data = synthetic_a9a(QUICK_ROWS) if options.quick else load_a9a(data_folder(options.data))
+        data = experiment.load(data_folder(options.data), options.quick)
         keys = experiment.keys(runs)
         _do(experiment, data, settings, record, keys, progress)
         progress.step("drawing")
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _do(
-    experiment: Experiment, data: Adult, settings: dict[str, Any], record: Record, keys: list[str], progress: Progress
+    experiment: Experiment, data: Any, settings: dict[str, Any], record: Record, keys: list[str], progress: Progress
 ) -> None:
     """The runs that are not in the record yet."""
     for key in keys:
@@ -65,6 +69,10 @@ def _do(
             raise KeyboardInterrupt(
                 f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
             ) from None
+
+
+def _rows_it_takes(settings: dict[str, Any]) -> str:
+    return "at least 1" if "train_rows" in settings else "all rows: leave the option out"
 
 
 def _list(as_json: bool) -> tuple[int, dict[str, Any]]:

@@ -184,6 +184,8 @@ def _classifier(goals: GoalsFile, goal: Goal | None, progress: Progress) -> Rate
         on_infeasible=goals.model.on_infeasible,
         on_interrupt="return",
         callbacks=[progress.watch],
+        random_state=0,  # of feature maps: the same file trains the same model
+        **goals.model.kernel,
     )
 
 

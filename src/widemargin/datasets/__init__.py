@@ -11,6 +11,7 @@ from widemargin.datasets.a9a import (
     load_a9a,
     synthetic_a9a,
 )
+from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 
 __all__ = [
     "DATA_VARIABLE",
@@ -19,7 +20,10 @@ __all__ = [
     "MALE",
     "N_FEATURES",
     "Adult",
+    "Digits",
     "data_folder",
     "load_a9a",
+    "load_mnist",
     "synthetic_a9a",
+    "synthetic_digits",
 ]

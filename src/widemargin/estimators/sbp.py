@@ -1,8 +1,9 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +28,30 @@ from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.sbp import BATCH, solve, solve_published
 from widemargin.solvers.sbp_run import SBPResult
 
-__all__ = ["SBPClassifier"]
+__all__ = ["SBPClassifier", "Task", "name_the_kernel"]
 
 _DTYPES = [np.float64, np.float32]
 
 _WITHOUT_ROWS = 0.1  # the gap to stop at where `tol=None` and no row can be held out
+
+
+class Task(NamedTuple):
+    """Checked rows as a problem; row i of the problem is row `used[i]` of X."""
+
+    problem: KernelProblem
+    tol: float | None
+    seed: int
+    X: Any
+    used: npt.NDArray[np.intp]
+
+
+@contextmanager
+def name_the_kernel(kernel: Any) -> Iterator[None]:
+    """Put the estimator's kernel into the message of a KernelError of a solver."""
+    try:
+        yield
+    except KernelError as error:
+        raise KernelError(f"kernel={kernel!r}: {error}") from error
 
 
 class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -236,6 +256,20 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If rows have weights and the algorithm is "published".
         """
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        with limit_threads(self.n_jobs):
+            task = self._prepare(X, y, sample_weight)
+            options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}
+            with name_the_kernel(self.kernel):
+                if self.algorithm == "published":
+                    result = solve_published(task.problem, nu=float(self.nu), **options)
+                else:
+                    result = solve(task.problem, nu=float(self.nu), batch=self.batch_size, **options)
+        self._adopt(result, task)
+        self._conclude(result, budget)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """Check rows and make their problem; sets what the estimator remembers of its data."""
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         self.classes_ = binary_classes(y)
@@ -243,54 +277,32 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = weight * compute_sample_weight(self.class_weight, y)
         used = np.flatnonzero(weight > 0.0)
         binary_classes(y[used])
-        rows = self._rows(X, weight, used)
-        sign = np.where(y[used] == self.classes_[1], 1.0, -1.0)
-        with limit_threads(self.n_jobs):
-            result, problem = self._solve(rows, sign, weight[used], budget)
-        self._adopt(result, problem, X, used)
-        self._conclude(result, budget)
-        return self
+        sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
+        rows = self._rows(X, upper, used)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        tol = self.tol
+        if tol is None:
+            held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
+            upper[held] = 0.0
+            tol = None if held.shape[0] else _WITHOUT_ROWS
+        return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
 
     def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
         """The kernel rows of the rows with a weight."""
         if used.shape[0] < X.shape[0]:
             X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
         kernel = resolve_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight[used]
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         self.gamma_ = kernel.gamma
         return KernelRows(kernel, X, cache_size=self.cache_size)
 
-    def _solve(self, rows: KernelRows, y: Floats, weight: Floats, budget: Budget) -> tuple[SBPResult, KernelProblem]:
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(np.iinfo(np.int32).max))
-        upper, tol = weight, self.tol
-        if tol is None:
-            held = choose_rows(y, self.validation_fraction, np.random.default_rng(seed))
-            upper = weight.copy()
-            upper[held] = 0.0
-            tol = None if held.shape[0] else _WITHOUT_ROWS
-        problem = KernelProblem(rows, y, upper, self.fit_intercept)
-        options: dict[str, Any] = {
-            "nu": float(self.nu),
-            "tol": tol,
-            "budget": budget,
-            "max_iter": self.max_iter,
-            "seed": seed,
-        }
-        try:
-            if self.algorithm == "published":
-                return solve_published(problem, **options), problem
-            return solve(problem, **options, batch=self.batch_size), problem
-        except KernelError as error:
-            raise KernelError(f"kernel={self.kernel!r}: {error}") from error
-
-    def _adopt(self, result: SBPResult, problem: KernelProblem, X: Any, used: npt.NDArray[np.intp]) -> None:
+    def _adopt(self, result: SBPResult, task: Task) -> None:
         """Set the fitted attributes."""
-        chosen = np.flatnonzero(result.coef)
-        self.support_ = used[chosen]
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
-        self.n_support_ = np.array([(problem.y[chosen] < 0.0).sum(), (problem.y[chosen] > 0.0).sum()])
+        chosen, y = np.flatnonzero(result.coef), task.problem.y
+        self.support_ = task.used[chosen]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else task.X[self.support_]
+        self.n_support_ = np.array([(y[chosen] < 0.0).sum(), (y[chosen] > 0.0).sum()])
         self.dual_coef_ = result.coef[None, chosen]
         self.intercept_ = np.array([result.intercept])
         self.margin_, self.margin_bound_, self.gap_ = result.margin, -result.dual, result.gap

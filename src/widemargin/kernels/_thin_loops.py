@@ -48,11 +48,12 @@ def _gaussian(out: Any, left: Any, right: Any, scale: Any) -> None:
 
 @kernel
 def fill_products(
-    start: Any, place: Any, weight: Any, packed: Any, first: int, last: int, left: Any, right: Any, scale: Any,
-    out: Any, rows: Any,
+    start: Any, place: Any, weight: Any, packed: Any, origin: int, first: int, last: int, left: Any, right: Any,
+    scale: Any, out: Any, rows: Any,
 ) -> None:  # fmt: skip
-    """Set `out[rows[i]]` to the inner products of left row i with the right rows first to last.
+    """Set part of `out[rows[i]]` to the inner products of left row i with the right rows first to last.
 
+    The first column of `out`, and the first of the norms `right`, belong to row `origin`.
     Where `scale` is not 0, to the Gaussian kernel `2^(scale |x - y|^2)`; `left` and `right` are the squared norms.
     """
     tile = packed.shape[2]
@@ -60,7 +61,7 @@ def fill_products(
         low, high = max(first, t * tile), min(last, (t + 1) * tile)
         part, a, b = packed[t], low - t * tile, high - t * tile
         for i in range(rows.shape[0]):
-            sums = out[rows[i], low - first : high - first]
+            sums = out[rows[i], low - origin : high - origin]
             for j in range(b - a):
                 sums[j] = 0.0
             for k in range(start[i], start[i + 1], 4):
@@ -70,13 +71,13 @@ def fill_products(
                 for j in range(b - a):
                     sums[j] += (u * one[j] + v * two[j]) + (w * three[j] + x * four[j])
             if scale != 0.0:
-                _gaussian(sums, left[i], right[low - first : high - first], scale)
+                _gaussian(sums, left[i], right[low - origin : high - origin], scale)
 
 
 @kernel
 def fill_matches(
-    start: Any, place: Any, weight: Any, packed: Any, first: int, last: int, left: Any, right: Any, scale: Any,
-    out: Any, rows: Any, count: Any,
+    start: Any, place: Any, weight: Any, packed: Any, origin: int, first: int, last: int, left: Any, right: Any,
+    scale: Any, out: Any, rows: Any, count: Any,
 ) -> None:  # fmt: skip
     """`fill_products` where all entries of the right side are 0 or 1, and those of a left row 0 or its first weight.
 
@@ -95,8 +96,8 @@ def fill_matches(
                 three, four = part[place[k + 2], a:b], part[place[k + 3], a:b]
                 for j in range(b - a):
                     same[j] += one[j] + two[j] + three[j] + four[j]
-            sums, value = out[rows[i], low - first : high - first], weight[start[i]]
+            sums, value = out[rows[i], low - origin : high - origin], weight[start[i]]
             for j in range(b - a):
                 sums[j] = value * same[j]
             if scale != 0.0:
-                _gaussian(sums, left[i], right[low - first : high - first], scale)
+                _gaussian(sums, left[i], right[low - origin : high - origin], scale)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
+from widemargin._threads import in_threads
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
@@ -21,6 +22,7 @@ __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named",
 
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
+_WORTH = 1 << 18  # values that are worth a thread
 _MANY = 16  # rows of the left side from which a loop over the entries that are not 0 beats BLAS
 
 
@@ -95,7 +97,11 @@ class NumpyBackend:
         if sp.issparse(block):
             block = block.toarray()
         if kernel.name == "rbf" and block.dtype == np.float32:
-            _loops.gaussian(block, left.square, right.square, kernel.gamma)
+
+            def part(first: int, last: int) -> None:
+                _loops.gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
+
+            in_threads(len(left), max(1, _WORTH // max(1, len(right))), part)
             return block  # type: ignore[no-any-return]
         return _finish(np, kernel, block, left.square, right.square)  # type: ignore[no-any-return]
 

@@ -4,14 +4,13 @@ Meant for few columns and a kernel that is narrow against the spread of the rows
 sooner than it is read from memory, and most pairs of boxes of the k-d tree are too far apart to matter.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._threads import threads_in_force
+from widemargin._threads import in_threads
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
@@ -91,9 +90,6 @@ class Tiles:
         """
         points = self._Z[rows]
         chunk_low, chunk_high = boxes(points, CHUNK)
-        leaves = self._low.shape[0]
-        threads = min(threads_in_force(), leaves)
-        cuts = np.linspace(0, leaves, 8 * threads + 1 if threads > 1 else 2).astype(int)
 
         def part(first: int, last: int) -> int:
             room = np.empty(LEAF, dtype=np.float32)
@@ -102,8 +98,4 @@ class Tiles:
                 REACH, room, scores,
             )  # fmt: skip
 
-        if threads == 1:
-            self._count.evaluations += part(0, leaves)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            self._count.evaluations += sum(pool.map(part, cuts[:-1].tolist(), cuts[1:].tolist()))
+        self._count.evaluations += sum(in_threads(self._low.shape[0], 1, part))

@@ -132,13 +132,13 @@ def add_folded(pairs: Any, squares: Any, out: Any) -> None:
 
 
 @kernel
-def csr_norms2(data: Any, indptr: Any, row_of: Any, out: Any) -> None:
-    """Set `out[i] = |x_i|^2`."""
+def csr_norms2(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, out: Any) -> None:
+    """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
         total = 0.0
         for k in range(indptr[r], indptr[r + 1]):
-            total += data[k] * data[k]
+            total += scale[indices[k]] * data[k] * data[k]
         out[i] = total
 
 
@@ -208,13 +208,13 @@ def dense_tdot(X: Any, row_of: Any, g: Any, out: Any) -> None:
 
 
 @kernel
-def dense_norms2(X: Any, row_of: Any, out: Any) -> None:
-    """Set `out[i] = |x_i|^2`."""
+def dense_norms2(X: Any, row_of: Any, scale: Any, out: Any) -> None:
+    """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
         total = 0.0
         for k in range(X.shape[1]):
-            total += float(X[r, k]) ** 2
+            total += scale[k] * float(X[r, k]) ** 2
         out[i] = total
 
 

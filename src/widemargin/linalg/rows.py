@@ -239,15 +239,16 @@ class RowBlocks:
         """`|w|^2`. The products `X w` are not needed here; kernel rows (`linalg.gram`) need them."""
         return float(w @ w)
 
-    def norms2(self) -> Floats:
-        """Squared norms of the rows, shape (n,)."""
+    def norms2(self, scale: Floats | None = None) -> Floats:
+        """Squared norms of the rows, shape (n,); with `scale`, shape (d,), `sum_k scale_k x_ik^2`."""
         out = np.empty(self.n_rows)
+        scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
             X, mine = block.X, out[block.place]
             if sp.issparse(X):
-                _loops.csr_norms2(X.data, X.indptr, block.row_of, mine)
+                _loops.csr_norms2(*block.csr, scale, mine)
             else:
-                _loops.dense_norms2(X, block.row_of, mine)
+                _loops.dense_norms2(X, block.row_of, scale, mine)
         return out
 
 

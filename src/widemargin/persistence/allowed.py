@@ -36,6 +36,7 @@ _OBJECTS = frozenset(
         "sklearn.preprocessing._encoders.OneHotEncoder",
         "sklearn.svm._classes.LinearSVC",
         "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
+        "widemargin.estimators.kernel_perceptron.KernelPerceptron",
         "widemargin.estimators.kernel_svc.KernelSVC",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",

@@ -1,5 +1,6 @@
 """Plots in scikit-learn's Display style. They need matplotlib: `pip install 'widemargin[plot]'`."""
 
+from widemargin.plotting.pareto import ParetoDisplay
 from widemargin.plotting.tradeoff import TradeoffDisplay
 
-__all__ = ["TradeoffDisplay"]
+__all__ = ["ParetoDisplay", "TradeoffDisplay"]

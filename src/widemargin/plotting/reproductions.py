@@ -5,7 +5,7 @@ from typing import Any
 
 from widemargin.plotting._canvas import COLOURS, band, new_figure, tidy
 
-__all__ = ["churn_figure", "fairness_figure"]
+__all__ = ["churn_figure", "evaluations_figure", "fairness_figure", "features_figure", "quarter_figure"]
 
 PERCENT = 100.0
 
@@ -28,6 +28,20 @@ _CHURN = {
     "randomised": ("rate constraints, randomised", _RANDOMISED),
     "deterministic": ('the same, enforce="deterministic"', _ENFORCED),
 }
+
+_OPTIMISERS: dict[str, Style] = {
+    "sbp": {"color": COLOURS["blue"], "linewidth": 1.8},
+    "pegasos": {"color": COLOURS["red"], "linewidth": 1.4, "linestyle": "--"},
+    "sdca": {"color": COLOURS["green"], "linewidth": 1.4, "linestyle": "-."},
+    "smo": {"color": COLOURS["black"], "linewidth": 1.4, "linestyle": ":"},
+    "perceptron": {"color": COLOURS["violet"], "linewidth": 1.4},
+    "cached sbp": {"color": COLOURS["blue"], "linewidth": 1.0, "marker": "o", "markersize": 3, "markevery": 3},
+    "dual": {"color": COLOURS["black"], "linewidth": 1.0, "marker": "s", "markersize": 3, "markevery": 3},
+    "fourier": {"color": COLOURS["red"], "linewidth": 1.4, "marker": "^", "markersize": 4},
+}
+_OPTIMISERS["libsvm"] = {"color": COLOURS["red"]}
+_MARKERS = {"libsvm": "D", "sbp": "o", "cached sbp": "^", "dual": "s"}
+_HIGHEST = 2.2  # errors above this multiple of the best are cut off
 
 
 def fairness_figure(summary: Mapping[str, Any], groupings: Sequence[str]) -> Any:
@@ -112,4 +126,89 @@ def churn_figure(summary: Mapping[str, Any]) -> Any:
         f"Recall on D2 at least the deployed model's, churn on D3 at most the target; {summary['runs']} draws, "
         "mean and standard deviation", fontsize=11,
     )  # fmt: skip
+    return figure
+
+
+def evaluations_figure(summary: Mapping[str, Any], titles: Mapping[str, str], methods: Mapping[str, str]) -> Any:
+    """Figure 2 of the batch perceptron: a panel for each task, test error against kernel evaluations.
+
+    Parameters
+    ----------
+    summary : dict
+        As `reproduce.sbp_fig2.summarise` makes it.
+    titles, methods : dict of str
+        Labels of tasks and of methods.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return _cost_figure(summary, titles, methods, lambda content, method: content["rows"], "kernel evaluations")
+
+
+def features_figure(summary: Mapping[str, Any], titles: Mapping[str, str], methods: Mapping[str, str]) -> Any:
+    """Figure 3 of the batch perceptron: a panel for each task, test error against inner products of rows.
+
+    Parameters
+    ----------
+    summary : dict
+        As `reproduce.sbp_fig3.summarise` makes it.
+    titles, methods : dict of str
+        Labels of tasks and of methods.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    return _cost_figure(summary, titles, methods, lambda content, method: content["rows"][method], "inner products")
+
+
+def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], methods: Mapping[str, str]) -> Any:
+    """LIBSVM and the batch perceptron: a panel for each task, a point (with standard deviations) for each method.
+
+    Parameters
+    ----------
+    summary : dict
+        As `reproduce.sbp_table.summarise` makes it.
+    titles, methods : dict of str
+        Labels of tasks and of methods.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, _, table = new_figure(1, len(titles), width=5.2 * len(titles), height=3.8)
+    for axes, (name, title) in zip(table[0], titles.items(), strict=True):
+        content = summary[name]
+        for method, label in methods.items():
+            at = content["methods"][method]
+            colour = _OPTIMISERS["smo" if method == "dual" else method]["color"]
+            axes.errorbar(
+                at["seconds"]["mean"], [PERCENT * at["error"]["mean"][0]], xerr=at["seconds"]["sd"],
+                yerr=[PERCENT * at["error"]["sd"][0]], marker=_MARKERS[method], color=colour, capsize=3, label=label,
+                linestyle="none",
+            )  # fmt: skip
+        axes.set_xscale("log")
+        tidy(axes, x="processor seconds", y="test error (%)", title=f"{title}, n = {content['n']}")
+    table[0][0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+def _cost_figure(summary: Mapping[str, Any], titles: Any, methods: Any, rows_of: Any, cost: str) -> Any:
+    """Test error against a cost of so many times n, on a logarithmic scale."""
+    figure, _, table = new_figure(1, len(titles), width=6.2 * len(titles), height=4.6)
+    for axes, (name, title) in zip(table[0], titles.items(), strict=True):
+        content = summary[name]
+        n, best = content["n"], PERCENT * content["optimum"]["mean"][0]
+        for method, label in methods.items():
+            at = [n * rows for rows in rows_of(content, method)]
+            band(axes, at, content["error"][method], PERCENT, label=label, **_OPTIMISERS[method])
+        axes.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum of the SVM")
+        axes.axvline(n * n, color="0.8", linewidth=0.9)
+        axes.set_xscale("log")
+        least = min(value for part in content["error"].values() for value in part["mean"] if value is not None)
+        axes.set_ylim(0.95 * PERCENT * least, _HIGHEST * best)
+        tidy(axes, x=f"{cost} (grey line: n², an epoch)", y="test error (%)", title=f"{title}, n = {n}")
+    table[0][0].legend(fontsize=8, frameon=False)
+    figure.suptitle(f"mean and standard deviation of {summary[next(iter(titles))]['runs']} runs", fontsize=11)
     return figure

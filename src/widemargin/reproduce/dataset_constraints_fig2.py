@@ -26,11 +26,12 @@ from widemargin.linalg.cells import Floats
 from widemargin.losses.ramp import ramp
 from widemargin.plotting.reproductions import fairness_figure
 from widemargin.problems.rate_constrained import build_problem
+from widemargin.reproduce.experiment import load_adult as load
 from widemargin.reproduce.summary import markdown, mean_and_sd, number
 from widemargin.solvers.choice import ConvexChoice
 from widemargin.solvers.majorize import MajorizeOptions, minimise_ramp
 
-__all__ = ["draw", "keys", "run", "settings", "summarise", "table"]
+__all__ = ["draw", "keys", "load", "run", "settings", "summarise", "table"]
 
 GROUPINGS = {"gender": MALE, "education": EDUCATION}
 """By name, the column that group A has a 1 in."""

@@ -21,11 +21,12 @@ from widemargin.goals import Goal, errors, false_positives, recall
 from widemargin.linalg.cells import Floats
 from widemargin.losses.ramp import ramp
 from widemargin.plotting.reproductions import churn_figure
+from widemargin.reproduce.experiment import load_adult as load
 from widemargin.reproduce.recall_task import D1, D2, RecallTask, goal_of
 from widemargin.reproduce.recall_task import draw as draw_task
 from widemargin.reproduce.summary import markdown, mean_and_sd, number
 
-__all__ = ["draw", "keys", "run", "settings", "summarise", "table"]
+__all__ = ["draw", "keys", "load", "run", "settings", "summarise", "table"]
 
 METHODS = {
     "thresholded": "thresholded",

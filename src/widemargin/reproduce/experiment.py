@@ -8,14 +8,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from widemargin.datasets import Adult
+from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
 
-__all__ = ["Experiment", "Record", "libraries"]
+__all__ = ["QUICK_ROWS", "Experiment", "Record", "libraries", "load_adult"]
 
 Plain = dict[str, Any]
 
 FORMAT = 1
+
+QUICK_ROWS = 1500
 
 _LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -29,13 +31,18 @@ class Experiment(Protocol):
         ...
 
     @staticmethod
+    def load(folder: Path | None, quick: bool) -> Any:
+        """The data, with a `name`: from a folder, or small synthetic ones."""
+        ...
+
+    @staticmethod
     def keys(runs: int) -> list[str]:
         """Names of the single runs, in the order in which they are done; a seed is part of the name."""
         ...
 
     @staticmethod
-    def run(adult: Adult, settings: Plain, key: str) -> Plain:
-        """Do one run."""
+    def run(data: Any, settings: Plain, key: str) -> Plain:
+        """Do one run on what `load` gave."""
         ...
 
     @staticmethod
@@ -119,6 +126,11 @@ class Record:
                 f"be averaged with new ones. {cure}"
             )
         self._content["runs"] = runs
+
+
+def load_adult(folder: Path | None, quick: bool) -> Adult:
+    """a9a, or synthetic rows of its kind."""
+    return synthetic_a9a(QUICK_ROWS) if quick else load_a9a(folder)
 
 
 def libraries() -> dict[str, str]:

@@ -43,4 +43,25 @@ FIGURES = {
         runs=10,
         minutes=1,
     ),
+    "sbp-fig2": FigureEntry(
+        title="Cotter et al. 2012, Figure 2: test error against kernel evaluations on Adult and MNIST",
+        module="sbp_fig2",
+        needs="a9a and MNIST",
+        runs=10,
+        minutes=10,
+    ),
+    "sbp-fig3": FigureEntry(
+        title="Cotter et al. 2012, Figure 3: test error against inner products, with random Fourier features",
+        module="sbp_fig3",
+        needs="a9a and MNIST",
+        runs=10,
+        minutes=10,
+    ),
+    "sbp-table": FigureEntry(
+        title="Cotter et al. 2012, section 5: the batch perceptron in a quarter of LIBSVM's time",
+        module="sbp_table",
+        needs="a9a and MNIST",
+        runs=3,
+        minutes=3,
+    ),
 }

@@ -18,6 +18,7 @@ _FEW = 5  # constraints up to which the nest over coordinate ascent beats Newton
 _LOPSIDED = 0.5  # share of one column in the squares of all, from which coordinate ascent crawls
 _LARGEST = 10_000  # features: the matrix of the interior point takes 8 d^2 bytes, and its factor as much again
 _PATIENCE = 100  # Newton steps; problems that need more were measured to be quicker by the interior point
+_EPOCHS = 5000  # of coordinate ascent; problems that suit it need a few hundred
 
 _BY_NAME: dict[str, Callable[..., ConvexResult]] = {
     "newton": pmm_newton.solve,
@@ -37,9 +38,10 @@ to be the quickest, the other two are with the paper's own (appendices E.1 with 
 class ConvexChoice:
     """A convex solver to call, which remembers what it used.
 
-    "auto" is Newton, which hands over to the interior point for good where it needs too many steps. With more than 1500
-    features Newton solves its systems by conjugate gradients and there is no interior point; with up to 5 constraints
-    "auto" is the cutting plane over coordinate ascent there, unless one column outweighs all others.
+    "auto" is Newton, which hands over to the interior point where it needs too many steps, from then on for problems of
+    that penalty and larger ones. With more than 1500
+    features there is no interior point; with up to 5 constraints "auto" is the cutting plane over coordinate ascent
+    there, unless one column outweighs all others, and that hands over to Newton where it needs too many epochs.
 
     Parameters
     ----------
@@ -68,7 +70,8 @@ class ConvexChoice:
             )
         self.name = name
         self._wide = n_features > _WIDE
-        self._handed_over: set[int] = set()
+        self._lopsided: dict[int, bool] = {}  # by number of rows: a sample of them may differ from all
+        self._handed_over: dict[int, float] = {}  # by number of rows, too, the smallest penalty it was hard at
         self.used: list[str] = []
 
     def __call__(
@@ -76,21 +79,31 @@ class ConvexChoice:
     ) -> ConvexResult:
         """Solve a subproblem."""
         options: dict[str, Any] = {"tol": tol, "start": start, "rho": rho, "budget": budget}
-        if self.name == "auto" and self._wide:
-            self.name = "cutting-plane" if sub.n_constraints <= _FEW and not _lopsided(sub.rows) else "newton"
         if self.name != "auto":
             return self._solve(self.name, sub, **options)
+        first_name, second_name, limit = self._plan(sub)
         n = sub.rows.n_rows
-        if n in self._handed_over:
-            return self._solve("interior-point", sub, **options)
-        first = self._solve("newton", sub, max_iter=_PATIENCE, **options)
-        if first.status != Status.MAX_ITER:
+        if rho >= self._handed_over.get(n, np.inf):
+            return self._solve(second_name, sub, **options)
+        first = self._solve(first_name, sub, **options | limit)
+        if first.status != Status.MAX_ITER or first_name == second_name:
             return first
-        second = self._solve("interior-point", sub, **options | {"start": first.state})
+        second = self._solve(second_name, sub, **options | {"start": first.state})
         if second.gap >= first.gap:
             return first
-        self._handed_over.add(n)  # a sample of the rows may be harder than all of them
+        self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
         return second
+
+    def _plan(self, sub: ConstrainedHinge) -> tuple[str, str, dict[str, int]]:
+        """The first solver, the one it hands over to (itself: nobody), and how long it may take."""
+        if not self._wide:
+            return "newton", "interior-point", {"max_iter": _PATIENCE}
+        n = sub.rows.n_rows
+        if sub.n_constraints <= _FEW and n not in self._lopsided:
+            self._lopsided[n] = _lopsided(sub.rows)
+        if sub.n_constraints > _FEW or self._lopsided[n]:
+            return "newton", "newton", {}
+        return "cutting-plane", "newton", {"max_epochs": _EPOCHS}
 
     def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
         if name not in self.used:
@@ -99,6 +112,6 @@ class ConvexChoice:
 
 
 def _lopsided(rows: RowBlocks) -> bool:
-    """Whether one column is much larger than the others: the steps of coordinate ascent are as short as it is long."""
+    """Whether one column is much larger than the others: coordinate ascent then takes two to three times as long."""
     squares, _ = rows.diagonal(np.ones(rows.n_rows))
     return float(squares.max(initial=0.0)) > _LOPSIDED * float(squares.sum())

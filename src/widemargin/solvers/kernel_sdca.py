@@ -77,28 +77,28 @@ def solve(
 
     def moves(rows: Ints) -> npt.NDArray[np.bool_]:
         slope = problem.y[rows] - scores[rows]
-        moving: npt.NDArray[np.bool_] = np.where(slope > 0.0, coef[rows] < upper[rows], coef[rows] > lower[rows])
-        return moving & (slope != 0.0)
+        rises: npt.NDArray[np.bool_] = (slope > 0.0) & (coef[rows] < upper[rows])
+        return rises | ((slope < 0.0) & (coef[rows] > lower[rows]))
 
     def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
         return loops.coordinate_ascent(
             draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores
         )
 
-    def look() -> bool:
+    def look(visits: int) -> bool:
         squared_norm(coef, scores, largest, problem.rows.dtype)  # raises where it is negative
         at = values(problem, coef, scores, 0.0)
         return watch.look(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit
 
     try:
         for _ in range(max_iter):
-            done = 0
+            before = visits
             for done in visit(problem.rows, passes(problem, rng), moves, advance, ahead):
-                converged = watch.due and look()
+                visits = before + done
+                converged = watch.due(visits) and look(visits)
                 if converged or budget.exhausted:
                     break
-            visits += done
-            converged = converged or look()
+            converged = converged or look(visits)
             if converged or budget.exhausted:
                 break
     except KeyboardInterrupt:

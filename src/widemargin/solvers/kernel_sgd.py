@@ -146,7 +146,7 @@ def run(
         for _ in range(max_iter):
             before = iterates.arrays[0].copy()
             for _ in visit(problem.rows, method.epoch(), method.moves, method.advance, ahead):
-                converged = watch.due and look()
+                converged = watch.due(iterates.steps) and look()
                 if converged or budget.exhausted:
                     break
             if not method.descends and np.array_equal(before, iterates.arrays[0]):

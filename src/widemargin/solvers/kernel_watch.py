@@ -49,7 +49,7 @@ class Watch:
         self.rule = HoldOut(problem) if tol is None else None
         self.history: list[dict[str, float]] = []
         self._problem, self._stage, self._budget = problem, stage, budget
-        self._first, self._next = problem.rows.evaluations, 0.0
+        self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
         self._head_start = problem.n_rows * max(_EARLY_ROWS, problem.n_rows // _EARLY_SHARE)
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
@@ -58,10 +58,9 @@ class Watch:
         """Kernel evaluations of this run so far."""
         return self._problem.rows.evaluations - self._first
 
-    @property
-    def due(self) -> bool:
-        """Whether the schedule asks for a look."""
-        return self.work >= self._next
+    def due(self, iteration: int) -> bool:
+        """Whether the schedule asks for a look: by the work or, where the cache saves all of it, by the iterations."""
+        return self.work >= self._next or iteration >= self._later
 
     def look(
         self, iteration: int, coef: Floats, scores: Floats, intercept: float, facts: dict[str, float], *,
@@ -81,6 +80,7 @@ class Watch:
             Whether the hold-out rule may judge this iterate: False while it is too rough to tell anything.
         """
         self._next = RATIO * self.work
+        self._later = RATIO * iteration + self._problem.n_rows
         entry = {
             "iteration": float(iteration),
             "seconds": self._budget.elapsed,

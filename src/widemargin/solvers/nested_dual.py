@@ -79,33 +79,33 @@ def solve(
     """
     budget = budget or Budget()
     n = problem.n_rows
-    run = _Run(problem, budget, size)
+    run = _Run(problem, budget, size, start)
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
-    run.coef = working_set.feasible(problem, start)
     goal = LOOSE if tol is None else tol
     rule = HoldOut(problem) if tol is None else None
-    scores = None
+    done = False
     try:
         for number, m in enumerate(sizes):
             run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(goal, LOOSE))
             if rule is not None and run.judged(rule, m):
                 return run.early(rule)
-        scores = run.last(sizes[-1] if sizes else 0, goal)
+        run.last(sizes[-1] if sizes else 0, goal)
+        done = True
     except KeyboardInterrupt:
         budget.interrupted = True
-    if scores is None:
-        scores = working_set.responses(problem.rows, run.coef)
+    scores = run.stale.scores if done else working_set.responses(problem.rows, run.coef)
     result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history)
     return replace(result, indefinite=run.indefinite)
 
 
 class _Run:
-    """Coefficients of all rows on their way through the levels."""
+    """Coefficients and scores of all rows on their way through the levels."""
 
-    def __init__(self, problem: KernelProblem, budget: Budget, size: int) -> None:
+    def __init__(self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None) -> None:
         self.problem, self.budget, self.size = problem, budget, size
-        self.coef = np.zeros(problem.n_rows)
+        self.coef = working_set.feasible(problem, start)
+        self.stale = _Stale(problem, self.coef)
         self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
@@ -113,16 +113,11 @@ class _Run:
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
         """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
-        part = _part(self.problem, rows)
-        coef, scores = self.coef[rows], np.zeros(rows.shape[0])
-        if before:
-            scores = working_set.responses(part.rows, coef)
-        coef, active = self._begin(part, coef, scores, before)
-        self._solve(part, active, coef, None if self.noisy and before else scores, tol)
-        self.coef[rows] = coef
+        self._solve(self._begin(rows, before), tol)
         if not before:
-            support = coef != 0.0
-            self.noisy = 2 * int((support & (np.abs(coef) >= part.upper)).sum()) > int(support.sum())
+            support = self.coef != 0.0
+            full = support & (np.abs(self.coef) >= self.problem.upper)
+            self.noisy = 2 * int(full.sum()) > int(support.sum())
 
     def judged(self, rule: HoldOut, m: int) -> bool:
         """Whether the rows held out say that more than m rows would not pay."""
@@ -141,55 +136,47 @@ class _Run:
             self.problem.rows.evaluations, self.budget.elapsed, tuple(self.history), self.indefinite,
         )  # fmt: skip
 
-    def last(self, before: int, tol: float) -> Floats:
-        """Solve on all rows; returns their scores, those of rows that cannot matter from earlier coefficients."""
-        problem = self.problem
-        scores = working_set.responses(problem.rows, self.coef)
-        stale = _Stale(problem, self.coef.copy(), scores)
-        self.coef, active = self._begin(problem, self.coef, scores, before)
-        start = np.array_equal(stale.coef, self.coef)
+    def last(self, before: int, tol: float) -> None:
+        """Solve on all rows."""
+        active = self._begin(np.arange(self.problem.n_rows), before)
         for goal in (max(tol, CHECKED), tol, *[tol] * ROUNDS):
-            self._solve(problem, active, self.coef, scores if start else None, goal, stale)
-            start = True
-            stale.refresh(self.coef, active)
-            outside = self._check(scores, active, tol)
+            self._solve(active, goal)
+            self.stale.refresh(active)
+            outside = self._check(active, tol)
             if self.budget.exhausted or self.history[-1]["violation"] <= tol:
-                break
+                return
             active = np.union1d(active, outside)
-            stale.compute(active, self.coef)
-        return scores
+            self.stale.compute(active)
 
-    def _begin(self, part: KernelProblem, coef: Floats, scores: Floats, before: int) -> tuple[Floats, Ints]:
-        """The coefficients to start from and the active rows."""
-        if not before:
-            return coef, _active(part, coef, scores)
-        if self.noisy and part.fit_intercept:
-            total = float(coef[coef > 0.0].sum()) * part.n_rows / before
-            active = _active(part, coef, scores)
-            coef = covered(part, scores, total)
-            return coef, np.union1d(active, np.flatnonzero(coef))
-        return coef, _active(part, coef, scores)
+    def _begin(self, rows: Ints, before: int) -> Ints:
+        """The active ones of the rows, with their scores; the coefficients to start from."""
+        stale, problem = self.stale, self.problem
+        stale.compute(rows)
+        active = _active(problem, rows, self.coef, stale.scores)
+        if before and self.noisy and problem.fit_intercept:
+            total = float(self.coef[self.coef > 0.0].sum()) * rows.shape[0] / before
+            self.coef = np.zeros(problem.n_rows)
+            self.coef[rows] = covered(problem.y[rows], problem.upper[rows], stale.scores[rows], total)
+            active = np.union1d(active, np.flatnonzero(self.coef))
+        return active
 
-    def _solve(
-        self, part: KernelProblem, active: Ints, coef: Floats, known: Floats | None, tol: float,
-        stale: "_Stale | None" = None,
-    ) -> None:  # fmt: skip
-        """Solve in the active rows; change `coef` and the scores there. `known`: the scores at `coef`, if they are."""
-        inner = part if active.shape[0] == part.n_rows else _part(part, active)
-        begin = coef[active]
-        inside = working_set.responses(inner.rows, begin) if known is None else known[active]
-        result = working_set.solve(inner, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
+    def _solve(self, active: Ints, tol: float) -> None:
+        """Solve in the active rows; change the coefficients, and the scores there."""
+        problem, stale = self.problem, self.stale
+        part = problem if active.shape[0] == problem.n_rows else _part(problem, active)
+        begin, known = self.coef[active], np.array_equal(self.coef, stale.coef)
+        inside = stale.scores[active] if known else working_set.responses(part.rows, begin)
+        result = working_set.solve(part, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
         self.rounds += result.n_iter
         self.intercept, self._dual = result.intercept, result.dual
         self.indefinite |= result.indefinite
-        self.history += [{**entry, "rows": float(inner.n_rows)} for entry in result.history]
-        coef[active] = result.coef
-        if stale is not None:
-            stale.put(active, inside, coef)
+        self.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
+        self.coef[active] = result.coef
+        stale.put(active, inside, self.coef)
 
-    def _check(self, scores: Floats, active: Ints, tol: float) -> Ints:
+    def _check(self, active: Ints, tol: float) -> Ints:
         """Inactive rows that violate, after an entry of the history over all rows."""
-        problem = self.problem
+        problem, scores = self.problem, self.stale.scores
         lower, upper = working_set.bounds(problem)
         bias = optimal_bias(problem, scores)
         at = values(problem, self.coef, scores, bias)
@@ -205,7 +192,8 @@ class _Run:
         outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
         if not outside.shape[0]:
             return outside
-        return np.setdiff1d(np.union1d(outside, _active(problem, self.coef, scores)), active)
+        near = _active(problem, np.arange(problem.n_rows), self.coef, scores)
+        return np.setdiff1d(np.union1d(outside, near), active)
 
 
 class _Stale:
@@ -221,20 +209,22 @@ class _Stale:
     scores : ndarray of shape (n,)
     """
 
-    def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats) -> None:
-        self.problem, self.coef, self.scores = problem, coef, scores
+    def __init__(self, problem: KernelProblem, coef: Floats) -> None:
+        self.problem, self.coef = problem, coef.copy()
+        self.scores = working_set.responses(problem.rows, coef)
         self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
         self._off = np.zeros(problem.n_rows)
 
     def put(self, active: Ints, scores: Floats, coef: Floats) -> None:
-        """New scores of the active rows, the only ones whose coefficients have changed."""
+        """New coefficients, which differ in active rows only, and the scores of these."""
         change = (coef - self.coef)[active]
         step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
         self._off += step * self._reach
         self._off[active] = 0.0
         self.scores[active] = scores
+        self.coef = coef.copy()
 
-    def refresh(self, coef: Floats, active: Ints) -> None:
+    def refresh(self, active: Ints) -> None:
         """Compute the scores of the rows that could matter."""
         problem = self.problem
         unused = np.ones(problem.n_rows, dtype=bool)
@@ -243,31 +233,30 @@ class _Stale:
             margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
             wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
             if not wanted.any():
-                break
-            self.compute(np.flatnonzero(wanted), coef)
-        self.coef = coef.copy()
+                return
+            self.compute(np.flatnonzero(wanted))
 
-    def compute(self, rows: Ints, coef: Floats) -> None:
+    def compute(self, rows: Ints) -> None:
         """Compute the scores of some rows, where they are off."""
-        columns, support = rows[self._off[rows] > 0.0], np.flatnonzero(coef)
+        columns, support = rows[self._off[rows] > 0.0], np.flatnonzero(self.coef)
         part = np.zeros(columns.shape[0])
-        self.problem.rows.add(support, coef[support], part, columns)
+        self.problem.rows.add(support, self.coef[support], part, columns)
         self.scores[columns] = part
         self._off[columns] = 0.0
 
 
-def covered(problem: KernelProblem, scores: Floats, total: float) -> Floats:
+def covered(y: Floats, upper: Floats, scores: Floats, total: float) -> Floats:
     """Coefficients at their bounds for the rows of the lowest margins, of sum `total` in either class.
 
     The sum is cut to what both classes can hold; the last row of a class takes what is left.
     """
-    positive = problem.y > 0.0
-    total = min(total, float(problem.upper[positive].sum()), float(problem.upper[~positive].sum()))
-    coef = np.zeros(problem.n_rows)
+    positive = y > 0.0
+    total = min(total, float(upper[positive].sum()), float(upper[~positive].sum()))
+    coef = np.zeros(y.shape[0])
     for sign, side in ((1.0, np.flatnonzero(positive)), (-1.0, np.flatnonzero(~positive))):
         rows = side[np.argsort(sign * scores[side], kind="stable")]
-        full = np.cumsum(problem.upper[rows])
-        coef[rows] = sign * np.clip(total - full + problem.upper[rows], 0.0, problem.upper[rows])
+        full = np.cumsum(upper[rows])
+        coef[rows] = sign * np.clip(total - full + upper[rows], 0.0, upper[rows])
     return coef
 
 
@@ -276,9 +265,12 @@ def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
     return KernelProblem(problem.rows.subset(rows), problem.y[rows], problem.upper[rows], problem.fit_intercept)
 
 
-def _active(problem: KernelProblem, coef: Floats, scores: Floats) -> Ints:
+def _active(problem: KernelProblem, rows: Ints, coef: Floats, scores: Floats) -> Ints:
     """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
+    loss = rows[problem.upper[rows] > 0.0]
     if not coef.any():
-        return np.flatnonzero(problem.upper > 0.0)
-    bias = optimal_bias(problem, scores)
-    return np.flatnonzero((coef != 0.0) | ((problem.upper > 0.0) & (problem.y * (scores + bias) < MARGIN)))
+        return loss
+    part = KernelProblem(problem.rows, problem.y[loss], problem.upper[loss], problem.fit_intercept)
+    margin = part.y * (scores[loss] + optimal_bias(part, scores[loss]))
+    near: Ints = loss[(coef[loss] != 0.0) | (margin < MARGIN)]
+    return near

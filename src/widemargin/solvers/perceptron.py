@@ -8,7 +8,6 @@ drawn uniformly (Cesa-Bianchi, Conconi and Gentile 2001). More passes may overfi
 """
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,7 @@ def solve(
     start: Floats | None = None,
     budget: Budget | None = None,
     max_iter: int = 1,
-    iterate: Literal["last", "average", "drawn"] = "average",
+    iterate: str = "average",
     ahead: int = AHEAD,
     seed: int = 0,
 ) -> KernelResult:

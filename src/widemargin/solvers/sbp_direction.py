@@ -14,11 +14,11 @@ from widemargin.exceptions import KernelError
 from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers._loops.sbp import average
-from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem
 from widemargin.solvers.water_level import Level, WaterLevel
 from widemargin.solvers.working_set import responses
 
-__all__ = ["Direction", "Sampler"]
+__all__ = ["Direction", "Sampler", "cached_responses"]
 
 _SMALLEST = 1e-4  # the scale below which it is multiplied into the arrays
 _INDEFINITE = 1e-5  # negative squared norm, relative to the largest K(x, x), that rounding does not explain
@@ -66,7 +66,7 @@ class Direction:
         self._first_step = 1.0 / np.sqrt(self.largest) if self.largest > 0.0 else 0.0
         self.coef, self.scores, self.square, self.scale, self.steps = np.zeros(n), np.zeros(n), 0.0, 1.0, 0
         if start is not None and np.any(start):
-            self.coef, self.scores = start.astype(np.float64), responses(problem.rows, start)
+            self.coef, self.scores = start.astype(np.float64), cached_responses(problem.rows, start)
             self._measure()
             self.scale = 1.0 / np.sqrt(self.square) if self.square > 0.0 else 1.0
         self.mean_coef, self.mean_scores = self.scale * self.coef, self.scale * self.scores
@@ -116,6 +116,17 @@ class Direction:
         if self.square < -_INDEFINITE * self.largest * float(np.abs(self.coef).sum()) ** 2:
             raise _indefinite(self.square)
         self.square = max(self.square, 0.0)
+
+
+def cached_responses(rows: KernelMatrix, coef: Floats) -> Floats:
+    """`K coef`, through the cache where it holds all the rows: a path of problems finds most of them there."""
+    support: Ints = np.flatnonzero(coef)
+    if support.shape[0] > rows.capacity:
+        return responses(rows, coef)
+    scores = np.zeros(rows.n_rows)
+    buffer, slot = rows.cached(support)
+    add_rows(buffer, slot, coef[support], scores)
+    return scores
 
 
 def _indefinite(square: float) -> KernelError:

@@ -135,6 +135,7 @@ class _Looks:
         self.next, self._next_law = 1, 1.0
         self.dual = -math.inf
         self.history: list[dict[str, float]] = []
+        self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
     def __call__(self) -> Judged:
         direction = self._direction
@@ -151,6 +152,8 @@ class _Looks:
                 "covered": at.covered,
             }
         )
+        if self._errors is not None:
+            self.history[-1]["held_out_error"] = self._errors.error(at.scores, at.intercept)
         self._budget.tell("batch perceptron", direction.steps, at.primal, self.gap(at), math.nan)
         return at
 

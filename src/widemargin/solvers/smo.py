@@ -194,7 +194,7 @@ class _Run:
                 restored, last = True, self.steps
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
-            if (self._watch.due or optimal) and self._look(left):
+            if (self._watch.due(self.steps) or optimal) and self._look(left):
                 self.ended = True
                 return
             if optimal or budget.exhausted or self.steps >= most:

@@ -18,6 +18,8 @@ __all__ = ["SCALE", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "coordinate_ascent", "
 SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
 """Places in `now`: scale, total, the sum of the c_t, |w|^2, and the number of steps t."""
 
+_SMALL = 0.1
+
 
 @kernel
 def add_row(row: Any, i: int, delta: float, v: Any, V: Any, u: Any, U: Any, total: float) -> None:
@@ -40,6 +42,21 @@ def project(radius: float, now: Any) -> None:
     if now[SQUARE] > radius * radius:
         now[SCALE] *= radius / np.sqrt(now[SQUARE])
         now[SQUARE] = radius * radius
+
+
+@kernel
+def fold(v: Any, V: Any, u: Any, U: Any, now: Any) -> None:
+    """Make scale 1 and total 0 again where scale has become small: else v grows, and `total v - u` loses its digits."""
+    scale, total = now[SCALE], now[TOTAL]
+    if scale >= _SMALL:
+        return
+    for j in range(v.shape[0]):
+        u[j] -= total * v[j]
+        U[j] -= total * V[j]
+        v[j] *= scale
+        V[j] *= scale
+    now[SCALE] = 1.0
+    now[TOTAL] = 0.0
 
 
 @kernel
@@ -68,6 +85,7 @@ def pegasos(
             now[SQUARE] += delta * (2.0 * score + delta * diagonal[i])
             add_row(buffer[place[i]], i, delta / now[SCALE], v, V, u, U, now[TOTAL])
         project(radius, now)
+        fold(v, V, u, U, now)
         if averaged:
             now[TOTAL] += t * now[SCALE]
             now[WEIGHT] += t
@@ -79,7 +97,7 @@ def norm_ball(
     draws: Any, first: int, last: int, place: Any, buffer: Any, y: Any, diagonal: Any, rate: float, radius: float,
     averaged: bool, v: Any, V: Any, u: Any, U: Any, now: Any,
 ) -> int:  # fmt: skip
-    """Stochastic gradient steps on the mean hinge loss: `w <- w + rate/sqrt(t) y_i phi(x_i) [y_i f(x_i) < 1]`, projected.
+    """Gradient steps on the hinge loss of one row: `w <- w + rate/sqrt(t) y_i phi(x_i) [y_i f(x_i) < 1]`, projected.
 
     Averages have equal weights. Returns the draw that it stopped before.
     """
@@ -95,6 +113,7 @@ def norm_ball(
             now[SQUARE] += delta * (2.0 * score + delta * diagonal[i])
             add_row(buffer[place[i]], i, delta / now[SCALE], v, V, u, U, now[TOTAL])
             project(radius, now)
+            fold(v, V, u, U, now)
         if averaged:
             now[TOTAL] += now[SCALE]
             now[WEIGHT] += 1.0
@@ -125,7 +144,7 @@ def perceptron(
 
 
 @kernel
-def best_coordinate(i: int, y: Any, diagonal: Any, lower: Any, upper: Any, coef: Any, scores: Any) -> float:
+def best_coordinate(i: int, y: Any, diagonal: Any, lower: Any, upper: Any, coef: Any, scores: Any) -> Any:
     """The value of coefficient i that maximises the dual while the others stay."""
     slope = y[i] - scores[i]
     if diagonal[i] > 0.0:

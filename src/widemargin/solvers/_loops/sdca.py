@@ -12,6 +12,7 @@ from widemargin._numba import kernel
 __all__ = [
     "ascend_kernel",
     "balance",
+    "balance_column",
     "bias_slope",
     "coordinate_step",
     "dual_sums",
@@ -47,12 +48,12 @@ def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) ->
 @kernel
 def epoch_csr(
     data: Any, indices: Any, indptr: Any, row_of: Any, chunks: Any, size: int, rest: Any, delay: Any, longest: int,
-    plus: Any, minus: Any, norms2: Any, xi: Any, w: Any, b: float, scale: float,
+    plus: Any, minus: Any, q: Any, xi: Any, w: Any, b: float, scale: Any,
 ) -> int:  # fmt: skip
     """Change `xi`, `w`, `rest` and `delay` by one epoch over a CSR block; return the number of rows looked at.
 
     Rows are visited in chunks of `size` neighbours (memory is read in runs) in the order `chunks`. `scale` is one over
-    the regulariser, so that w loses `scale * change * x`.
+    the regulariser of each column, so that w loses `scale * change * x`, and `q[i]` is `sum_k scale_k x_ik^2`.
     """
     visits = 0
     for t in range(chunks.shape[0]):
@@ -67,7 +68,7 @@ def epoch_csr(
             z = -b
             for k in range(low, high):
                 z += data[k] * w[indices[k]]
-            new = coordinate_step(z, xi[i], plus[i], minus[i], norms2[i] * scale)
+            new = coordinate_step(z, xi[i], plus[i], minus[i], q[i])
             change = new - xi[i]
             if change == 0.0:
                 delay[i] = min(longest, 2 * delay[i] + 1)
@@ -75,16 +76,15 @@ def epoch_csr(
                 continue
             delay[i] = 0
             xi[i] = new
-            change *= scale
             for k in range(low, high):
-                w[indices[k]] -= change * data[k]
+                w[indices[k]] -= change * scale[indices[k]] * data[k]
     return visits
 
 
 @kernel
 def epoch_dense(
     X: Any, row_of: Any, chunks: Any, size: int, rest: Any, delay: Any, longest: int,
-    plus: Any, minus: Any, norms2: Any, xi: Any, w: Any, b: float, scale: float,
+    plus: Any, minus: Any, q: Any, xi: Any, w: Any, b: float, scale: Any,
 ) -> int:  # fmt: skip
     """Change `xi`, `w`, `rest` and `delay` by one epoch over a dense block; the twin of `epoch_csr`."""
     visits = 0
@@ -103,7 +103,7 @@ def epoch_dense(
                 odd += X[r, k + 1] * w[k + 1]
             if d % 2 == 1:
                 even += X[r, d - 1] * w[d - 1]
-            new = coordinate_step(even + odd, xi[i], plus[i], minus[i], norms2[i] * scale)
+            new = coordinate_step(even + odd, xi[i], plus[i], minus[i], q[i])
             change = new - xi[i]
             if change == 0.0:
                 delay[i] = min(longest, 2 * delay[i] + 1)
@@ -111,9 +111,8 @@ def epoch_dense(
                 continue
             delay[i] = 0
             xi[i] = new
-            change *= scale
             for k in range(d):
-                w[k] -= change * X[r, k]
+                w[k] -= change * scale[k] * X[r, k]
     return visits
 
 
@@ -229,6 +228,31 @@ def xi_from_shares(up: Any, um: Any, plus: Any, minus: Any, xi: Any) -> None:
     """Set `xi = plus up - minus um`, clipped into its box against rounding."""
     for i in range(xi.shape[0]):
         xi[i] = max(-minus[i], min(plus[i], plus[i] * up[i] - minus[i] * um[i]))
+
+
+@kernel
+def balance_column(xi: Any, x: Any, target: float) -> None:
+    """Change xi so that `sum_i x_i xi_i` is `target`, or as near to it as one side allows.
+
+    The terms of the larger sign are scaled down, which keeps the variables in their boxes.
+    """
+    positive = 0.0
+    negative = 0.0
+    for i in range(xi.shape[0]):
+        term = x[i] * xi[i]
+        if term > 0.0:
+            positive += term
+        else:
+            negative -= term
+    excess = positive - negative - target
+    up = max(0.0, 1.0 - excess / positive) if excess > 0.0 and positive > 0.0 else 1.0
+    down = max(0.0, 1.0 + excess / negative) if excess < 0.0 and negative > 0.0 else 1.0
+    for i in range(xi.shape[0]):
+        term = x[i] * xi[i]
+        if term > 0.0:
+            xi[i] *= up
+        elif term < 0.0:
+            xi[i] *= down
 
 
 @kernel

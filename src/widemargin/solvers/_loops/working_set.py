@@ -67,8 +67,8 @@ def peak(value: Any, lanes: Any) -> int:
 def sides(g: Any, b: Any, lower: Any, upper: Any, room: Any) -> None:
     """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
 
-    Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3 are
-    inf at these bounds, else 0. Row 4 is room for `partner`.
+    Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3
+    are inf at these bounds, else 0. Row 4 is room for `partner`.
     """
     for k in range(g.shape[0]):
         room[2, k] = 0.0 if b[k] < upper[k] else np.inf

@@ -1,0 +1,185 @@
+"""From C to nu and back, and a path over nu: three ways along the same Pareto front of norm and mean hinge loss.
+
+The solution w of the SVM with parameter C solves the slack-constrained problem at
+
+    nu = h / |w|,     h = sum_i u_i max(0, 1 - y_i f(x_i)) / sum_i u_i                       (spec 2, section 1)
+
+with margin `1 / |w|`. nu falls as C grows. Both are found by the working-set dual.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from widemargin.exceptions import DataError
+from widemargin.linalg.cells import Floats
+from widemargin.solvers import sbp, working_set
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.sbp_direction import cached_responses
+from widemargin.solvers.sbp_run import SBPResult, relative_weight
+
+__all__ = ["ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
+
+TOL = 1e-4
+"""Violation up to which the dual is solved: nu takes its precision from the hinge losses, which may be small."""
+
+_WIDEST = math.log(1e12)  # log C is sought between minus this and this, where the largest K(x, x) is 1
+_STEP = math.log(10.0)  # between the values of log C that are tried first
+_PRECISION = 1e-4  # of log C
+
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """A classifier on the front, with what proves how near to it.
+
+    Attributes
+    ----------
+    nu : float
+    norm : float
+        |w| of the classifier of margin 1; infinite where no positive margin was found.
+    mean_hinge : float
+    seconds : float
+        Since the beginning of the path.
+    result : SBPResult
+        Its `margin` has the bound `-dual`: every classifier with `mean_hinge <= nu norm` has `norm >= 1 / bound`.
+    """
+
+    nu: float
+    norm: float
+    mean_hinge: float
+    seconds: float
+    result: SBPResult
+
+
+def nu_from_c(problem: KernelProblem, *, tol: float = TOL) -> float:
+    """The nu whose slack-constrained problem has the solution of this SVM.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        `upper` is C times the weights.
+    tol : float, default=1e-4
+        As in `working_set.solve`.
+
+    Raises
+    ------
+    DataError
+        If w = 0 is optimal, where no direction is defined.
+    """
+    nu = _Duals(problem, tol).nu(1.0)
+    if math.isinf(nu):
+        raise DataError(f"w = 0 is optimal at C={problem.upper.max():g}, so there is no nu; raise C.")
+    return nu
+
+
+def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
+    """The C whose SVM has the solution of the slack-constrained problem at nu; rows keep their relative weights.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        Only the ratios of `upper` matter.
+    nu : float
+        Positive.
+    tol : float, default=1e-4
+
+    Returns
+    -------
+    float
+        C of the rows of largest weight.
+
+    Raises
+    ------
+    DataError
+        If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small.
+    """
+    if not (nu > 0.0 and math.isfinite(nu)):
+        raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
+    largest = float(problem.rows.diagonal().max(initial=0.0))
+    duals = _Duals(replace(problem, upper=relative_weight(problem)), tol)
+    first = -math.log(max(largest, 1e-300))
+
+    def excess(u: float) -> float:
+        return math.log(max(duals.nu(math.exp(u)), 1e-300) / nu)
+
+    low = high = first
+    while excess(high) > 0.0:
+        low, high = high, high + _STEP
+        if high - first > _WIDEST:
+            raise DataError(
+                f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
+                f"{duals.nu(math.exp(low)):.3g}: the rows cannot be separated so far. Raise nu, or use a narrower "
+                "kernel."
+            )
+    while excess(low) < 0.0:
+        low, high = low - _STEP, low
+        if first - low > _WIDEST:
+            raise DataError(f"nu={nu:g} is larger than that of every C down to {math.exp(high):.0e}; lower nu.")
+    return math.exp(brentq(excess, low, high, xtol=_PRECISION) if low < high else low)
+
+
+class _Duals:
+    """Solutions of a problem with its C multiplied, each from the one before."""
+
+    def __init__(self, problem: KernelProblem, tol: float) -> None:
+        self._problem, self._tol = problem, tol
+        self._last: tuple[float, Floats] | None = None
+        self._known: dict[float, float] = {}
+
+    def nu(self, factor: float) -> float:
+        """nu of the solution with `upper` multiplied; infinite where w = 0."""
+        if factor not in self._known:
+            problem = replace(self._problem, upper=factor * self._problem.upper)
+            start = None if self._last is None else self._last[1] * min(1.0, factor / self._last[0])
+            result = working_set.solve(problem, tol=self._tol, start=start)
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            self._last = factor, result.coef
+            norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
+            self._known[factor] = hinge / norm if norm > 0.0 else math.inf
+        return self._known[factor]
+
+
+def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
+    """|w| and the mean hinge loss of a classifier, by weight."""
+    scores = cached_responses(problem.rows, coef)
+    hinge = np.maximum(0.0, 1.0 - problem.y * (scores + intercept))
+    return math.sqrt(max(float(coef @ scores), 0.0)), float(problem.upper @ hinge / problem.upper.sum())
+
+
+def nu_path(
+    problem: KernelProblem, nus: Sequence[float], *, tol: float | None = 0.05, budget: Budget | None = None,
+    max_iter: int = 2000, batch: int = sbp.BATCH, seed: int = 0,
+) -> Iterator[ParetoPoint]:  # fmt: skip
+    """Classifiers along the front, each from the one before, from the largest nu to the smallest.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        `upper` gives the weights of rows.
+    nus : sequence of float
+    tol : float or None, default=0.05
+        Relative gap of every point; None stops each by the rows held out.
+    budget : Budget, optional
+        Of the whole path, which ends where it does.
+    max_iter : int, default=2000
+        Largest number of steps of a point.
+    batch : int, default=256
+    seed : int, default=0
+    """
+    budget = budget or Budget()
+    start: Floats | None = None
+    for nu in sorted({float(nu) for nu in nus}, reverse=True):
+        found = sbp.solve(
+            problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, batch=batch, seed=seed
+        )
+        norm, hinge = _norm_and_hinge(problem, found.coef, found.intercept)
+        positive = found.margin > 0.0
+        yield ParetoPoint(nu, norm if positive else math.inf, hinge, budget.elapsed, found)
+        if budget.exhausted:
+            return
+        start = found.coef

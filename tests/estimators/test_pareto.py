@@ -1,0 +1,82 @@
+"""The path over nu of an SBPClassifier, and the conversions, against SVC."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+import widemargin
+from svm_rows import noisy_products
+from widemargin import C_from_nu, SBPClassifier, nu_from_C, pareto_path
+from widemargin.exceptions import DataError, MarginConvergenceWarning
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = noisy_products(0, 150)
+    return X, np.where(y > 0, "b", "a")
+
+
+def norm_and_hinge(model, X, y, gamma=0.3):
+    K = rbf_kernel(model.support_vectors_, gamma=gamma)
+    norm = np.sqrt(model.dual_coef_[0] @ K @ model.dual_coef_[0])
+    sign = np.where(y == "b", 1.0, -1.0)
+    return norm, np.maximum(0.0, 1.0 - sign * model.decision_function(X))
+
+
+def test_nu_of_a_C_is_that_of_svc(data):
+    X, y = data
+    peer = SVC(C=3.0, gamma=0.3, tol=1e-6).fit(X, y)
+    norm, hinge = norm_and_hinge(peer, X, y)
+    nu = nu_from_C(SBPClassifier(gamma=0.3), X, y, C=3.0)
+    assert nu == pytest.approx(hinge.mean() / norm, rel=1e-3)
+    assert C_from_nu(SBPClassifier(nu, gamma=0.3), X, y) == pytest.approx(3.0, rel=1e-3)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 150)
+    peer = SVC(C=3.0, gamma=0.3, tol=1e-6).fit(X, y, weight)
+    norm, hinge = norm_and_hinge(peer, X, y)
+    nu = nu_from_C(SBPClassifier(gamma=0.3), X, y, C=3.0, sample_weight=weight)
+    assert nu == pytest.approx(weight @ hinge / weight.sum() / norm, rel=1e-3)
+    assert C_from_nu(SBPClassifier(nu, gamma=0.3), X, y, sample_weight=weight) == pytest.approx(3.0, rel=1e-3)
+    with pytest.raises(DataError, match="must be a finite number > 0"):
+        nu_from_C(SBPClassifier(), X, y, C=0.0)
+
+
+def test_the_path_holds_fitted_models_and_true_numbers(data, tmp_path):
+    X, y = data
+    model = SBPClassifier(gamma=0.3, tol=0.03, random_state=0)
+    path = pareto_path(model, X, y, nus=[0.02, 0.2, 0.05])
+    np.testing.assert_array_equal(path.nu, [0.2, 0.05, 0.02])
+    assert (np.diff(path.norm) > 0).all() and (np.diff(path.mean_hinge) < 0).all()
+    assert ((path.gap >= 0.0) & (path.gap <= 0.04)).all()
+    for one, norm, hinge, nu in zip(path.models, path.norm, path.mean_hinge, path.nu, strict=True):
+        expected = norm_and_hinge(one, X, y)
+        assert (norm, hinge) == pytest.approx((expected[0], expected[1].mean()))
+        assert one.nu == nu and one.classes_.tolist() == ["a", "b"]
+        assert set(vars(one)) >= set(vars(SBPClassifier(nu, gamma=0.3, tol=0.5).fit(X, y)))
+    # the certificate: no other classifier is below the front
+    for C in (0.1, 1.0, 10.0):
+        norm, hinge = norm_and_hinge(SVC(C=C, gamma=0.3, tol=1e-6).fit(X, y), X, y)
+        inside = hinge.mean() <= path.nu * norm
+        assert (norm >= path.least_norm[inside] * (1 - 1e-6)).all()
+    frame = path.to_frame()
+    assert frame.columns.tolist() == ["nu", "norm", "mean_hinge", "least_norm", "gap", "evaluations", "seconds"]
+    assert frame["nu"].tolist() == path.to_dict()["nu"]
+    assert model.nu == 1e-3 and not hasattr(model, "classes_")
+    widemargin.save_model(path.models[0], tmp_path / "m.skops")
+    again = widemargin.load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict(X), path.models[0].predict(X))
+
+
+def test_time_and_the_keyboard_end_the_path(data):
+    X, y = data
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    with pytest.warns(MarginConvergenceWarning, match="ended at 1 of 2 models"):
+        assert len(pareto_path(SBPClassifier(time_budget=1e-9), X, y, nus=[0.1, 0.05]).models) == 1
+    with pytest.raises(KeyboardInterrupt):
+        pareto_path(SBPClassifier(callbacks=[interrupt]), X, y, nus=[0.1])
+    for nus in ([], [0.0], [np.nan]):
+        with pytest.raises(DataError, match="at least one number"):
+            pareto_path(SBPClassifier(), X, y, nus=nus)

@@ -1,0 +1,61 @@
+"""Looks on a schedule of kernel evaluations."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from testing.kernel_svms import data, problem
+
+from widemargin.exceptions import CapabilityError
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_watch import RATIO, Watch
+
+
+def test_looks_are_due_as_the_work_grows_by_the_ratio():
+    p = problem(*data(0, 50))
+    p.rows.block(slice(0, 7))  # work of others does not count
+    told = []
+    watch = Watch(p, "name", Budget(callbacks=(told.append,)), 1e-3)
+    scores, looks = np.zeros(50), []
+    for _ in range(60):
+        if watch.due(len(looks)):
+            looks.append(watch.work)
+            assert not watch.look(len(looks), scores, scores, 0.0, {"primal": 4.0, "dual": 3.0, "violation": 0.5})
+        p.rows.block(slice(0, 1))
+    assert looks[:2] == [0, 50]
+    assert all(later >= RATIO * before for before, later in pairwise(looks))
+    assert len(looks) < 40
+    assert watch.history[-1] == {
+        "iteration": len(looks), "evaluations": looks[-1] + 350.0, "primal": 4.0, "dual": 3.0, "violation": 0.5,
+        "seconds": watch.history[-1]["seconds"],
+    }  # fmt: skip
+    assert (told[-1].stage, told[-1].gap, told[-1].violation) == ("name", 0.25, 0.5)
+
+
+def test_looks_are_due_by_iterations_where_nothing_is_computed():
+    p = problem(*data(0, 50))
+    watch, looks = Watch(p, "name", Budget(), 1e-3), []
+    watch.look(0, np.zeros(50), np.zeros(50), 0.0, {})
+    for iteration in range(1000):
+        p.rows.block(slice(0, 1), slice(0, 0))
+        if iteration > 0 and watch.work == 0 and watch.due(iteration):
+            watch.look(iteration, np.zeros(50), np.zeros(50), 0.0, {})
+            looks.append(iteration)
+    assert looks[0] == 1  # no work is not less than RATIO times no work
+    assert len(looks) > 5
+
+
+def test_rows_held_out_are_judged_in_every_look_and_end_the_run_only_without_a_tolerance():
+    X, y = data(1, 90)
+    p = problem(X, y, np.where(np.arange(90) < 30, 0.0, 1.0))
+    scores = np.where(np.arange(90) % 3 == 0, -y, y).astype(float)
+    for tol in (1e-3, None):
+        watch, ends = Watch(p, "name", Budget(), tol), []
+        for _ in range(200):
+            ends.append(watch.look(0, scores, scores, 0.0, {}))
+            p.rows.block(slice(0, 1))
+        assert watch.history[-1]["held_out_error"] == pytest.approx(1 / 3)
+        assert any(ends) == (tol is None)
+    assert not any(ends[:60])  # the head start
+    with pytest.raises(CapabilityError, match="hold some out"):
+        Watch(problem(X, y), "name", Budget(), None)
