@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import KernelSVC
+from widemargin.estimators._kernel_svc_fit import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -25,6 +27,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
     ModelFileError,
 )
+from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_solver_choice import SOLVERS
 
@@ -144,6 +147,25 @@ def test_single_precision_is_used_where_it_is_enough():
     )
 
 
+def test_precision_follows_the_task_and_the_parameter():
+    X, _ = stripes(5000, 0)
+    rbf = resolve_kernel("rbf", X, gamma=1.0)
+    options = {"cache_size": 1.0, "backend": "numpy"}
+
+    def dtype(rows=X, kernel=rbf, **more):
+        return kernel_rows(kernel, rows, **options | more).dtype
+
+    assert dtype(tol=1e-3) == dtype(tol=None) == dtype(tol=1e-9, rows=X.astype(np.float32)) == np.float32
+    assert dtype(tol=1e-4) == dtype(tol=1e-3, rows=X[:100]) == dtype(tol=1e-3, rows=X + 100.0) == np.float64
+    assert dtype(tol=1e-3, kernel=resolve_kernel("linear", X)) == np.float64
+    assert dtype(tol=1e-9, precision="single") == np.float32
+    assert dtype(rows=X.astype(np.float32), precision="double") == np.float64
+    X, y = moons()
+    single = KernelSVC(precision="single").fit(X, y)
+    np.testing.assert_allclose(single.decision_function(X), KernelSVC().fit(X, y).decision_function(X), atol=5e-3)
+    assert single.support_vectors_.dtype == np.float64
+
+
 @pytest.mark.parametrize("kind", ["function", "precomputed", "laplacian"])
 def test_kernels_that_are_given(kind):
     X, y = moons()
@@ -253,6 +275,17 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     assert ours.status_ == "converged" and ours.solver_ == solver
     allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
     assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
+
+
+def test_auto_sees_how_far_the_kernel_reaches():
+    X, y = stripes(4000, 0)
+    narrow, wide = (KernelSVC(gamma=gamma, C=0.1, tol=0.1).fit(X, y) for gamma in (30.0, 0.1))
+    assert (narrow.solver_, wide.solver_) == ("spatial-dual", "dual")
+    near = np.mean(rbf_kernel(X[:500], gamma=30.0) > 2.0**-22)
+    share = int(re.search(r"reaches (\d+)%", narrow.solver_reason_).group(1))
+    assert share == pytest.approx(100 * near, abs=2)
+    flat = KernelSVC(gamma=30.0, C=0.1, tol=1e-3, solver="dual").fit(X, y)
+    np.testing.assert_allclose(narrow.decision_function(X), flat.decision_function(X), atol=0.15)
 
 
 def test_rows_held_out_take_no_part_in_training():
