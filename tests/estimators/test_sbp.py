@@ -26,7 +26,7 @@ BY_CHANCE = {
 
 
 @parametrize_with_checks(
-    [SBPClassifier(max_iter=300), SBPClassifier(0.05, tol=0.3)],
+    [SBPClassifier(max_iter=300, random_state=0), SBPClassifier(0.05, tol=0.3)],
     expected_failed_checks=lambda model: BY_CHANCE if model.tol is None else {},
 )
 @pytest.mark.filterwarnings("ignore::widemargin.exceptions.MarginConvergenceWarning")
@@ -79,7 +79,7 @@ def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
 def test_the_published_algorithm(data):
     X, y, X_new, y_new = data
     with pytest.warns(MarginConvergenceWarning, match=r"after 500 steps with a gap of .*raise max_iter or tol"):
-        model = SBPClassifier(0.03, gamma=0.3, algorithm="published", tol=1e-3, max_iter=500).fit(X, y)
+        model = SBPClassifier(0.03, gamma=0.3, algorithm="published", tol=1e-3, max_iter=500, random_state=0).fit(X, y)
     assert model.n_evaluations_ == 500 * 400
     assert model.score(X_new, y_new) > 0.7
     assert model.support_.shape[0] <= 500
@@ -203,7 +203,7 @@ def test_time_callbacks_and_the_keyboard(data):
         if progress.iteration >= 20:
             raise KeyboardInterrupt
 
-    model = SBPClassifier(0.03, callbacks=[interrupt])
+    model = SBPClassifier(0.03, callbacks=[interrupt], random_state=0)
     with pytest.warns(MarginConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.status_ == "interrupted"

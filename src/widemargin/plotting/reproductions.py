@@ -41,7 +41,7 @@ _OPTIMISERS: dict[str, Style] = {
 }
 _OPTIMISERS["libsvm"] = {"color": COLOURS["red"]}
 _MARKERS = {"libsvm": "D", "sbp": "o", "cached sbp": "^", "dual": "s"}
-_HIGHEST = 2.2  # errors above this multiple of the best are cut off
+_ABOVE, _SHARE = 4.0, 0.7  # what is shown above the best error, in percent points or as a share of it
 
 
 def fairness_figure(summary: Mapping[str, Any], groupings: Sequence[str]) -> Any:
@@ -207,7 +207,7 @@ def _cost_figure(summary: Mapping[str, Any], titles: Any, methods: Any, rows_of:
         axes.axvline(n * n, color="0.8", linewidth=0.9)
         axes.set_xscale("log")
         least = min(value for part in content["error"].values() for value in part["mean"] if value is not None)
-        axes.set_ylim(0.95 * PERCENT * least, _HIGHEST * best)
+        axes.set_ylim(0.95 * PERCENT * least, best + max(_ABOVE, _SHARE * best))
         tidy(axes, x=f"{cost} (grey line: n², an epoch)", y="test error (%)", title=f"{title}, n = {n}")
     table[0][0].legend(fontsize=8, frameon=False)
     figure.suptitle(f"mean and standard deviation of {summary[next(iter(titles))]['runs']} runs", fontsize=11)

@@ -20,7 +20,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.plotting.reproductions import quarter_figure
 from widemargin.reproduce.kernel_study import TITLES, Study, Task, drawn_rows, load
-from widemargin.reproduce.summary import markdown, mean_and_sd
+from widemargin.reproduce.summary import markdown, mean_and_sd, percent
 from widemargin.solvers import sbp, sbp_c_form, working_set
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult
@@ -158,7 +158,7 @@ def table(summary: Mapping[str, Any]) -> str:
             rows.append(
                 [
                     f"{title}, n = {content['n']}", label, f"{seconds['mean'][0]:.2f} ± {seconds['sd'][0]:.2f}",
-                    f"{100 * error['mean'][0]:.2f} ± {100 * error['sd'][0]:.2f}", published,
+                    percent(error, 0), published,
                 ]
             )  # fmt: skip
     several = summary[next(iter(TITLES))]["runs"]

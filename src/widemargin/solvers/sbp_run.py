@@ -17,7 +17,6 @@ from widemargin.solvers.working_set import status_of
 __all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
 
 _SPARSE = 2.0  # steps between two uses of the average law as a bound, as a factor: each costs a pass over cached rows
-_LEAST = 50  # steps before the first look at the rows held out
 _SIDE = 256  # rows copied at a time
 
 
@@ -78,7 +77,7 @@ def relative_weight(problem: KernelProblem) -> Floats:
 
 def run(
     problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, *, tol: float | None, budget: Budget,
-    max_iter: int, cache: bool,
+    max_iter: int, cache: bool, least: int = 50,
 ) -> SBPResult:  # fmt: skip
     """Move a direction until the stopping rule of `tol` holds, or the budget ends.
 
@@ -95,8 +94,10 @@ def run(
         Largest number of steps.
     cache : bool
         Whether the rows of a step go through the cache.
+    least : int, default=50
+        Steps before the first look at the rows held out.
     """
-    watch = HoldOut(problem, least=_LEAST) if tol is None else None
+    watch = HoldOut(problem, least=least) if tol is None else None
     look = _Looks(problem, form, direction, sampler, budget, cache)
     converged = False
     try:
