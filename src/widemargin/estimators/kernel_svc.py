@@ -270,9 +270,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
         if sp.issparse(self.dual_coef_):
             weights = type(self.dual_coef_)(weights)
-            weights.data.flags.writeable = False
-        else:
-            weights.flags.writeable = False
+        stored: Any = weights.data if sp.issparse(weights) else weights
+        stored.flags.writeable = False
         return weights
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
