@@ -132,8 +132,8 @@ def table(rows: Sequence[Mapping[str, Any]], title: str) -> str:
             [
                 row["case"], row["solver"], f"{row['wall_s']:.2f}", f"{row['processor_s']:.2f}",
                 f"{100 * row['test_error']:.2f} ± {100 * row['test_error_se']:.2f}",
-                f"{100 * row['difference']:+.2f} ± {100 * row['difference_se']:.2f}", verdict(row["near"]), row["support"],
-                ratio(row, REFERENCE), ratio(row, INTELEX),
+                f"{100 * row['difference']:+.2f} ± {100 * row['difference_se']:.2f}", verdict(row["near"]),
+                row["support"], ratio(row, REFERENCE), ratio(row, INTELEX),
             ]
             for row in rows
         ],

@@ -132,7 +132,10 @@ def test_sparse_rows_give_the_same_and_sparse_attributes():
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     np.testing.assert_array_equal(KernelSVC(tol=1e-7).fit(wide, y).predict(wide), sparse.predict(wide))
     linear, other = (maker(kernel="linear", tol=1e-6).fit(sp.csr_matrix(X), y) for maker in (KernelSVC, SVC))
-    np.testing.assert_allclose(linear.coef_, other.coef_.toarray(), atol=1e-4)
+    assert type(linear.coef_) is type(other.coef_)
+    np.testing.assert_allclose(linear.coef_.toarray(), other.coef_.toarray(), atol=1e-4)
+    product = KernelSVC(kernel=lambda A, B: A @ B.T, tol=1e-6).fit(sp.csr_matrix(X), y)  # a function of CSR rows
+    np.testing.assert_allclose(product.dual_coef_.toarray(), linear.dual_coef_.toarray(), atol=1e-4)
 
 
 def test_single_precision_is_used_where_it_is_enough():
@@ -386,6 +389,13 @@ def test_bad_input_is_named():
         KernelSVC(cache_size=60 * 8 / 2**20).fit(X, y)
     with pytest.raises(DataError, match="all rows of the class 1 have weight 0"):
         KernelSVC().fit(X, y, sample_weight=(y == 0).astype(float))
+    for dtype, large in ((np.float32, 1e19), (np.float64, 1e154)):
+        rows = (large * X).astype(dtype)
+        for some in (rows, sp.csr_matrix(rows)):
+            with pytest.raises(
+                DataError, match=rf"features as large as .*e\+\d+ overflow kernel values in {dtype.__name__}"
+            ):
+                KernelSVC().fit(some, y)
     with pytest.raises(KernelError, match="must be square"):
         KernelSVC(kernel="precomputed").fit(X, y)
     with pytest.raises(CapabilityError, match="multi_class='ovr' trains no pairs"):

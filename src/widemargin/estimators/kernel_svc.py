@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
 from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._kernel_svc_advice import conclude, warn_of_scales
+from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
@@ -77,7 +77,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
         Largest violation of the optimality conditions, as in SVC ("sbp", "pegasos": largest relative gap). None holds
-        out `validation_fraction` of the rows and stops when their error does not improve any more, which is sooner.
+        out `validation_fraction` of the rows and stops when their error does not improve any more.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
     class_weight : dict or "balanced", default=None
@@ -130,7 +130,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     dual_coef_ : ndarray or CSR matrix of shape (n_classes - 1, n_SV)
         Dual coefficients times targets, in the layout of SVC; CSR where X is. One against the rest: (n_classes, n_SV).
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,) or, one against the rest, (n_classes,)
-    coef_ : ndarray of shape (n_problems, n_features)
+    coef_ : ndarray or CSR matrix of shape (n_problems, n_features)
         Only with `kernel="linear"`.
     classes_, class_weight_ : ndarrays of shape (n_classes,)
     gamma_ : float
@@ -263,12 +263,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     @property
-    def coef_(self) -> Floats:
-        """Weights of the columns, only with `kernel="linear"`; read-only."""
+    def coef_(self) -> Any:
+        """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
-        weights.flags.writeable = False
+        if sp.issparse(self.dual_coef_):
+            weights = type(self.dual_coef_)(weights)
+        stored: Any = weights.data if sp.issparse(weights) else weights
+        stored.flags.writeable = False
         return weights
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -290,7 +293,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If a class has no row of positive weight.
+            If a class has no row of positive weight, or features are too large.
         KernelError
             If the kernel cannot be used, or the cache does not hold two rows.
         CapabilityError
@@ -343,6 +346,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
         codes, weight = codes[index], weight[index]
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(rows)
         kernel = resolve_kernel(
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
