@@ -16,11 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers import working_set
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.hold_out import HoldOut
+from widemargin.solvers.hold_out import HoldOut, could_gain
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 
 __all__ = ["covered", "solve"]
@@ -59,8 +60,10 @@ def solve(
     ----------
     problem : KernelProblem
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: the hold-out rule decides
-        after every subsample whether to go on, and the last step is solved to `LOOSE`.
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: every level, the last one
+        too, is solved to `LOOSE`, and the run ends where the rows held out say that more rows would not pay; the model
+        of the level with the least error is returned. Where labels are noisy all rows are solved to `LOOSE`: no number
+        of rows held out would tell.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
@@ -73,8 +76,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets. Where the hold-out rule ends the run on a subsample, `primal` is NaN: the
-        other rows have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
+        `n_iter` counts the working sets. With `tol=None` `primal` and `violation` may be NaN: the rows that are not
+        active have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
         only those with all n rows are certificates of the problem.
     """
     budget = budget or Budget()
@@ -88,9 +91,14 @@ def solve(
     try:
         for number, m in enumerate(sizes):
             run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(goal, LOOSE))
-            if rule is not None and run.judged(rule, m):
+            if rule is not None and not run.noisy and not run.judged(rule, m):
                 return run.early(rule)
-        run.last(sizes[-1] if sizes else 0, goal)
+        before = sizes[-1] if sizes else 0
+        if rule is not None and not run.noisy:
+            run.level(np.arange(n), before, goal)
+            run.judged(rule, n)
+            return run.early(rule)
+        run.last(before, goal)
         done = True
     except KeyboardInterrupt:
         budget.interrupted = True
@@ -109,6 +117,7 @@ class _Run:
         self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
+        self._missed: npt.NDArray[np.bool_] | None = None
         self._dual = 0.0
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
@@ -120,13 +129,16 @@ class _Run:
             self.noisy = 2 * int(full.sum()) > int(support.sum())
 
     def judged(self, rule: HoldOut, m: int) -> bool:
-        """Whether the rows held out say that more than m rows would not pay."""
+        """Whether the rows held out say that more than m rows could pay."""
         support = np.flatnonzero(self.coef)
         part, scores = np.zeros(rule.rows.shape[0]), np.zeros(self.problem.n_rows)
         self.problem.rows.add(support, self.coef[support], part, rule.rows)
         scores[rule.rows] = part
         self.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
-        return rule.look(m, self.coef, scores, self.intercept)
+        rule.look(m, self.coef, scores, self.intercept)
+        missed, before = rule.missed(scores, self.intercept), self._missed
+        self._missed = missed
+        return before is None or could_gain(missed, before)
 
     def early(self, rule: HoldOut) -> KernelResult:
         """The best subsample's result."""
