@@ -1,5 +1,6 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -127,7 +128,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `(margin_bound_ - margin_) / margin_`: the certificate.
     n_covered_ : float
         Rows below the margin (in each class where there is a bias), by weight relative to the largest.
-    hold_out_error_ : float or None
+    held_out_error_ : float or None
         Error on the rows held out; chosen as the least of several looks, so slightly flattering.
     status_ : str
     n_iter_ : int
@@ -135,7 +136,8 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_evaluations_ : int
         Kernel values computed.
     history_ : tuple of dict
-        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`.
+        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`, and
+        `held_out_error` where rows are held out.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -307,8 +309,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_ = np.array([result.intercept])
         self.margin_, self.margin_bound_, self.gap_ = result.margin, -result.dual, result.gap
         self.n_covered_ = result.covered
-        errors = [entry["hold_out_error"] for entry in result.history if "hold_out_error" in entry]
-        self.hold_out_error_ = min(errors) if errors else None
+        self.held_out_error_ = None if math.isnan(result.held_out_error) else result.held_out_error
         self.status_, self.n_iter_ = str(result.status), max(result.n_iter, 1)
         self.n_evaluations_, self.history_ = result.evaluations, result.history
 
