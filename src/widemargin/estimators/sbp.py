@@ -24,7 +24,7 @@ from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.hold_out import choose_rows
+from widemargin.solvers.hold_out import WITHOUT_ROWS, choose_rows
 from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.sbp import BATCH, solve, solve_published
 from widemargin.solvers.sbp_run import SBPResult
@@ -32,8 +32,6 @@ from widemargin.solvers.sbp_run import SBPResult
 __all__ = ["SBPClassifier", "Task", "name_the_kernel"]
 
 _DTYPES = [np.float64, np.float32]
-
-_WITHOUT_ROWS = 0.1  # the gap to stop at where `tol=None` and no row can be held out
 
 
 class Task(NamedTuple):
@@ -286,7 +284,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if tol is None:
             held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
             upper[held] = 0.0
-            tol = None if held.shape[0] else _WITHOUT_ROWS
+            tol = None if held.shape[0] else WITHOUT_ROWS
         return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
 
     def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:

@@ -20,7 +20,7 @@ from widemargin.solvers import (
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, KernelSolver
 
-__all__ = ["SOLVERS", "Chosen", "choose"]
+__all__ = ["DEFAULT_TOL", "SOLVERS", "Chosen", "choose", "stopping"]
 
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
@@ -32,6 +32,12 @@ SOLVERS: dict[str, KernelSolver] = {
     "pegasos": kernel_pegasos.solve,
 }
 """The names that users give."""
+
+DEFAULT_TOL = 1e-3
+"""LIBSVM's."""
+
+BY_GAP = frozenset({"sbp", "pegasos"})
+"""Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach."""
 
 FEW_COLUMNS, NARROW, SPATIAL_ROWS = 16, 0.5, 4000
 """Columns up to which, share of pairs of rows with a kernel value that counts up to which, and rows from which values
@@ -63,6 +69,11 @@ class Chosen(NamedTuple):
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
         return SOLVERS[self.name](problem, tol=tol, budget=budget, **known)
+
+
+def stopping(name: str, tol: float | None) -> float | None:
+    """What `tol` means for a solver: of those that measure a gap the default is None, the rule of rows held out."""
+    return None if name in BY_GAP and tol == DEFAULT_TOL else tol
 
 
 def choose(

@@ -124,7 +124,8 @@ def run(
     converged = converged or (tol is not None and look.gap(at) <= tol)
     return SBPResult(
         at.coef, at.intercept, at.primal, look.dual, math.nan, status_of(budget, converged), direction.steps,
-        problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered, held_out_error,
+        problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered,
+        held_out_error,
     )  # fmt: skip
 
 
