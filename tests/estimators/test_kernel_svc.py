@@ -3,6 +3,7 @@
 import logging
 import pickle
 import re
+import time
 import warnings
 
 import numpy as np
@@ -278,6 +279,35 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     assert ours.status_ == "converged" and ours.solver_ == solver
     allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
     assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
+
+
+@pytest.mark.parametrize("solver", ["sbp", "pegasos"])
+def test_the_default_tol_of_solvers_with_a_loose_gap_is_the_hold_out_rule(solver):
+    X, y = stripes(1000, 0)
+    model = KernelSVC(solver=solver, fit_intercept=solver == "sbp", gamma=1.0, random_state=0).fit(X, y)
+    same = clone(model).set_params(tol=None).fit(X, y)
+    assert model.tol == SVC().tol and model.status_ == "converged"
+    np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
+    assert "held_out_error" in model.history_[-1]
+    asked = clone(model).set_params(tol=0.2, max_iter=1000).fit(X, y)
+    assert asked.gap_ <= 0.2 and "held_out_error" not in asked.history_[-1]
+
+
+def test_where_no_row_can_be_held_out_there_is_a_tolerance():
+    X, y = np.array([[0.0], [1.0], [3.0]]), np.array([0, 1, 2])
+    for options in ({"solver": "sbp"}, {"tol": None}, {"tol": None, "solver": "smo"}):
+        model = KernelSVC(random_state=0, **options).fit(X, y)
+        assert model.predict(X).tolist() == [0, 1, 2] and model.status_ == "converged"
+
+
+def test_every_default_call_ends_soon():
+    """An overlap of classes, where the loose bounds never come near 1e-3: as long as the duals, or some times that."""
+    X, y = stripes(5000, 0, columns=5)
+    for solver in SOLVERS:
+        model = KernelSVC(solver=solver, fit_intercept=solver not in ("sdca", "pegasos"), random_state=0)
+        started = time.process_time()
+        model.fit(X, y)
+        assert time.process_time() - started < 30.0, solver
 
 
 def test_auto_sees_how_far_the_kernel_reaches():

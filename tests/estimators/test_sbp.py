@@ -48,7 +48,7 @@ def test_it_is_as_good_as_svc(data):
     assert model.status_ == "converged"
     assert 0.0 < model.margin_ <= model.margin_bound_
     assert model.gap_ == pytest.approx((model.margin_bound_ - model.margin_) / model.margin_)
-    assert 0.0 < model.hold_out_error_ < 0.5
+    assert 0.0 < model.held_out_error_ < 0.5
     assert model.history_[-1]["steps"] <= model.n_iter_
     assert model.n_evaluations_ <= 400 * 400
     assert widemargin.SBPClassifier is SBPClassifier
@@ -64,7 +64,7 @@ def test_fitted_attributes_give_the_scores(data):
     sign = np.where(y[model.support_] == "yes", 1.0, -1.0)
     assert (sign * model.dual_coef_[0] > 0).all()
     np.testing.assert_array_equal(model.n_support_, [(sign < 0).sum(), (sign > 0).sum()])
-    assert model.hold_out_error_ is None
+    assert model.held_out_error_ is None
 
 
 def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
@@ -186,7 +186,7 @@ def test_where_no_margin_is_positive_it_says_so():
 
 def test_two_rows_hold_nothing_out():
     model = SBPClassifier(0.01, kernel="linear").fit([[0.0], [2.0]], [0, 1])
-    assert model.hold_out_error_ is None
+    assert model.held_out_error_ is None
     assert (model.predict([[-1.0], [3.0]]) == [0, 1]).all()
     assert model.decision_function([[1.0]])[0] == pytest.approx(0.0, abs=1e-6)
 

@@ -15,6 +15,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.hold_out import WITHOUT_ROWS
 from widemargin.solvers.kernel_solver_choice import Chosen, choose
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.whole_matrix import WholeMatrix
@@ -200,8 +201,9 @@ class _Share:
     def solve(self, chosen: Chosen, problem: KernelProblem, options: Options) -> KernelResult:
         """Solve a problem within the share."""
         self._counts = "max_iter" not in chosen.options
+        tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
         solve = partial(
-            chosen.solve, problem, tol=options.tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
+            chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
             max_iter=max(1, self._most) if self._most >= 0 else None,
         )  # fmt: skip
         try:

@@ -37,7 +37,7 @@ from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.hold_out import choose_rows
-from widemargin.solvers.kernel_solver_choice import SOLVERS
+from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
 
 __all__ = ["KernelSVC"]
 
@@ -76,8 +76,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     shrinking : bool, default=True
         Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, as in SVC ("sbp", "pegasos": largest relative gap). None holds
-        out `validation_fraction` of the rows and stops when their error does not improve any more.
+        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
+        stops when their error does not improve any more. For "sbp" and "pegasos" it is the largest relative gap; they
+        reach some percent, and take the default for None.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
     class_weight : dict or "balanced", default=None
@@ -99,9 +100,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether there is an unregularised bias.
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
-        working sets over cached rows; "nested-dual": the same on growing subsamples; "spatial-dual": for a Gaussian
-        kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm; "sbp": the stochastic batch
-        perceptron, best with `tol=None`; "sdca" and "pegasos": only with `fit_intercept=False`.
+        working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm;
+        "sbp": the stochastic batch perceptron; "sdca" and "pegasos": only with `fit_intercept=False`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
     precision : {"auto", "single", "double"}, default="auto"
@@ -110,7 +111,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     backend : str, default="numpy"
         Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (dense rows).
     validation_fraction : float in (0, 1), default=0.1
-        With `tol=None`: share of every class that is held out.
+        With `tol=None`: share of every class that is held out. Where every class has one row, none is, and `tol` is 0.1.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
@@ -147,9 +148,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Which solver was used, and why.
     gap_ : float
         Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
-        kernel is not positive semi-definite.
+        kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
     violation_ : float
-        The largest violation of the optimality conditions, what `tol` bounds.
+        The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
     history_ : tuple of dict
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int
@@ -210,7 +211,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
-        tol: float | None = 1e-3,
+        tol: float | None = DEFAULT_TOL,
         cache_size: float = 200,
         class_weight: str | Mapping[Any, float] | None = None,
         verbose: int = 0,
@@ -352,19 +353,19 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
-        upper = self.C * self.class_weight_[codes] * weight
-        if self.tol is None:
+        upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
         matrix = kernel_rows(
-            kernel, rows, cache_size=self.cache_size, backend=self.backend, precision=self.precision, tol=self.tol
+            kernel, rows, cache_size=self.cache_size, backend=self.backend, precision=self.precision, tol=tol
         )
         training = Training(
             matrix, codes, upper, rows.shape[1],
             spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
         )  # fmt: skip
         options = Options(
-            self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
+            self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
         solved = train(training, self._splits(), options, budget)

@@ -17,7 +17,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.kernel_svm import KernelProblem
 
-__all__ = ["PATIENCE", "RATIO", "HoldOut", "Iterate", "choose_rows", "could_gain"]
+__all__ = ["PATIENCE", "RATIO", "WITHOUT_ROWS", "HoldOut", "Iterate", "choose_rows", "could_gain"]
 
 RATIO = 1.15
 """Work between two looks, as a factor."""
@@ -28,6 +28,8 @@ PATIENCE = 2.0
 NOISE = 1.0
 """Standard errors of the difference between two iterates that count as noise."""
 
+WITHOUT_ROWS = 0.1
+"""The `tol` of estimators where no row can be held out, because every class has only one."""
 
 WORTH, PLAUSIBLE = 0.001, 2.0
 """A gain in error that is worth more work, and the standard errors up to which it is plausible (`could_gain`)."""

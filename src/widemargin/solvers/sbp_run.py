@@ -35,11 +35,14 @@ class SBPResult(KernelResult):
         gamma of the direction of norm at most 1.
     covered : float
         Rows covered (in each class where there is a bias), weights relative to the largest.
+    held_out_error : float
+        Of this model, where the hold-out rule ended the run; else NaN.
     """
 
     nu: float = math.nan
     margin: float = math.nan
     covered: float = math.nan
+    held_out_error: float = math.nan
 
 
 class Judged(NamedTuple):
@@ -109,12 +112,12 @@ def run(
                 if watch is None:
                     converged = tol is not None and look.gap(at) <= tol
                 elif watch.due(direction.steps):
-                    look.history[-1]["hold_out_error"] = watch.error(at.scores, at.intercept)
                     converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
     except KeyboardInterrupt:
         budget.interrupted = True
+    held_out_error = math.nan
     if watch is not None and watch.best is not None:
-        at = form.judge(watch.best.coef, watch.best.scores)
+        at, held_out_error = form.judge(watch.best.coef, watch.best.scores), watch.best.error
     else:
         at = form.judge(direction.mean_coef, direction.mean_scores)
     look.certify(final=True)
@@ -122,6 +125,7 @@ def run(
     return SBPResult(
         at.coef, at.intercept, at.primal, look.dual, math.nan, status_of(budget, converged), direction.steps,
         problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered,
+        held_out_error,
     )  # fmt: skip
 
 
