@@ -11,8 +11,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
-from widemargin import KernelSVC, kernel_search
-from widemargin.exceptions import DataError, KernelError, MarginConvergenceWarning
+from widemargin import KernelSVC, SBPClassifier, kernel_search, nu_from_C
+from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 
 CS, GAMMAS = (1.0, 30.0), (0.1, 1.0)
 
@@ -41,6 +41,71 @@ def test_errors_are_those_of_cross_validation(data, multi_class, monkeypatch):
     assert found.best_params == {"C": best.C, "gamma": best.gamma}
     assert found.best_estimator.C == best.C and not hasattr(found.best_estimator, "support_")
     assert (found.new_error, found.new_standard_error, found.n_rows) == (None, None, y.shape[0])
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_every_cell_has_the_nu_of_its_optimum(class_weight, monkeypatch):
+    monkeypatch.setattr("widemargin.estimators.kernel_search.TOL", 1e-6)
+    X, y = moons(150)
+    weights = dict(enumerate(_balance(y))) if class_weight else None
+    found = kernel_search(KernelSVC(class_weight=class_weight), X, y, Cs=CS, gammas=GAMMAS, random_state=3)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=check_random_state(3)).split(X, y))
+    for cell in found.cells:
+        classifier = SBPClassifier(gamma=cell.gamma, class_weight=weights)
+        nus = [nu_from_C(classifier, X[rows], y[rows], C=cell.C) for rows, _ in folds]
+        assert cell.nu == pytest.approx(np.mean(nus), rel=1e-3)
+    assert found.best_cell.nu in [cell.nu for cell in found.cells]
+
+
+def test_nus_are_another_name_of_the_axis(monkeypatch):
+    """A search by the nus of its own cells finds their C and their errors again, and nu is a parameter of SBP."""
+    X, y = moons(300)
+    by_c = kernel_search(KernelSVC(), X, y, Cs=(1.0, 30.0), gammas=(1.0,), random_state=0)
+    nus = [cell.nu for cell in by_c.cells]
+    assert nus[0] > nus[1]
+    monkeypatch.setattr("widemargin.estimators.kernel_search.NEAR", 1e-3)
+    for model in (KernelSVC(), SBPClassifier(random_state=0)):
+        found = kernel_search(model, X, y, nus=nus, gammas=(1.0,), random_state=0)
+        assert (found.given, [cell.nu for cell in found.cells]) == ("nu", nus)
+        np.testing.assert_allclose([cell.C for cell in found.cells], [1.0, 30.0], rtol=0.1)
+        for mine, other in zip(found.cells, by_c.cells, strict=True):
+            assert mine.error == pytest.approx(other.error, abs=0.01)
+        assert f"nu={nus[1]:.4g}" in str(found).splitlines()[1]
+        assert isinstance(found.best_estimator, type(model))
+        name, value = ("C", found.best_cell.C) if isinstance(model, KernelSVC) else ("nu", found.best_cell.nu)
+        assert found.best_params == {name: value, "gamma": 1.0}
+        assert getattr(found.best_estimator, name) == value
+        assert found.best_estimator.fit(X, y).score(X, y) > 0.85
+
+
+def test_a_search_by_C_gives_sbp_its_nu():
+    X, y = moons(2000)
+    found = kernel_search(SBPClassifier(random_state=0), X, y, Cs=CS, gammas=GAMMAS, n_rows=400, random_state=0)
+    assert found.best_params == {"nu": found.best_cell.nu, "gamma": found.best_cell.gamma}
+    assert found.new_error == pytest.approx(found.best_cell.error, abs=0.04)
+
+
+def test_a_nu_that_no_C_has_is_left_out():
+    """Rows of both classes at every point: no C makes the hinge loss small."""
+    X, y = np.repeat(np.arange(60.0)[:, None], 4, axis=0), np.tile([0, 1, 1, 0, 1, 1, 1, 0], 30)
+    nu = kernel_search(KernelSVC(), X, y, Cs=(1.0,), gammas=(1.0,), random_state=0).cells[0].nu
+    found = kernel_search(KernelSVC(), X, y, nus=(1e-6, nu), gammas=(1.0,), random_state=0)
+    assert [cell.nu for cell in found.cells] == [nu] and found.status == "converged"
+    with pytest.raises(DataError, match="none of the nus"):
+        kernel_search(KernelSVC(), X, y, nus=(1e-6,), gammas=(1.0,), random_state=0)
+
+
+def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, capsys):
+    X, y = moons(100)
+    kernel_search(KernelSVC(), X, y, Cs=CS, gammas=GAMMAS, verbose=1)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any stream for a terminal
+    kernel_search(KernelSVC(), X, y, Cs=CS, gammas=GAMMAS)
+    drawn = capsys.readouterr()
+    assert "4/4" not in drawn.err
+    kernel_search(KernelSVC(), X, y, Cs=CS, gammas=GAMMAS, verbose=1)
+    drawn = capsys.readouterr()
+    assert "4/4" in drawn.err and "gamma=0.1" in drawn.err and drawn.out == ""
 
 
 def _balance(y):
@@ -137,6 +202,12 @@ def test_bad_input_is_named():
     X, y = moons(60)
     with pytest.raises(DataError, match=r"Cs=\[0.0\] must hold numbers > 0"):
         kernel_search(KernelSVC(), X, y, Cs=(0.0,))
+    with pytest.raises(DataError, match=r"nus=\[\] must hold numbers > 0"):
+        kernel_search(KernelSVC(), X, y, nus=())
+    with pytest.raises(CapabilityError, match="give one of them"):
+        kernel_search(KernelSVC(), X, y, Cs=(1.0,), nus=(0.1,))
+    with pytest.raises(CapabilityError, match="nus need two classes and y has 3"):
+        kernel_search(KernelSVC(), *load_iris(return_X_y=True), nus=(0.1,))
     with pytest.raises(KernelError, match=r"gamma=-1\.0 must be"):
         kernel_search(KernelSVC(), X, y, gammas=(-1.0,))
     with pytest.raises(DataError, match="one class only"):

@@ -1,11 +1,12 @@
-"""C and gamma of a kernel SVM by cross-validation on a subsample: `kernel_search`.
+"""C (or nu) and gamma of a kernel SVM by cross-validation on a subsample: `kernel_search`.
 
     for gamma in gammas:
         K = the kernel matrix of the subsample                        # once for all folds and all C
         for each fold: for C in increasing order:
             solve on the other folds, from the solution of the last C
 
-Rows of the fold have upper bound 0, so they take no part, and their scores come with the solution.
+Every solution has its nu, the mean hinge loss divided by |w| (`solvers.nu_path`). With nus in the place of Cs a fold
+goes up in C to each of them, and takes the SVM that has this nu.
 """
 
 import math
@@ -24,15 +25,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
 from widemargin.estimators._kernel_svc_fit import Split, kernel_rows, splits
-from widemargin.estimators._progress import watchers
+from widemargin.estimators._progress import bar, watchers
 from widemargin.estimators.kernel_svc import KernelSVC
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.estimators.sbp import SBPClassifier
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.linalg.cells import Floats, Ints
-from widemargin.solvers import working_set
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.nu_path import Dual, Duals
 from widemargin.solvers.whole_matrix import WholeMatrix
 
 __all__ = ["CS", "GAMMAS", "Cell", "KernelSearch", "kernel_search"]
@@ -46,20 +48,39 @@ GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 TOL = 0.02
 """Violation up to which the models of the search are solved; their errors do not need more."""
 
+NEAR = 0.02
+"""Relative distance within which an SVM has the nu that is asked for."""
+
+WIDEST = 1e5
+"""A nu that needs a C K(x, x) above this (or below one over this) has no cell: it would take long, and overfit."""
+
 _NO_CACHE = 1e9  # the whole matrix is computed, so no row needs to fit
 _NEW_ROWS = 10_000  # rows that the error of the best model is measured on
 
-Chosen = tuple[float, float | None]
-
 
 class Cell(NamedTuple):
-    """What was measured at one C and gamma: the cross-validated error, and its standard error."""
+    """What was measured at one C (or nu) and gamma.
+
+    Attributes
+    ----------
+    C : float
+        Where nu was given: the geometric mean over the folds.
+    gamma : float or None
+    error, standard_error : float
+        Cross-validated.
+    support : float
+        Mean share of the training rows that are support vectors.
+    nu : float
+        Where C was given: mean hinge loss divided by |w| at the optimum, in the mean over folds and binary problems;
+        infinite where w = 0. Below about 1e-3 it is rough: the solutions are good to a violation of 0.02.
+    """
 
     C: float
     gamma: float | None
     error: float
     standard_error: float
     support: float
+    nu: float
 
 
 @dataclass(frozen=True)
@@ -69,11 +90,13 @@ class KernelSearch:
     Attributes
     ----------
     best_params : dict
-        "C", and "gamma" where the kernel has one: for `KernelSVC.set_params`.
-    best_estimator : KernelSVC
+        "C" (of an `SBPClassifier` "nu"), and "gamma" where the kernel has one: for `set_params`.
+    best_estimator : KernelSVC or SBPClassifier
         The model with these parameters, not fitted.
     cells : tuple of Cell
-        In the order of measurement; `support` is the mean share of training rows that are support vectors.
+        In the order of measurement. A nu that no SVM of reasonable C has with some gamma has no cell there.
+    given : {"C", "nu"}
+        Which of the two was a grid; the other one is an output.
     new_error, new_standard_error : float or None
         Error of the best parameters, trained on the subsample, on rows that the search did not see; None where the
         subsample was all there is. The least of many cross-validated errors is too good; this one is not.
@@ -87,8 +110,9 @@ class KernelSearch:
     """
 
     best_params: dict[str, float]
-    best_estimator: KernelSVC
+    best_estimator: KernelSVC | SBPClassifier
     cells: tuple[Cell, ...]
+    given: str
     new_error: float | None
     new_standard_error: float | None
     n_rows: int
@@ -99,24 +123,31 @@ class KernelSearch:
     def __str__(self) -> str:
         gammas = sorted({cell.gamma for cell in self.cells if cell.gamma is not None})
         columns: list[float | None] = [*gammas] or [None]
-        found = {(cell.C, cell.gamma): cell for cell in self.cells}
+        found = {(getattr(cell, self.given), cell.gamma): cell for cell in self.cells}
         heads = ["all" if gamma is None else f"gamma={gamma:.3g}" for gamma in columns]
         lines = [" ".join([f"{'error':>10}", *(f"{head:>16}" for head in heads)])]
-        for C in sorted({cell.C for cell in self.cells}):
-            shown = (found.get((C, gamma)) for gamma in columns)
-            values = ("" if cell is None else f"{cell.error:.4f} ± {cell.standard_error:.4f}" for cell in shown)
-            lines.append(" ".join([f"{f'C={C:g}':>10}", *(f"{value:>16}" for value in values)]))
+        for value in sorted({value for value, _ in found}):
+            shown = (found.get((value, gamma)) for gamma in columns)
+            texts = ("" if cell is None else f"{cell.error:.4f} ± {cell.standard_error:.4f}" for cell in shown)
+            lines.append(" ".join([f"{f'{self.given}={value:.4g}':>10}", *(f"{text:>16}" for text in texts)]))
         best = ", ".join(f"{name}={value:.4g}" for name, value in self.best_params.items())
         new = "" if self.new_error is None else f"; on new rows {self.new_error:.4f} ± {self.new_standard_error:.4f}"
-        return "\n".join([*lines, f"best: {best}{new}"])
+        cell, output = self.best_cell, "C" if "nu" in self.best_params else "nu"
+        return "\n".join([*lines, f"best: {best} ({output}={getattr(cell, output):.3g}){new}"])
+
+    @property
+    def best_cell(self) -> Cell:
+        """The cell of `best_params`: that of least error."""
+        return _least(self.cells)
 
 
 def kernel_search(
-    model: KernelSVC,
+    model: KernelSVC | SBPClassifier,
     X: Any,
     y: Any,
     *,
-    Cs: Sequence[float] = CS,
+    Cs: Sequence[float] | None = None,
+    nus: Sequence[float] | None = None,
     gammas: Sequence[float] | None = None,
     n_rows: int = 2000,
     n_folds: int = 3,
@@ -127,18 +158,24 @@ def kernel_search(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> KernelSearch:
-    """Choose C and gamma of a `KernelSVC` by cross-validation on a subsample.
+    """Choose C (or nu) and gamma of a kernel SVM by cross-validation on a subsample.
 
     Every kernel matrix serves all folds and all C, which are solved in increasing order from each other's solutions.
+    Each optimum has a nu, so a grid of C gives the nu of every cell, and a grid of nus (less than twice the work)
+    its C. nu is a mean slack, and does not depend on the number of rows as C does.
 
     Parameters
     ----------
-    model : KernelSVC
-        Its kernel, degree, coef0, class weights, intercept and way with many classes are used; C and gamma are not.
+    model : KernelSVC or SBPClassifier
+        Its kernel, degree, coef0, class weights, intercept and way with many classes are used; C, nu and gamma are not.
+        All cells are solved by the working-set dual; the class of the model decides what the best one is called.
     X : array-like or CSR matrix of shape (n, d)
         With a precomputed kernel the values of all pairs.
     y : array-like of shape (n,)
-    Cs : sequence of float, default=(0.1, 1, 10, 100, 1000)
+    Cs : sequence of float, optional
+        By default 0.1, 1, 10, 100 and 1000.
+    nus : sequence of float, optional
+        In the place of Cs; with two classes only.
     gammas : sequence of float, optional
         By default 1/64, 1/16, 1/4, 1 and 4 times `gamma="scale"`. Without effect for kernels that have none.
     n_rows : int, default=2000
@@ -153,7 +190,7 @@ def kernel_search(
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C: raise it again, or return what is known by then.
     verbose : int, default=0
-        1 logs every cell to the logger "widemargin".
+        1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
     n_jobs : int, optional
         Threads; None means 1.
     random_state : int, RandomState or None, default=None
@@ -165,7 +202,9 @@ def kernel_search(
     Raises
     ------
     DataError
-        If a class has fewer rows in the subsample than there are folds.
+        If a class has fewer rows in the subsample than there are folds, or no cell has one of the nus.
+    CapabilityError
+        If both Cs and nus are given, or nus with more than two classes.
 
     Examples
     --------
@@ -177,45 +216,70 @@ def kernel_search(
     """
     started = time.perf_counter()
     search = _Search(model, X, y, n_rows, n_folds, check_random_state(random_state))
-    Cs = sorted({float(C) for C in Cs})
-    if not Cs or not all(0.0 < C < math.inf for C in Cs):
-        raise DataError(f"Cs={Cs!r} must hold numbers > 0.")
+    grid = search.grid(Cs, nus)
     kernels = search.kernels(gammas)
-    budget = Budget(time_budget, watchers(callbacks, verbose))
-    cells: list[Cell] = []
-    status = "converged"
+    total = len(kernels) * len(grid.values)
+    with limit_threads(n_jobs), bar(total, verbose) as show:
+        budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
+        cells, done, status = _measure(search, kernels, grid, budget)
+    if status == "interrupted" and (on_interrupt == "raise" or not cells):
+        raise KeyboardInterrupt
+    if done < total:
+        warn(
+            f"the search ended after {done} of {total} cells ({status}): the best so far is taken.",
+            MarginConvergenceWarning,
+        )
+    if not cells:
+        raise DataError(
+            f"none of the nus {list(grid.values)} is that of an SVM with these gammas and a C K(x, x) up to "
+            f"{WIDEST:.0e}; search by Cs, whose cells say which nus there are."
+        )
+    best = _least(cells)
+    params = {"nu": best.nu} if isinstance(model, SBPClassifier) else {"C": best.C}
+    params |= {} if best.gamma is None else {"gamma": best.gamma}
+    chosen = clone(model).set_params(**params)
     with limit_threads(n_jobs):
-        try:
-            for cell in search.cells(kernels, Cs, budget):
-                cells.append(cell)
-                least = min(cell.error for cell in cells)
-                budget.tell(f"C={cell.C:g} gamma={cell.gamma}", len(cells), cell.error, least, cell.standard_error)
-                if budget.exhausted:
-                    status = "stopped" if budget.stopped else "time_limit"
-                    break
-        except KeyboardInterrupt:
-            status = "interrupted"
-            if on_interrupt == "raise" or not cells:
-                raise
-        if len(cells) < len(kernels) * len(Cs):
-            warn(
-                f"the search ended after {len(cells)} of {len(kernels) * len(Cs)} cells ({status}): the best so far "
-                "is taken.",
-                MarginConvergenceWarning,
-            )
-        best = min(cells, key=lambda cell: (cell.error, cell.C, cell.gamma or 0.0))
-        params = {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
-        chosen = clone(model).set_params(**params)
-        new = search.on_new_rows(chosen)
+        error, spread = search.on_new_rows(chosen)
     return KernelSearch(
-        params, chosen, tuple(cells), *new, search.n_rows, status, search.evaluations, time.perf_counter() - started
-    )
+        params, chosen, tuple(cells), grid.name, error, spread, search.n_rows, status, search.evaluations,
+        time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def _least(cells: Sequence[Cell]) -> Cell:
+    """The cell of least error; of equals that of the smallest C, then of the smallest gamma."""
+    return min(cells, key=lambda cell: (cell.error, cell.C, cell.gamma or 0.0))
+
+
+def _measure(
+    search: "_Search", kernels: Sequence[tuple[Kernel, float | None]], grid: "_Grid", budget: Budget
+) -> tuple[list[Cell], int, str]:
+    """The cells, how many were tried, and how that ended."""
+    cells: list[Cell] = []
+    done = 0
+    try:
+        for done, (stage, cell) in enumerate(search.cells(kernels, grid, budget), 1):
+            cells += [] if cell is None else [cell]
+            error, spread = (math.nan, math.nan) if cell is None else (cell.error, cell.standard_error)
+            budget.tell(stage, done, error, min((cell.error for cell in cells), default=math.nan), spread)
+            if budget.exhausted:
+                return cells, done, "stopped" if budget.stopped else "time_limit"
+    except KeyboardInterrupt:
+        return cells, done, "interrupted"
+    return cells, done, "converged"
+
+
+class _Grid(NamedTuple):
+    """The values of C or nu, in the order of increasing C."""
+
+    name: str
+    values: tuple[float, ...]
 
 
 class _Search:
     """The subsample, its folds, and the rows that are left for an honest error."""
 
-    def __init__(self, model: KernelSVC, X: Any, y: Any, n_rows: int, n_folds: int, rng: Any) -> None:
+    def __init__(self, model: KernelSVC | SBPClassifier, X: Any, y: Any, n_rows: int, n_folds: int, rng: Any) -> None:
         X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
         self._model, self._X, self._y = model, X, y
@@ -238,7 +302,26 @@ class _Search:
         self._weight: Floats = np.asarray(weight, dtype=np.float64)[self._codes]
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=rng).split(chosen, self._codes)
         self._folds: list[Ints] = [held for _, held in folds]
-        self._splits = splits(self._classes.shape[0], model.multi_class)
+        self._splits = splits(self._classes.shape[0], self._option("multi_class", "ovo"))
+
+    def _option(self, name: str, default: str) -> str:
+        """A parameter that only one of the two kinds of models has."""
+        return str(getattr(self._model, name, default))
+
+    def grid(self, Cs: Sequence[float] | None, nus: Sequence[float] | None) -> _Grid:
+        """The values to try."""
+        if Cs is not None and nus is not None:
+            raise CapabilityError("Cs and nus are two names of one axis; give one of them.")
+        if nus is not None and self._classes.shape[0] > 2:
+            raise CapabilityError(
+                f"nus need two classes and y has {self._classes.shape[0]}: each binary problem would have a C of its "
+                "own. Give Cs; the cells say which nu they have."
+            )
+        name, given = ("Cs", CS if Cs is None else Cs) if nus is None else ("nus", nus)
+        values = sorted({float(value) for value in given}, reverse=nus is not None)
+        if not values or not all(0.0 < value < math.inf for value in values):
+            raise DataError(f"{name}={list(given)} must hold numbers > 0.")
+        return _Grid(name.removesuffix("s"), tuple(values))
 
     def kernels(self, gammas: Sequence[float] | None) -> list[tuple[Kernel, float | None]]:
         """The kernels to try, with their gamma; one without gamma where the kernel has none."""
@@ -251,35 +334,47 @@ class _Search:
         return [(resolve_kernel(model.kernel, rows, gamma=value, **fixed), value) for value in tried]
 
     def cells(
-        self, kernels: Sequence[tuple[Kernel, float | None]], Cs: Sequence[float], budget: Budget
-    ) -> Iterator[Cell]:
-        """Measure all cells, those of one kernel together."""
+        self, kernels: Sequence[tuple[Kernel, float | None]], grid: _Grid, budget: Budget
+    ) -> Iterator[tuple[str, Cell | None]]:
+        """Measure all cells, those of one kernel together; None where no SVM has the nu."""
         rows, inner = self._part(self._chosen), Budget(budget.seconds, started=budget.started)
         for kernel, gamma in kernels:
             computed = kernel_rows(
-                kernel, rows, cache_size=_NO_CACHE, backend=self._model.backend, precision=self._model.precision,
-                tol=TOL,
+                kernel, rows, cache_size=_NO_CACHE, backend=self._option("backend", "numpy"),
+                precision=self._option("precision", "auto"), tol=TOL,
             )  # fmt: skip
             matrix = WholeMatrix(computed.full())
             self.evaluations += computed.evaluations
-            parts = [self._parts(matrix, held) for held in self._folds]
-            for C in Cs:
-                missed = np.zeros(self.n_rows, dtype=bool)
-                used = [
-                    self._one_fold(matrix, fold, held, C, missed, inner)
-                    for fold, held in zip(parts, self._folds, strict=True)
-                ]
-                if inner.interrupted:
-                    raise KeyboardInterrupt
-                error = float(missed.mean())
-                spread = math.sqrt(error * (1.0 - error) / self.n_rows)
-                yield Cell(C, gamma, error, spread, float(np.mean(used)))
+            parts = [self._parts(matrix, held, inner) for held in self._folds]
+            for value in grid.values:
+                try:
+                    cell = self._cell(matrix, parts, grid.name, value, gamma)
+                except DataError:  # a nu that no C has
+                    cell = None
+                yield f"{grid.name}={value:g} gamma={gamma}", cell
 
-    def on_new_rows(self, model: KernelSVC) -> tuple[float | None, float | None]:
+    def _cell(
+        self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
+    ) -> Cell:
+        """Measure one cell."""
+        missed = np.zeros(self.n_rows, dtype=bool)
+        used, duals = [], []
+        for fold, held in zip(parts, self._folds, strict=True):
+            found = [part.duals.at(value) if name == "C" else part.duals.of(value) for part in fold]
+            used.append(self._one_fold(matrix, fold, found, held, missed))
+            duals += found
+        error = float(missed.mean())
+        spread = math.sqrt(error * (1.0 - error) / self.n_rows)
+        C = value if name == "C" else math.exp(float(np.mean([math.log(dual.factor) for dual in duals])))
+        nu = value if name == "nu" else float(np.mean([dual.nu for dual in duals]))
+        return Cell(C, gamma, error, spread, float(np.mean(used)), nu)
+
+    def on_new_rows(self, model: KernelSVC | SBPClassifier) -> tuple[float | None, float | None]:
         """Error of a model trained on the subsample, on rows that are not in it, and its standard error."""
         if not self._rest.shape[0]:
             return None, None
-        fitted = clone(model).set_params(tol=TOL).fit(self._part(self._chosen), self._y[self._chosen])
+        own = {} if isinstance(model, SBPClassifier) else {"tol": TOL}
+        fitted = clone(model).set_params(**own).fit(self._part(self._chosen), self._y[self._chosen])
         new = self._X[self._rest]
         new = new[:, self._chosen] if model.kernel == "precomputed" else new
         error = float(np.mean(fitted.predict(new) != self._y[self._rest]))
@@ -290,25 +385,25 @@ class _Search:
             return check_precomputed(self._X)[np.ix_(rows, rows)]
         return self._X[rows]
 
-    def _parts(self, matrix: WholeMatrix, held: Ints) -> "list[_Part]":
+    def _parts(self, matrix: WholeMatrix, held: Ints, budget: Budget) -> "list[_Part]":
         """The binary problems of a fold."""
         free = self._weight.copy()
         free[held] = 0.0
-        return [_Part(matrix, split, self._codes, free, self._model.fit_intercept) for split in self._splits]
+        return [_Part(matrix, split, self._codes, free, self._model.fit_intercept, budget) for split in self._splits]
 
     def _one_fold(
-        self, matrix: WholeMatrix, parts: "list[_Part]", held: Ints, C: float, missed: npt.NDArray[np.bool_],
-        budget: Budget,
+        self, matrix: WholeMatrix, parts: "list[_Part]", duals: Sequence[Dual], held: Ints,
+        missed: npt.NDArray[np.bool_],
     ) -> float:  # fmt: skip
-        """Solve at a C, mark the held rows that are missed, and return the share of support vectors."""
-        coef, intercept = np.zeros((self.n_rows, len(parts))), np.empty(len(parts))
-        for number, part in enumerate(parts):
-            coef[part.index, number], intercept[number] = part.solve(C, budget)
+        """Mark the held rows that are missed, and return the share of support vectors."""
+        coef, intercept = np.zeros((self.n_rows, len(parts))), np.array([dual.intercept for dual in duals])
+        for number, (part, dual) in enumerate(zip(parts, duals, strict=True)):
+            coef[part.index, number] = dual.coef
         scores = matrix.block(held) @ coef + intercept
         k = self._classes.shape[0]
         if k == 2:
             found = (scores[:, 0] >= 0.0).astype(np.int64)
-        elif self._model.multi_class == "ovr":
+        elif self._option("multi_class", "ovo") == "ovr":
             found = np.argmax(scores, axis=1)
         else:
             found = layout.votes(scores, k)
@@ -319,19 +414,13 @@ class _Search:
 class _Part:
     """A binary problem of a fold on its way to larger C."""
 
-    def __init__(self, matrix: WholeMatrix, split: Split, codes: Ints, weight: Floats, fit_intercept: bool) -> None:
+    def __init__(
+        self, matrix: WholeMatrix, split: Split, codes: Ints, weight: Floats, fit_intercept: bool, budget: Budget
+    ) -> None:
         mine = np.ones(codes.shape[0], dtype=bool)
         if split.negative is not None:
             mine = (codes == split.positive) | (codes == split.negative)
         self.index = np.flatnonzero(mine & (weight > 0.0))
-        self._rows = matrix.subset(self.index)
-        self._weight, self._fit_intercept = weight[self.index], fit_intercept
-        self._y = np.where(codes[self.index] == split.positive, 1.0, -1.0)
-        self._coef: Floats | None = None
-
-    def solve(self, C: float, budget: Budget) -> tuple[Floats, float]:
-        """Coefficients of the rows `index`, and intercept, at C."""
-        problem = KernelProblem(self._rows, self._y, C * self._weight, self._fit_intercept)
-        result = working_set.solve(problem, tol=TOL, start=self._coef, budget=budget)
-        self._coef = result.coef
-        return result.coef, result.intercept
+        y = np.where(codes[self.index] == split.positive, 1.0, -1.0)
+        problem = KernelProblem(matrix.subset(self.index), y, weight[self.index], fit_intercept)
+        self.duals = Duals(problem, tol=TOL, near=NEAR, widest=WIDEST, budget=budget)

@@ -111,7 +111,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     backend : str, default="numpy"
         Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (dense rows).
     validation_fraction : float in (0, 1), default=0.1
-        With `tol=None`: share of every class that is held out. Where every class has one row, none is, and `tol` is 0.1.
+        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None

@@ -10,6 +10,7 @@ with margin `1 / |w|`. nu falls as C grows. Both are found by the working-set du
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,12 +23,12 @@ from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.sbp_direction import cached_responses
 from widemargin.solvers.sbp_run import SBPResult, relative_weight
 
-__all__ = ["ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
+__all__ = ["Dual", "Duals", "ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
 
 TOL = 1e-4
 """Violation up to which the dual is solved: nu takes its precision from the hinge losses, which may be small."""
 
-_WIDEST = math.log(1e12)  # log C is sought between minus this and this, where the largest K(x, x) is 1
+_WIDEST = 1e12  # C is sought between one over this and this, where the largest K(x, x) is 1
 _STEP = math.log(10.0)  # between the values of log C that are tried first
 _PRECISION = 1e-4  # of log C
 
@@ -70,7 +71,7 @@ def nu_from_c(problem: KernelProblem, *, tol: float = TOL) -> float:
     DataError
         If w = 0 is optimal, where no direction is defined.
     """
-    nu = _Duals(problem, tol).nu(1.0)
+    nu = Duals(problem, tol=tol).at(1.0).nu
     if math.isinf(nu):
         raise DataError(f"w = 0 is optimal at C={problem.upper.max():g}, so there is no nu; raise C.")
     return nu
@@ -97,51 +98,86 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
     DataError
         If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small.
     """
-    if not (nu > 0.0 and math.isfinite(nu)):
-        raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
-    largest = float(problem.rows.diagonal().max(initial=0.0))
-    duals = _Duals(replace(problem, upper=relative_weight(problem)), tol)
-    first = -math.log(max(largest, 1e-300))
-
-    def excess(u: float) -> float:
-        return math.log(max(duals.nu(math.exp(u)), 1e-300) / nu)
-
-    low = high = first
-    while excess(high) > 0.0:
-        low, high = high, high + _STEP
-        if high - first > _WIDEST:
-            raise DataError(
-                f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
-                f"{duals.nu(math.exp(low)):.3g}: the rows cannot be separated so far. Raise nu, or use a narrower "
-                "kernel."
-            )
-    while excess(low) < 0.0:
-        low, high = low - _STEP, low
-        if first - low > _WIDEST:
-            raise DataError(f"nu={nu:g} is larger than that of every C down to {math.exp(high):.0e}; lower nu.")
-    return math.exp(brentq(excess, low, high, xtol=_PRECISION) if low < high else low)
+    return Duals(replace(problem, upper=relative_weight(problem)), tol=tol).of(nu).factor
 
 
-class _Duals:
-    """Solutions of a problem with its C multiplied, each from the one before."""
+class Dual(NamedTuple):
+    """An SVM of the family: what `upper` is multiplied by, its nu, and its solution."""
 
-    def __init__(self, problem: KernelProblem, tol: float) -> None:
-        self._problem, self._tol = problem, tol
-        self._last: tuple[float, Floats] | None = None
-        self._known: dict[float, float] = {}
+    factor: float
+    nu: float
+    coef: Floats
+    intercept: float
 
-    def nu(self, factor: float) -> float:
-        """nu of the solution with `upper` multiplied; infinite where w = 0."""
+
+class Duals:
+    """The SVMs of one problem with C multiplied, each solved once and from the one before.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    tol : float, default=1e-4
+        As in `working_set.solve`.
+    near : float, default=0
+        A nu within this relative distance of the one that is sought is as good.
+    widest : float, default=1e12
+        Factors are sought from one over this to this, where the largest K(x, x) is 1.
+    budget : Budget, optional
+        Of all together.
+    """
+
+    def __init__(
+        self, problem: KernelProblem, *, tol: float = TOL, near: float = 0.0, widest: float = _WIDEST,
+        budget: Budget | None = None,
+    ) -> None:  # fmt: skip
+        self._problem, self._tol, self._near, self._budget = problem, tol, near, budget
+        self._widest = math.log(widest)
+        self._known: dict[float, Dual] = {}
+        self._last: Dual | None = None
+
+    def at(self, factor: float) -> Dual:
+        """The SVM with `upper` multiplied; its nu is infinite where w = 0."""
         if factor not in self._known:
             problem = replace(self._problem, upper=factor * self._problem.upper)
-            start = None if self._last is None else self._last[1] * min(1.0, factor / self._last[0])
-            result = working_set.solve(problem, tol=self._tol, start=start)
+            start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
+            result = working_set.solve(problem, tol=self._tol, start=start, budget=self._budget)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            self._last = factor, result.coef
             norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
-            self._known[factor] = hinge / norm if norm > 0.0 else math.inf
+            self._last = Dual(factor, hinge / norm if norm > 0.0 else math.inf, result.coef, result.intercept)
+            self._known[factor] = self._last
         return self._known[factor]
+
+    def of(self, nu: float) -> Dual:
+        """The SVM that has this nu.
+
+        Raises
+        ------
+        DataError
+            If none has.
+        """
+        if not (nu > 0.0 and math.isfinite(nu)):
+            raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
+
+        def excess(u: float) -> float:
+            value = math.log(max(self.at(math.exp(u)).nu, 1e-300) / nu)
+            return 0.0 if abs(value) <= self._near else value
+
+        first = -math.log(max(float(self._problem.rows.diagonal().max(initial=0.0)), 1e-300))
+        low = high = first
+        while excess(high) > 0.0:
+            low, high = high, high + _STEP
+            if high - first > self._widest:
+                raise DataError(
+                    f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
+                    f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
+                    "narrower kernel."
+                )
+        while excess(low) < 0.0:
+            low, high = low - _STEP, low
+            if first - low > self._widest:
+                raise DataError(f"nu={nu:g} is larger than that of every C down to {math.exp(high):.0e}; lower nu.")
+        return self.at(math.exp(brentq(excess, low, high, xtol=_PRECISION) if low < high else low))
 
 
 def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
