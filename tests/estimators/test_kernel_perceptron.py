@@ -90,7 +90,7 @@ def test_rows_of_weight_zero_are_not_there_and_heavy_ones_count_more():
     np.testing.assert_allclose(clf.decision_function(X), alone.decision_function(X), atol=1e-9)
     heavy = wm.KernelPerceptron(random_state=0, max_iter=1).fit(X, y, sample_weight=np.where(y == 1, 30.0, 1.0))
     assert (heavy.predict(X) == 1).mean() > (alone.predict(X) == 1).mean()
-    with pytest.raises(DataError, match="class 1 has no row of positive weight"):
+    with pytest.raises(DataError, match="all rows of the class 1 have weight 0"):
         clone(clf).fit(X, y, sample_weight=(y == 0).astype(float))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from widemargin.estimators._kernel_model import CURES, interrupted
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
@@ -103,12 +104,7 @@ def conclude(model: Any, budget: Budget) -> None:
             "LIBSVM's conditions hold, and there is no certificate. Choose other parameters, or kernel='rbf'.",
             KernelWarning,
         )
-    if budget.interrupted:
-        warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
-        if model.on_interrupt == "raise":
-            raise KeyboardInterrupt
-        return
-    if model.status_ == "converged":
+    if interrupted(model, budget) or model.status_ == "converged":
         return
     if model.max_iter >= 0:
         limit = f"max_iter={model.max_iter}: raise it, or scale the features"
@@ -116,8 +112,7 @@ def conclude(model: Any, budget: Budget) -> None:
         limit = f"the solver {model.solver_!r} has a limit of its own: raise max_iter, or use tol=None or solver='auto'"
     else:
         limit = "rounding: use float64 rows, scale the features, or raise tol"
-    cures = {"time_limit": "the time budget is spent: raise time_budget", "stopped": "by a callback"}
-    cure = cures.get(model.status_, limit)
+    cure = CURES.get(model.status_, limit)
     found = {"violation": model.violation_, "gap": model.gap_}
     known = " and ".join(f"{name} {value:.1e}" for name, value in found.items() if np.isfinite(value))
     warn(f"stopped after {budget.elapsed:.1f} s{known and f' with {known}'} ({cure}).", MarginConvergenceWarning)

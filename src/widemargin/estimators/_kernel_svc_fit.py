@@ -20,7 +20,7 @@ from widemargin.solvers.kernel_solver_choice import Chosen, choose
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.whole_matrix import WholeMatrix
 
-__all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "outcome", "splits", "train"]
+__all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "splits", "train"]
 
 _SINGLE_REACH = 100.0
 """Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
@@ -154,17 +154,6 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
         result = share.solve(chosen, problem, options)
         solved.append(Solved(part, index, result, chosen))
     return solved
-
-
-def outcome(solved: list[Solved], budget: Budget) -> Status:
-    """How training ended: as the binary problem that ended worst."""
-    if budget.interrupted:
-        return Status.INTERRUPTED
-    found = {item.result.status for item in solved}
-    for status in (Status.STOPPED, Status.TIME_LIMIT, Status.MAX_ITER):
-        if status in found:
-            return status
-    return Status.CONVERGED
 
 
 def _problems(

@@ -1,4 +1,4 @@
-"""Scores of new rows by a fitted `KernelSVC`, in blocks of bounded memory."""
+"""Scores of new rows by a fitted `KernelSVC` or `KernelPerceptron`, in blocks of bounded memory."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -20,18 +20,20 @@ _NO_CACHE = 1e9  # products store no rows, so none needs to fit
 def score_blocks(model: Any, X: Any) -> Iterator[tuple[slice, Floats]]:
     """Scores of checked rows by all binary problems, shape (rows, n_problems), and the rows that they belong to.
 
-    One against one, the kernel values of a class's support vectors serve all its problems at once.
+    One against one, the kernel values of a class's support vectors serve all its problems at once. A model without
+    `multi_class` trains each class against the rest, one without `intercept_` has none.
     """
     k = model.classes_.shape[0]
     coef = dense(model.dual_coef_)
-    pairs = k > 2 and model.multi_class == "ovo"
+    pairs = k > 2 and getattr(model, "multi_class", "ovr") == "ovo"
     cuts = np.concatenate(([0], np.cumsum(model.n_support_))) if pairs else np.array([0, coef.shape[1]])
     parts = [_Part(model, slice(low, high), coef[:, low:high]) for low, high in pairwise(cuts)]
+    intercept: Floats = getattr(model, "intercept_", np.zeros(1))
     step = max(1, _NUMBERS // (k * k))
     for low in range(0, X.shape[0], step):
         rows = slice(low, min(low + step, X.shape[0]))
         sums = [part(X[rows]) for part in parts]
-        yield rows, pair_scores(sums, model.intercept_) if pairs else sums[0] + model.intercept_
+        yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
 
 
 class _Part:
@@ -44,7 +46,7 @@ class _Part:
         if self._columns is None and self._coef.shape[0]:
             kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
             vectors = model.support_vectors_[place]
-            self._rows = kernel_rows(kernel, vectors, cache_size=_NO_CACHE, backend=model.backend)
+            self._rows = kernel_rows(kernel, vectors, cache_size=_NO_CACHE, backend=getattr(model, "backend", "numpy"))
 
     def __call__(self, X: Any) -> Floats:
         if self._columns is not None:

@@ -10,26 +10,33 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.estimators._kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    interrupted,
+    refuse_missing,
+    refuse_single,
+    worst,
+)
+from widemargin.estimators._kernel_svc_scores import score_blocks
+from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KERNELS, Kernel, check_precomputed, resolve_kernel
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers import perceptron
-from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import KernelProblem
 
 __all__ = ["KernelPerceptron"]
 
-_DTYPES = [np.float64, np.float32]
-_NO_CACHE = 1e9  # prediction stores no rows, so none needs to fit
 
-
-class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
     It costs one row of the kernel matrix a mistake and has no parameter to choose but the passes. One pass with the
@@ -144,12 +151,6 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.callbacks = callbacks
         self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelPerceptron":
         """Train on labelled rows.
@@ -176,19 +177,15 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the kernel cannot be used, or the cache does not hold a row.
         """
         budget = Budget(self.time_budget, tuple(self.callbacks or ()))
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.shape[0] < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs two or more.")
+        refuse_single(self.classes_)
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        missing = np.flatnonzero(np.bincount(codes[weight > 0.0], minlength=self.classes_.shape[0]) == 0)
-        if missing.shape[0]:
-            label = self.classes_.tolist()[missing[0]]
-            raise DataError(f"class {label!r} has no row of positive weight; leave it out of y or give it some.")
+        refuse_missing(self.classes_, codes[weight > 0.0])
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         with limit_threads(self.n_jobs):
             coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)
@@ -196,7 +193,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
         self.support_vectors_ = np.empty((0, 0), X.dtype) if self.kernel == "precomputed" else X[self.support_]
-        self._conclude(budget)
+        if not interrupted(self, budget) and self.status_ in CURES:
+            warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
         return self
 
     def _train(self, rows: KernelRows, codes: npt.NDArray[Any], weight: Floats, budget: Budget) -> Floats:
@@ -220,20 +218,10 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             coef.append(result.coef)
             found.add(result.status)
             visited = max(visited, result.n_iter)
-        worst = (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT, Status.MAX_ITER, Status.CONVERGED)
-        self.status_ = str(next(status for status in worst if status in found))
+        self.status_ = str(worst(found, budget))
         self.n_iter_ = -(-visited // int((weight > 0.0).sum()))
         self.evaluations_ = rows.evaluations
         return np.array(coef)
-
-    def _conclude(self, budget: Budget) -> None:
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
-                raise KeyboardInterrupt
-        elif self.status_ in ("time_limit", "stopped"):
-            cure = "the time budget is spent: raise time_budget" if self.status_ == "time_limit" else "by a callback"
-            warn(f"stopped after {budget.elapsed:.1f} s ({cure}).", MarginConvergenceWarning)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
@@ -243,17 +231,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like or CSR matrix of shape (n, d)
             With a precomputed kernel the values with all training rows.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=False)
-        if self.kernel == "precomputed":
-            scores = np.asarray(check_precomputed(X, square=False)[:, self.support_] @ self.dual_coef_.T)
-        elif self.support_.shape[0] == 0:
-            scores = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
-        else:
-            name, function = (self.kernel, None) if isinstance(self.kernel, str) else ("callable", self.kernel)
-            kernel = Kernel(name, self.gamma_, self.degree, self.coef0, function)
-            vectors = KernelRows(kernel, self.support_vectors_, cache_size=_NO_CACHE)
-            scores = vectors.products(canonical_rows(X), np.ascontiguousarray(self.dual_coef_.T))
+        scores = np.concatenate([block for _, block in score_blocks(self, self._checked_new(X))])
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -12,11 +12,12 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
 from widemargin.estimators._calibration import hold_out
+from widemargin.estimators._kernel_model import DTYPES, KernelModel, refuse_missing, refuse_single, worst
 from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales
 from widemargin.estimators._kernel_svc_fit import (
     Options,
@@ -24,14 +25,13 @@ from widemargin.estimators._kernel_svc_fit import (
     Split,
     Training,
     kernel_rows,
-    outcome,
     splits,
     train,
 )
 from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import CapabilityError, DataError
+from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
@@ -40,8 +40,6 @@ from widemargin.solvers.hold_out import choose_rows
 from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
 
 __all__ = ["KernelSVC"]
-
-_DTYPES = [np.float64, np.float32]
 
 
 def _calibrates(estimator: "KernelSVC") -> bool:
@@ -53,7 +51,7 @@ def _calibrates(estimator: "KernelSVC") -> bool:
     return True
 
 
-class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
 
     Minimises `1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (<w, phi(x_i)> + b))` for every pair of classes (or each class
@@ -257,12 +255,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.callbacks = callbacks
         self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
     @property
     def coef_(self) -> Any:
         """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
@@ -306,7 +298,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, codes, weight = self._checked(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
-        self._check_classes(codes[index])
+        refuse_missing(self.classes_, codes[index])
         if self.calibration is not None:
             kept, aside = hold_out(codes[index], rng)
             index, held = index[kept], index[aside]
@@ -321,13 +313,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Ints, Floats]:
         """Checked rows, classes as numbers, and weights; set what the estimator remembers of its data."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.shape[0] < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got 1 class, {self.classes_.tolist()[0]!r}."
-            )
+        refuse_single(self.classes_)
         self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
@@ -335,12 +324,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.shape_fit_ = X.shape
         return X, codes.astype(np.int64), weight
-
-    def _check_classes(self, codes: Ints) -> None:
-        missing = np.flatnonzero(np.bincount(codes, minlength=self.classes_.shape[0]) == 0)
-        if missing.shape[0]:
-            label = self.classes_.tolist()[missing[0]]
-            raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
 
     def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> None:
         """Train on the rows `index` and set the fitted attributes."""
@@ -385,7 +368,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dual_coef_ = type(rows)(made.dual_coef) if sp.issparse(rows) else made.dual_coef
         results = [item.result for item in solved]
         self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
-        self.status_ = str(outcome(solved, budget))
+        self.status_ = str(worst((result.status for result in results), budget))
         self.fit_status_ = int(self.status_ != "converged")
         self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
         self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
@@ -442,11 +425,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
-
-    def _checked_new(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
-        return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
 
     def _scores(self, X: Any) -> Floats:
         """Scores of checked rows, in the shape of `decision_function`."""

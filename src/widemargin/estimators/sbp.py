@@ -11,10 +11,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import binary_classes
+from widemargin.estimators._kernel_model import CURES, DTYPES, KernelModel, interrupted
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_space import model_scores
 from widemargin.exceptions import KernelError, MarginConvergenceWarning
@@ -30,8 +31,6 @@ from widemargin.solvers.sbp import BATCH, solve, solve_published
 from widemargin.solvers.sbp_run import SBPResult
 
 __all__ = ["SBPClassifier", "Task", "name_the_kernel"]
-
-_DTYPES = [np.float64, np.float32]
 
 
 class Task(NamedTuple):
@@ -53,7 +52,7 @@ def name_the_kernel(kernel: Any) -> Iterator[None]:
         raise KernelError(f"kernel={kernel!r}: {error}") from error
 
 
-class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
@@ -226,8 +225,6 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -270,7 +267,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
         """Check rows and make their problem; sets what the estimator remembers of its data."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         self.classes_ = binary_classes(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -313,33 +310,25 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _conclude(self, result: SBPResult, budget: Budget) -> None:
         """Warn or raise according to how the run ended."""
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
-                raise KeyboardInterrupt
-        elif result.margin <= 0.0:
+        if interrupted(self, budget):
+            return
+        if result.margin <= 0.0:
             warn(
                 f"the margin found at nu={self.nu:g} is {result.margin:.2g}, not positive; raise nu, or use a narrower "
                 "kernel.",
                 MarginConvergenceWarning,
             )
         elif result.status != Status.CONVERGED:
-            cures = {
-                Status.TIME_LIMIT: "the time budget is spent: raise time_budget",
-                Status.STOPPED: "by a callback",
-                Status.MAX_ITER: "raise max_iter or tol, or use tol=None, which stops by the error on rows held out",
-            }
+            limit = "raise max_iter or tol, or use tol=None, which stops by the error on rows held out"
             warn(
                 f"stopped after {result.n_iter} steps with a gap of {result.gap:.1%} between the margin and its bound "
-                f"({cures[result.status]}).",
+                f"({CURES.get(str(result.status), limit)}).",
                 MarginConvergenceWarning,
             )
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
-        return model_scores(self, X)
+        return model_scores(self, self._checked_new(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
