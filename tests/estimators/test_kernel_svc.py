@@ -402,6 +402,18 @@ def test_kernels_that_are_not_positive_semi_definite_go_on_with_a_warning():
     assert (ours.predict(X) == y).mean() > (theirs.predict(X) == y).mean() - 0.05
 
 
+@pytest.mark.parametrize("solver", ["dual", "nested-dual", "smo"])
+def test_a_negative_norm_is_reported_where_no_pair_of_rows_shows_it(solver):
+    """`K(x, x) + K(z, z) >= 2 K(x, z)` for all pairs, and still `|w|^2 < 0`."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 40)) < 0.3).astype(float)
+    X[:, :12] = 1.0
+    y = (X[:, 12:].sum(axis=1) + rng.normal(size=300) > 8.4).astype(int)
+    with pytest.warns(KernelWarning, match="not positive semi-definite"):
+        model = KernelSVC(kernel="sigmoid", gamma=1.0, coef0=-13.0, solver=solver).fit(X, y)
+    assert np.isnan(model.gap_)
+
+
 def test_bad_input_is_named():
     X, y = moons(40)
     with pytest.raises(ValueError, match="number of classes has to be greater than one; got 1 class, 0"):

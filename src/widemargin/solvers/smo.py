@@ -89,7 +89,7 @@ def solve(
         coef, scores = watch.rule.best.coef, watch.rule.best.scores
     limit = tol if tol is not None else np.inf if run.ended else -1.0
     result = finish(problem, coef, scores, limit, budget, run.steps, watch.history)
-    return replace(result, indefinite=run.indefinite)
+    return replace(result, indefinite=result.indefinite or run.indefinite)
 
 
 class _Part:

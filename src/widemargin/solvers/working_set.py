@@ -133,7 +133,7 @@ def solve(
         coef, scores = watch.rule.best.coef, watch.rule.best.scores
     limit = tol if tol is not None else np.inf if stopped else -1.0
     result = finish(problem, coef, scores, limit, budget, rounds, watch.history)
-    return replace(result, indefinite=block.indefinite)
+    return replace(result, indefinite=result.indefinite or block.indefinite)
 
 
 class Block:
@@ -269,5 +269,14 @@ def finish(
     status = status_of(budget, at.violation <= tol)
     evaluations = problem.rows.evaluations
     return KernelResult(
-        coef, intercept, at.primal, at.dual, at.violation, status, rounds, evaluations, budget.elapsed, tuple(history)
-    )
+        coef, intercept, at.primal, at.dual, at.violation, status, rounds, evaluations, budget.elapsed, tuple(history),
+        _negative(problem, coef, scores),
+    )  # fmt: skip
+
+
+def _negative(problem: KernelProblem, coef: Floats, scores: Floats) -> bool:
+    """Whether `|w|^2` came out negative: steps along pairs need not meet what is not positive semi-definite."""
+    square = float(coef @ scores)
+    if square >= 0.0:
+        return False
+    return square < -INDEFINITE * float(np.abs(coef).sum()) ** 2 * float(np.abs(problem.rows.diagonal()).max())
