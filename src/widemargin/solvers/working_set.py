@@ -30,9 +30,6 @@ SIZE = 1024
 FINE = 1e-3
 """Violation at which a run by the hold-out rule has nothing left to do."""
 
-ROUGH = 1.0
-"""Violation above which the error on rows held out says nothing yet: margins are still off by more than themselves."""
-
 SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
 
@@ -111,9 +108,7 @@ def solve(
         while True:
             left = violation(problem, coef, scores, max(1, now // 4), lower, upper)
             facts = values(problem, coef, scores, left.middle)._asdict() | {"violation": left.size}
-            stopped = (
-                watch.look(rounds, coef, scores, left.middle, facts, judge=left.size <= ROUGH) or left.size <= goal
-            )
+            stopped = watch.look(rounds, coef, scores, left.middle, facts) or left.size <= goal
             if stopped or budget.exhausted:
                 break
             if now < problem.n_rows:
