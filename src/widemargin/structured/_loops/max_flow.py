@@ -1,0 +1,87 @@
+"""Maximum flow with real capacities by Dinic's algorithm, from any residual graph: warm starts are free.
+
+Arc e and its reverse `e ^ 1` are neighbours; the arcs out of a node are a linked list from `first`, by `after`.
+"""
+
+from typing import Any
+
+from widemargin._numba import kernel
+
+__all__ = ["augment"]
+
+
+@kernel
+def _distances(first: Any, after: Any, head: Any, cap: Any, source: int, eps: float, depth: Any, queue: Any) -> None:
+    """Breadth-first distances from the source in the residual graph, -1 where there is no way."""
+    for node in range(depth.shape[0]):
+        depth[node] = -1
+    depth[source], queue[0] = 0, source
+    begin, end = 0, 1
+    while begin < end:
+        node = queue[begin]
+        begin += 1
+        e = first[node]
+        while e >= 0:
+            if cap[e] > eps and depth[head[e]] < 0:
+                depth[head[e]] = depth[node] + 1
+                queue[end] = head[e]
+                end += 1
+            e = after[e]
+
+
+@kernel
+def augment(
+    first: Any, after: Any, head: Any, cap: Any, source: int, sink: int, eps: float,
+    depth: Any, queue: Any, current: Any, path: Any,
+) -> float:  # fmt: skip
+    """Augment until no way is left whose capacities exceed eps; changes `cap`, returns the flow added.
+
+    Parameters
+    ----------
+    first : int array of shape (nodes,)
+    after, head : int arrays of shape (arcs,)
+    cap : float array of shape (arcs,)
+        Residual capacities.
+    source, sink : int
+    eps : float
+        What counts as nothing.
+    depth, queue, current, path : int arrays of shape (nodes,)
+        Scratch; `depth` is left with the distances from the source, -1 where there is no way.
+    """
+    total = 0.0
+    while True:
+        _distances(first, after, head, cap, source, eps, depth, queue)
+        if depth[sink] < 0:
+            return total
+        for node in range(current.shape[0]):
+            current[node] = first[node]
+        node, length = source, 0
+        while True:
+            if node == sink:
+                room = cap[path[0]]
+                for i in range(1, length):
+                    room = min(room, cap[path[i]])
+                total += room
+                back = length
+                for i in range(length - 1, -1, -1):
+                    cap[path[i]] -= room
+                    cap[path[i] ^ 1] += room
+                    if cap[path[i]] <= eps:
+                        back = i
+                length = min(back, length - 1)  # go on from the tail of the first full arc
+                node = head[path[length] ^ 1]
+                continue
+            e = current[node]
+            while e >= 0 and not (cap[e] > eps and depth[head[e]] == depth[node] + 1):
+                e = after[e]
+            current[node] = e
+            if e >= 0:
+                path[length] = e
+                length += 1
+                node = head[e]
+            elif length == 0:
+                break
+            else:
+                length -= 1
+                node = head[path[length] ^ 1]
+                current[node] = after[current[node]]

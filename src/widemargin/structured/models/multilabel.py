@@ -1,0 +1,234 @@
+"""Label sets with a weight for every label's features and one for every pair of labels."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
+from widemargin.structured.models.base import StructureModel, check_lengths
+
+__all__ = ["MultiLabelModel", "check_weights", "mutual_information", "spanning_tree"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_MOST_ENUMERATED = 18
+_SMOOTHING = 0.25
+
+
+class MultiLabelModel(StructureModel):
+    """`f(x, y) = sum_l y_l x . w_l + sum_{pq in edges} theta_pq y_p y_q`, weighted Hamming loss.
+
+    The pairwise model of Finley and Joachims (2008).
+
+    Parameters
+    ----------
+    edges : {"full", "tree"} or sequence of pairs or None, default="full"
+        Pairs of labels with a weight. "tree": maximum spanning tree of the labels' mutual information. Forests are
+        solved exactly whatever k is; other graphs exactly up to 18 labels (by enumeration), beyond by local search.
+    weights : array-like of shape (k,), optional
+        Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
+    oracle : {"auto", "enumeration", "greedy", "tree"}, default="auto"
+        How the argmax is found; "tree" for forests and no edges.
+    restarts : int, default=5
+        Greedy search: random starts after the first. More find better labels and take longer.
+    seed : int, default=0
+        Of those starts.
+
+    Attributes
+    ----------
+    structure : Structure
+        After `prepare`; `structure.pairs` are the edges.
+    """
+
+    def __init__(
+        self,
+        edges: Any = "full",
+        *,
+        weights: npt.ArrayLike | None = None,
+        oracle: str = "auto",
+        restarts: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.edges = edges
+        self.weights = weights
+        self.oracle_kind = oracle
+        self.restarts = restarts
+        self.seed = seed
+
+    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Check the labels and choose the edges; returns (d, k, number of edges).
+
+        Raises
+        ------
+        DataError
+            Y is no 0/1 matrix, or edges or weights do not fit it.
+        CapabilityError
+            An oracle that cannot serve the edges.
+        """
+        rows, _ = self.stack(X)
+        Y = indicator(Y)
+        check_lengths(rows, Y)
+        k = Y.shape[1]
+        weight = check_weights(self.weights, k).reshape(1, -1)
+        self.structure = self._structure(weight, _pairs(self.edges, Y))
+        return rows.shape[1], k, self.n_pairs()
+
+    def _structure(self, weight: Floats, pairs: Ints) -> Structure:
+        """Choose the cheapest exact argmax, or the one that was asked for."""
+        k = weight.shape[1]
+        parent, edge = _as_forest(pairs, k)
+        cost, unit = integer_costs(weight)
+        if parent is not None:
+            able, best = {"tree", "enumeration", "greedy"}, "tree"
+        else:
+            able, best = {"enumeration", "greedy"}, "enumeration" if k <= _MOST_ENUMERATED else "greedy"
+        if best == "tree" and unit == 0.0 and k <= _MOST_ENUMERATED:
+            best = "enumeration"  # weights without a unit have no levels, but a table
+        if k > _MOST_ENUMERATED:
+            able.discard("enumeration")
+        chosen = best if self.oracle_kind == "auto" else self.oracle_kind
+        if chosen not in able:
+            raise CapabilityError(
+                f"oracle={self.oracle_kind!r} cannot serve {k} labels with {pairs.shape[0]} edges "
+                f"({'a forest' if parent is not None else 'with cycles'}); able: {', '.join(sorted(able))}."
+            )
+        if chosen == "tree" and not pairs.size and (cost == 1).all():
+            return make_structure(UNARY, weight)
+        if chosen == "tree":
+            return make_structure(TREE, weight, pairs=pairs, parent=parent, edge=edge)
+        if chosen == "enumeration":
+            return make_structure(ENUMERATION, weight, pairs=pairs)
+        return make_structure(GREEDY, weight, pairs=pairs, restarts=self.restarts)
+
+    def encode(self, y: Any) -> Ints:
+        """A 0/1 vector."""
+        label = _dense(y).reshape(-1)
+        k = self.structure.weight.shape[1]
+        if label.shape[0] != k:
+            raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
+        if not np.isin(label, (0, 1)).all():
+            raise DataError("a label has entries other than 0 and 1.")
+        whole: Ints = label.astype(np.int64)
+        return whole
+
+    def restore(self, label: Ints) -> Ints:
+        """The same 0/1 vector, a copy."""
+        return label.copy()
+
+
+def _dense(y: Any) -> npt.NDArray[Any]:
+    return y.toarray() if sparse.issparse(y) else np.asarray(y)
+
+
+def indicator(Y: Any) -> Ints:
+    """Labels as a 0/1 matrix.
+
+    Raises
+    ------
+    DataError
+    """
+    Y = _dense(Y)
+    if Y.ndim != 2 or Y.shape[1] == 0:
+        raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
+    wrong = np.argwhere((Y != 0) & (Y != 1))
+    if wrong.size:
+        i, label = wrong[0]
+        raise DataError(f"Y[{i}, {label}] is {Y[i, label]!r}: entries must be 0 or 1.")
+    whole: Ints = Y.astype(np.int64)
+    return whole
+
+
+def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
+    """Loss weights of k labels.
+
+    Raises
+    ------
+    DataError
+    """
+    if weights is None:
+        return np.ones(k)
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != (k,) or not np.isfinite(weight).all() or weight.min() < 0.0 or not weight.any():
+        raise DataError(f"weights must be {k} finite numbers >= 0, not all 0, one per label; got shape {weight.shape}.")
+    return weight
+
+
+def _pairs(edges: Any, Y: Ints) -> Ints:
+    """The edges as pairs p < q."""
+    k = Y.shape[1]
+    if edges is None:
+        return np.zeros((0, 2), dtype=np.int64)
+    if isinstance(edges, str):
+        if edges == "full":
+            return np.argwhere(np.triu(np.ones((k, k), dtype=bool), 1)).astype(np.int64)
+        if edges == "tree":
+            return spanning_tree(Y)
+        raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
+    listed = list(edges) if isinstance(edges, Iterable) else [edges]
+    pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
+    pairs = np.sort(pairs, axis=1)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= k or (pairs[:, 0] == pairs[:, 1]).any()):
+        raise DataError(f"edges must join two different labels out of 0 to {k - 1}.")
+    if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:
+        raise DataError("edges lists a pair twice.")
+    return pairs
+
+
+def mutual_information(Y: Ints) -> Floats:
+    """Mutual information of every two labels, from counts + 1/4 in each of the four cells.
+
+    Returns
+    -------
+    ndarray of shape (k, k)
+    """
+    n = Y.shape[0] + 4 * _SMOOTHING
+    ones = Y.T.astype(np.float64) @ Y
+    count = np.diag(ones)
+    p = (count + 2 * _SMOOTHING) / n
+    total = np.zeros_like(ones)
+    for a in (0, 1):
+        for b in (0, 1):
+            cell = ones if a and b else count[:, None] - ones if a else count[None, :] - ones if b else None
+            if cell is None:
+                cell = Y.shape[0] - count[:, None] - count[None, :] + ones
+            joint = (cell + _SMOOTHING) / n
+            total += joint * np.log(joint / np.outer(p if a else 1.0 - p, p if b else 1.0 - p))
+    return total
+
+
+def spanning_tree(Y: Ints) -> Ints:
+    """Edges of the maximum spanning tree of the mutual information (Chow and Liu 1968), sorted pairs p < q."""
+    information = mutual_information(Y)
+    distance = 1.0 + information.max() - information  # positive, so that no edge counts as missing
+    tree = minimum_spanning_tree(np.triu(distance, 1)).tocoo()
+    pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].astype(np.int64)
+
+
+def _as_forest(pairs: Ints, k: int) -> tuple[Ints | None, Ints | None]:
+    """Parent and edge of every label, if the edges have no cycle; else None."""
+    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(k)]
+    for e, (p, q) in enumerate(pairs.tolist()):
+        neighbours[p].append((q, e))
+        neighbours[q].append((p, e))
+    parent, edge = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
+    for root in range(k):
+        if parent[root] >= 0:
+            continue
+        parent[root], stack = k, [root]
+        while stack:
+            p = stack.pop()
+            for q, e in neighbours[p]:
+                if e == edge[p]:
+                    continue
+                if parent[q] >= 0:
+                    return None, None
+                parent[q], edge[q] = p, e
+                stack.append(q)
+    return parent, edge
