@@ -18,6 +18,7 @@ from widemargin.structured.model import Weights
 __all__ = ["solve"]
 
 _SHARE = 0.1  # of the tolerance that the problem of the cuts may leave open
+_LEAST = 1e-6  # relative gap that is never asked for
 _MOST_SWEEPS = 1000
 
 
@@ -99,7 +100,7 @@ def solve(
             converged = watch.look(done)
             if converged or done >= max_iter or budget.exhausted or seen.labels is None:
                 break
-            allowed = _SHARE * tol * watch.primal / (problem.C * problem.n)
+            allowed = max(_SHARE * tol, _LEAST) * watch.primal / (problem.C * problem.n)
             new = np.flatnonzero(seen.value > slack + allowed)
             if new.shape[0] == 0:
                 break  # a heuristic search finds nothing more

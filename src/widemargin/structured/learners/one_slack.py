@@ -18,6 +18,7 @@ from widemargin.structured.learners.state import Blocks, begin, dual_value, weig
 __all__ = ["solve"]
 
 _SHARE = 0.1  # of the tolerance that the problem of the cuts may leave open
+_LEAST = 1e-6  # relative gap that is never asked for
 
 
 class _Cuts:
@@ -112,7 +113,7 @@ def solve(
                 break
             cuts.add(seen.labels)
             done += 1
-            blocks = cuts.solve(_SHARE * tol * watch.primal / problem.C)
+            blocks = cuts.solve(max(_SHARE * tol, _LEAST) * watch.primal / problem.C)
             weights = weights_of(problem, blocks)
     except KeyboardInterrupt:
         budget.interrupted = True

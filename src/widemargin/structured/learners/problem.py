@@ -23,7 +23,7 @@ from widemargin.structured.oracle import FREE, Answer, Found, Oracle
 from widemargin.structured.search.choice import EXACT, SEARCHES, named
 from widemargin.structured.search.edge import Mixture
 
-__all__ = ["Rows", "StructuredProblem", "Violation", "stack_rows"]
+__all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -73,6 +73,27 @@ class _Known(NamedTuple):
     g: float
 
 
+def count(X: Any) -> int:
+    """Number of examples of a sequence or matrix."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def model_rows(model: StructuredModel, X: Any, d: int) -> tuple[Rows, Ints]:
+    """Rows of all examples, by the model's own `stack(X)` where it has one.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the model, or are not finite.
+    """
+    stack: Any = getattr(model, "stack", None)
+    if stack is None:
+        return stack_rows([model.rows(x) for x in X], d)
+    whole, start = stack(X)
+    rows, _ = stack_rows([whole], d)
+    return rows, start
+
+
 def stack_rows(parts: Sequence[Any], d: int) -> tuple[Rows, Ints]:
     """Rows of all examples in one matrix, and where each example begins.
 
@@ -106,8 +127,8 @@ class StructuredProblem:
     Parameters
     ----------
     model : StructuredModel
-    X, Y : sequence
-        Examples and their labels.
+    X, Y : sequence or matrix
+        Examples and their labels, one a row or entry.
     C : float, default=1.0
     rescaling : {"slack", "margin"}, default="slack"
     search : str, default="auto"
@@ -144,8 +165,8 @@ class StructuredProblem:
     def __init__(
         self,
         model: StructuredModel,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Any,
+        Y: Any,
         *,
         C: float = 1.0,
         rescaling: str = "slack",
@@ -155,20 +176,20 @@ class StructuredProblem:
         max_queries: int = 1000,
         check: bool = False,
     ) -> None:
-        if len(X) != len(Y):
-            raise DataError(f"there are {len(X)} examples and {len(Y)} labels; each example needs one.")
-        if len(X) == 0:
+        self.n = count(X)
+        if self.n != count(Y):
+            raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
+        if self.n == 0:
             raise DataError("there are no examples to learn from.")
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check = rescaling == "slack", check
         self.d, self.S, self.P = model.prepare(X, Y)
-        self.n = len(X)
-        self.rows, self.start = stack_rows([model.rows(x) for x in X], self.d)
+        self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
         self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         loops.grams(self.rows, self.start, self.gram_start, self.gram)
-        self.truth = [self._features(i, Y[i]) for i in range(self.n)]
+        self._truth: list[Features | None] = [None] * self.n
         self._options = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
@@ -216,8 +237,10 @@ class StructuredProblem:
             return Features(
                 *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
             )
-        label = self._features(i, y)
-        return Features(self.truth[i].A - label.A, self.truth[i].b - label.b)
+        label, truth = self._features(i, y), self._truth[i]
+        if truth is None:
+            truth = self._truth[i] = self._features(i, self.Y[i])
+        return Features(truth.A - label.A, truth.b - label.b)
 
     def _oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         return self.model.oracle(self.X[i], self.Y[i], u, theta)
