@@ -17,7 +17,7 @@ from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
 
-_GROWTH = 1.5  # of the number of passes from one certificate to the next
+_FIRST = 10  # passes to the first certificate; from one to the next their number doubles
 
 
 def solve(
@@ -44,7 +44,7 @@ def solve(
     start : Blocks, default=None
         Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
     budget : Budget, default=None
-        Time limit and callbacks, asked after every pass.
+        Time limit and callbacks; a limit is looked at every 512 steps, and one certificate comes after it.
     average : bool, default=True
         Evaluate the averaged iterate too, and return the better one.
     check_every : int, default=None
@@ -64,20 +64,22 @@ def solve(
     watch = Watch(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
     averages = Average(zero_blocks(problem), np.zeros(problem.n, dtype=np.int64)) if average else None
-    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or 1, False
+    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or _FIRST, False
     t, looked = 0, -1
 
     def look() -> bool:
         nonlocal looked
         looked = t
+        weights.W[:], weights.theta[:] = weights_of(problem, blocks)  # without the rounding errors of many steps
         watch.dual = max(watch.dual, dual_value(blocks, weights))
-        watch.offer(weights)
+        if averages is None or not budget.exhausted:
+            watch.offer(weights)
         if averages is not None and t:
             _offer_average(watch, blocks, averages, t)
         return watch.look(done)
 
     try:
-        while done < max_iter and not budget.exhausted and not converged:
+        while done < max_iter and not converged:
             order, promised = rng.permutation(problem.n).astype(np.int64), 0.0
             for first in range(0, problem.n, PART):
                 part = order[first : first + PART]
@@ -90,13 +92,15 @@ def solve(
                 break
             done += 1
             dual = dual_value(blocks, weights)
-            if done >= due or promised <= tol * (dual + promised):
-                due = done + check_every if check_every else max(done + 1, int(_GROWTH * done))
+            promising = promised <= tol * (dual + promised) and t > 1.1 * looked
+            if done >= due or promising:
+                due = done + check_every if check_every else 2 * done
                 converged = look()
             else:
                 budget.tell("bcfw", done, watch.primal, watch.gap, 0.0)
+            if budget.exhausted:
+                break
         if looked < t:
-            weights = weights_of(problem, blocks)  # rounding errors of many steps
             converged = look()
     except KeyboardInterrupt:
         budget.interrupted = True

@@ -1,6 +1,6 @@
 """Whether an oracle keeps its word: its answers against the model's own features and loss."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from widemargin.structured.search.edge import Mixture
 if TYPE_CHECKING:
     from widemargin.structured.learners.problem import Floats, StructuredProblem
 
-__all__ = ["check_answer", "check_oracle"]
+__all__ = ["check_answer", "check_label", "check_oracle"]
 
 _TOLERANCE = 1e-6
 
@@ -38,6 +38,20 @@ def check_oracle(oracle: Oracle) -> None:
         )
 
 
+def check_label(problem: "StructuredProblem", i: int, y: Any) -> None:
+    """Refuse a label that the model says is none of its labels (by `contains(x, y)`, which a model may have).
+
+    Raises
+    ------
+    OracleError
+    """
+    contains = getattr(problem.model, "contains", None)
+    for part in [y.first, y.second] if isinstance(y, Mixture) else [y]:
+        if contains is not None and not contains(problem.X[i], part):
+            name = type(problem.model).__name__
+            raise OracleError(f"example {i}: the oracle returned {part!r}, which is not a label of {name}.")
+
+
 def check_answer(
     problem: "StructuredProblem", i: int, answer: Answer, psi: Features, u: "Floats", theta: "Floats"
 ) -> None:
@@ -46,15 +60,9 @@ def check_answer(
     Raises
     ------
     OracleError
-        If they differ by more than 1e-6, or the model says that the label is none of its labels (by `contains(x, y)`,
-        which a model may have).
+        If they differ by more than 1e-6.
     """
-    name, x, truth = type(problem.model).__name__, problem.X[i], problem.Y[i]
-    parts = [answer.y] if not isinstance(answer.y, Mixture) else [answer.y.first, answer.y.second]
-    contains = getattr(problem.model, "contains", None)
-    for y in parts:
-        if contains is not None and not contains(x, y):
-            raise OracleError(f"example {i}: the oracle returned {y!r}, which is not a label of {name}.")
+    name = type(problem.model).__name__
     score = float((psi.A * u).sum() + psi.b @ theta)
     scale = 1.0 + float(np.abs(psi.A * u).sum() + np.abs(psi.b * theta).sum())
     if not abs(answer.h - (1.0 - score)) <= _TOLERANCE * scale:
@@ -62,8 +70,8 @@ def check_answer(
             f"example {i}: the oracle says h = {answer.h:.9g} of label {answer.y!r}, but 1 + f(y) - f(y_i) is "
             f"{1.0 - score:.9g} by {name}.features. One of them is wrong."
         )
-    if len(parts) == 1:
-        loss = problem.model.loss(answer.y, truth)
+    if not isinstance(answer.y, Mixture):
+        loss = problem.model.loss(answer.y, problem.Y[i])
         if not abs(answer.g - loss) <= _TOLERANCE * (1.0 + abs(loss)):
             raise OracleError(
                 f"example {i}: the oracle says g = {answer.g:.9g} of label {answer.y!r}, but its loss is {loss:.9g} by "

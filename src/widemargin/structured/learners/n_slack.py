@@ -12,7 +12,7 @@ from widemargin.structured.learners.passes import choose_passes
 from widemargin.structured.learners.problem import Floats, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult, Watch
 from widemargin.structured.learners.simplex_qp import maximise
-from widemargin.structured.learners.state import Blocks, begin, dual_value, weights_of
+from widemargin.structured.learners.state import Blocks, begin, dual_value, norm2, weights_of
 from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
@@ -100,7 +100,8 @@ def solve(
             converged = watch.look(done)
             if converged or done >= max_iter or budget.exhausted or seen.labels is None:
                 break
-            allowed = max(_SHARE * tol, _LEAST) * watch.primal / (problem.C * problem.n)
+            primal = 0.5 * norm2(weights) + problem.C * float(seen.value.sum())  # of the labels found
+            allowed = max(_SHARE * tol, _LEAST) * primal / (problem.C * problem.n)
             new = np.flatnonzero(seen.value > slack + allowed)
             if new.shape[0] == 0:
                 break  # a heuristic search finds nothing more

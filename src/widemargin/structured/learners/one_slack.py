@@ -26,8 +26,7 @@ class _Cuts:
 
     def __init__(self, problem: StructuredProblem) -> None:
         self.problem = problem
-        shape = (int(problem.start[-1]), problem.S)
-        self.a = [sp.csr_matrix(shape)]
+        self.a = [sp.csr_matrix((int(problem.start[-1]), problem.S))]
         self.b = [sp.csr_matrix((problem.n, problem.P))]
         self.loss = [np.zeros(problem.n)]
         self.theta = [np.zeros(problem.P)]
@@ -36,8 +35,9 @@ class _Cuts:
 
     def add(self, labels: Blocks) -> None:
         weights = weights_of(self.problem, labels)
-        u = np.empty(labels.a.shape)
-        loops.scores(self.problem.rows, 0, u.shape[0], weights.W, u)
+        n_rows = int(self.problem.start[-1])
+        u = np.empty((n_rows, self.problem.S))
+        loops.scores(self.problem.rows, 0, n_rows, weights.W, u)
         self.a.append(sp.csr_matrix(labels.a))
         self.b.append(sp.csr_matrix(labels.b))
         self.loss.append(labels.loss.copy())

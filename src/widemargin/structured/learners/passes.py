@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from widemargin._threads import in_threads
+from widemargin.structured._loops import bcfw as passes
 from widemargin.structured._loops import bcfw_rows as loops
+from widemargin.structured.compiled import GREEDY, Work, workspace
 from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem
 from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
@@ -150,8 +152,6 @@ class CompiledPasses:
     """Passes for models whose argmax is compiled: one question an example."""
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
-        from widemargin.structured.compiled import GREEDY, workspace
-
         self.problem = problem
         self.queries = 0
         model: Any = problem.model
@@ -160,8 +160,12 @@ class CompiledPasses:
         truth = [np.asarray(model.encode(y), dtype=np.int64) for y in problem.Y]
         self.truth_start = np.concatenate([[0], np.cumsum([label.shape[0] for label in truth])]).astype(np.int64)
         self.truth = np.concatenate(truth)
-        self._workspace = lambda: workspace(self.structure, problem.longest, seed)
-        self.work = self._workspace()
+        self.seed = seed
+        self.work = self.workspace()
+
+    def workspace(self) -> Work:
+        """Arrays for the argmax; one set a thread."""
+        return workspace(self.structure, self.problem.longest, self.seed)
 
     def _buffers(self) -> tuple[Floats, Floats, Floats, Ints]:
         """u, p, p_b and label of one example."""
@@ -171,13 +175,11 @@ class CompiledPasses:
         return np.empty(shape), np.empty(shape), np.empty(problem.P), np.empty(most, dtype=np.int64)
 
     def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        from widemargin.structured._loops.bcfw import bcfw_pass
-
         problem = self.problem
         sums, visited = average if average is not None else (blocks, np.empty(0, dtype=np.int64))
         self.queries += order.shape[0]
         return float(
-            bcfw_pass(
+            passes.bcfw_pass(
                 order, t, problem.C, problem.rescale, problem.rows, problem.start, problem.gram, problem.gram_start,
                 self.truth, self.truth_start, self.structure, self.work, blocks, weights.W, weights.theta,
                 sums, visited, average is not None, *self._buffers(),
@@ -185,27 +187,23 @@ class CompiledPasses:
         )  # fmt: skip
 
     def sgd(self, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
-        from widemargin.structured._loops.bcfw import sgd_pass
-
         problem = self.problem
         self.queries += order.shape[0]
-        sgd_pass(
+        passes.sgd_pass(
             order, t, problem.C * problem.n, problem.rescale, problem.rows, problem.start, self.truth,
             self.truth_start, self.structure, self.work, blocks, sums.W, sums.theta, weighted.W, weighted.theta,
             *self._buffers(), np.empty(problem.P),
         )  # fmt: skip
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
-        from widemargin.structured._loops.bcfw import responses
-
         problem = self.problem
         value = np.empty(problem.n)
         labels = zero_blocks(problem) if keep else Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
         def part(first: int, last: int) -> None:
-            responses(
+            passes.responses(
                 first, last, problem.rescale, problem.rows, problem.start, self.truth, self.truth_start,
-                self.structure, self._workspace(), weights.W, weights.theta, value, keep, *labels, *self._buffers(),
+                self.structure, self.workspace(), weights.W, weights.theta, value, keep, *labels, *self._buffers(),
             )  # fmt: skip
 
         in_threads(problem.n, _LEAST, part)

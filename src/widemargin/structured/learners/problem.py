@@ -7,7 +7,8 @@ with `psi_i(y) = phi(x_i, y_i) - phi(x_i, y)` and, of a label of loss L, `(p, l)
 C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,13 @@ import scipy.sparse as sp
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.linalg.rows import canonical_rows
 from widemargin.structured._loops import bcfw_rows as loops
-from widemargin.structured.learners.check import check_answer, check_oracle
+from widemargin.structured.learners.check import check_answer, check_label, check_oracle
 from widemargin.structured.model import Features, StructuredModel
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle
 from widemargin.structured.search.choice import EXACT, SEARCHES, named
 from widemargin.structured.search.edge import Mixture
 
-__all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows"]
+__all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows", "potentials_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -92,6 +93,21 @@ def model_rows(model: StructuredModel, X: Any, d: int) -> tuple[Rows, Ints]:
     whole, start = stack(X)
     rows, _ = stack_rows([whole], d)
     return rows, start
+
+
+def potentials_of(model: StructuredModel, X: Any, W: Floats) -> Iterator[Floats]:
+    """`rows(x) W` of every example, shape (m, S) each.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the weights.
+    """
+    rows, start = model_rows(model, X, W.shape[0])
+    u = np.empty((int(start[-1]), W.shape[1]))
+    loops.scores(rows, 0, u.shape[0], W, u)
+    for first, last in itertools.pairwise(start.tolist()):
+        yield u[first:last]
 
 
 def stack_rows(parts: Sequence[Any], d: int) -> tuple[Rows, Ints]:
@@ -284,6 +300,8 @@ class StructuredProblem:
         found = SEARCHES[self.search_name](oracle, best=self._best_known(i, u, theta), hint=self._hints[i], **options)
         if found.y is None:
             return self._none(i, found.upper, found.queries)
+        if self.check:
+            check_label(self, i, found.y)
         psi = self._psi(i, found.y)
         if self.check:
             check_answer(self, i, Answer(found.y, found.h, found.g), psi, u, theta)
@@ -293,6 +311,8 @@ class StructuredProblem:
     def _margin(self, i: int, oracle: Oracle, u: Floats, theta: Floats) -> Violation:
         answer = oracle.free(1.0)
         value = answer.h + answer.g - 1.0
+        if self.check:
+            check_label(self, i, answer.y)
         psi = self._psi(i, answer.y)
         if self.check:
             check_answer(self, i, answer, psi, u, theta)

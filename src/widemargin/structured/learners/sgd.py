@@ -16,7 +16,7 @@ from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
 
-_GROWTH = 1.5
+_FIRST = 10  # passes to the first certificate; from one to the next their number doubles
 
 
 def solve(
@@ -59,7 +59,7 @@ def solve(
     watch = Watch(problem, passes, budget, "sgd", tol)
     total, sums = begin(problem, None)  # sums of p over all visits
     _, weighted = begin(problem, None)  # the same, each times the step it came at
-    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or 1, False
+    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or _FIRST, False
     t, looked = 0, -1
 
     def fair_share() -> float:
@@ -82,7 +82,7 @@ def solve(
         return watch.look(done)
 
     try:
-        while done < max_iter and not budget.exhausted and not converged:
+        while done < max_iter and not converged:
             order = rng.permutation(problem.n).astype(np.int64)
             for first in range(0, problem.n, PART):
                 part = order[first : first + PART]
@@ -95,10 +95,12 @@ def solve(
                 break
             done += 1
             if done >= due:
-                due = done + check_every if check_every else max(done + 1, int(_GROWTH * done))
+                due = done + check_every if check_every else 2 * done
                 converged = look()
             else:
                 budget.tell("sgd", done, watch.primal, watch.gap, 0.0)
+            if budget.exhausted:
+                break
         if looked < t:
             converged = look()
     except KeyboardInterrupt:

@@ -46,7 +46,7 @@ def edge(
     """
     require(oracle, (FREE, "convex"), "edge")
     record = Record(best)
-    A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries)
+    A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, fractional=True)
     if A is not None and B is not None:
         record.meet(_between(A, B))
     return record.found(max(eps, 1e-9))

@@ -69,8 +69,12 @@ def climb(
     ratio: float,
     max_queries: int,
     lines: list[tuple[float, float, Answer]] | None = None,
+    fractional: bool = False,
 ) -> Edge:
-    """Find the edge; `record` gets labels and bound, `lines` every (lam, K, answer)."""
+    """Find the edge; `record` gets labels and bound, `lines` every (lam, K, answer).
+
+    `fractional` labels mix whole ones, so their loss may be less than the oracle's `smallest_loss`.
+    """
     A: Answer | None = None
     B: Answer | None = None
     largest, smallest = oracle.largest_loss, oracle.smallest_loss
@@ -96,7 +100,9 @@ def climb(
             if record.upper <= _SAME * largest * largest:
                 break  # not even h = 1: no label is near winning
         elif B is None:
-            if lam * smallest > answer.h:
+            if fractional and record.upper <= _SAME * answer.h * largest:
+                break
+            if not fractional and lam * smallest > answer.h:
                 record.upper = record.best  # every label with a loss has h < 0
                 break
             lam *= _STEP

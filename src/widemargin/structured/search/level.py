@@ -10,6 +10,8 @@ from widemargin.structured.search.record import MOST_QUERIES, Record
 
 __all__ = ["direct", "level", "levels"]
 
+_ROUNDING = 1e-15
+
 
 def direct(
     oracle: Oracle,
@@ -82,15 +84,13 @@ def level(
     record, lines = Record(best), list[tuple[float, float, Answer]]()
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, lines=lines)
     losses = np.arange(1, round(oracle.largest_loss) + 1, dtype=float)
-    bound = np.full(losses.shape[0], math.inf)
-    for lam, K, answer in lines:
-        np.minimum(bound, K - lam * losses, out=bound)
-        if answer.g >= 1.0:
-            bound[round(answer.g) - 1] = answer.h  # on the hull: the best label of its level
-    open_levels = np.ones(losses.shape[0], dtype=bool)
-    for _, _, answer in lines:
-        if answer.g >= 1.0:
-            open_levels[round(answer.g) - 1] = False
+    bound, open_levels = np.full(losses.shape[0], math.inf), np.ones(losses.shape[0], dtype=bool)
+    for lam, K, _ in lines:
+        np.minimum(bound, K * (1.0 + _ROUNDING) - lam * losses, out=bound)
+    for _, K, answer in lines:
+        if answer.g >= 1.0 and eps * answer.h >= _ROUNDING * K:
+            c = round(answer.g) - 1  # the best label of its level, as h is not lost in the rounding of h + lam g
+            bound[c], open_levels[c] = answer.h, False
 
     while open_levels.any():
         promise = np.where(open_levels, losses * bound, -math.inf)
