@@ -24,7 +24,7 @@ def _value(h: float, g: float, rescale: int) -> Any:
 
 
 @kernel
-def _flip(index: int, T: Any, slope: Any, y: Any) -> float:
+def _flip(index: int, T: Any, slope: Any, y: Any) -> Any:
     """Flip a label; keeps the slopes, returns the gain in score."""
     up = 1.0 - 2.0 * y[index]
     gain = up * slope[index]

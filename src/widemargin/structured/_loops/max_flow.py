@@ -7,7 +7,17 @@ from typing import Any
 
 from widemargin._numba import kernel
 
-__all__ = ["augment"]
+__all__ = ["add_arc", "augment"]
+
+
+@kernel
+def add_arc(e: int, a: int, b: int, there: float, back: float, first: Any, after: Any, head: Any, cap: Any) -> int:
+    """Append the arc a -> b and its reverse; returns the next free place."""
+    head[e], cap[e], after[e] = b, there, first[a]
+    first[a] = e
+    head[e + 1], cap[e + 1], after[e + 1] = a, back, first[b]
+    first[b] = e + 1
+    return e + 2
 
 
 @kernel

@@ -10,18 +10,9 @@ stands for z_l = 1 on the source's side, node k + l for its complement. Written 
 from typing import Any
 
 from widemargin._numba import kernel
+from widemargin.structured._loops.max_flow import add_arc
 
 __all__ = ["add_unary", "build", "read"]
-
-
-@kernel
-def _arc(e: int, a: int, b: int, there: float, back: float, first: Any, after: Any, head: Any, cap: Any) -> int:
-    """Append the arc a -> b and its reverse; returns the next free place."""
-    head[e], cap[e], after[e] = b, there, first[a]
-    first[a] = e
-    head[e + 1], cap[e + 1], after[e + 1] = a, back, first[b]
-    first[b] = e + 1
-    return e + 2
 
 
 @kernel
@@ -43,10 +34,10 @@ def build(v: Any, t: Any, pairs: Any, first: Any, after: Any, head: Any, cap: An
         first[node] = -1
     e = 0
     for q in range(k):
-        e = _arc(e, source, q, 0.0, 0.0, first, after, head, cap)
-        e = _arc(e, q, sink, 0.0, 0.0, first, after, head, cap)
-        e = _arc(e, source, k + q, 0.0, 0.0, first, after, head, cap)
-        e = _arc(e, k + q, sink, 0.0, 0.0, first, after, head, cap)
+        e = add_arc(e, source, q, 0.0, 0.0, first, after, head, cap)
+        e = add_arc(e, q, sink, 0.0, 0.0, first, after, head, cap)
+        e = add_arc(e, source, k + q, 0.0, 0.0, first, after, head, cap)
+        e = add_arc(e, k + q, sink, 0.0, 0.0, first, after, head, cap)
     constant = 0.0
     for q in range(k):
         constant += add_unary(q, v[q], cap)
@@ -55,12 +46,12 @@ def build(v: Any, t: Any, pairs: Any, first: Any, after: Any, head: Any, cap: An
         quarter = abs(t[i]) / 4.0
         constant += add_unary(p, t[i] / 2.0, cap) + add_unary(q, t[i] / 2.0, cap)
         if t[i] > 0.0:
-            e = _arc(e, p, q, quarter, quarter, first, after, head, cap)
-            e = _arc(e, k + p, k + q, quarter, quarter, first, after, head, cap)
+            e = add_arc(e, p, q, quarter, quarter, first, after, head, cap)
+            e = add_arc(e, k + p, k + q, quarter, quarter, first, after, head, cap)
         else:
             constant -= 2.0 * quarter
-            e = _arc(e, p, k + q, quarter, quarter, first, after, head, cap)
-            e = _arc(e, k + p, q, quarter, quarter, first, after, head, cap)
+            e = add_arc(e, p, k + q, quarter, quarter, first, after, head, cap)
+            e = add_arc(e, k + p, q, quarter, quarter, first, after, head, cap)
     return constant
 
 

@@ -1,5 +1,6 @@
 """What the ready-made models share: everything that follows from a `Structure`."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,14 +39,23 @@ class StructureModel:
     seed: int = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the workspace, which belongs to threads."""
-        return {name: value for name, value in vars(self).items() if name != "_shared_desk"}
+        """Without what belongs to threads."""
+        return {name: value for name, value in vars(self).items() if name != "_per_thread"}
+
+    @property
+    def _local(self) -> Any:
+        """What each thread has of its own; new after every `prepare`."""
+        kept = vars(self).get("_per_thread")
+        if kept is None or kept[0] is not self.structure:
+            kept = self._per_thread = (self.structure, threading.local())
+        return kept[1]
 
     @property
     def _desk(self) -> Desk:
-        desk: Desk | None = vars(self).get("_shared_desk")
-        if desk is None:
-            desk = self._shared_desk = Desk(self.structure, self.seed)
+        local = self._local
+        if not hasattr(local, "desk"):
+            local.desk = Desk(self.structure, self.seed)
+        desk: Desk = local.desk
         return desk
 
     def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:

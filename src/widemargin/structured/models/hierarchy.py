@@ -9,7 +9,9 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, Structure, make_structure
 from widemargin.structured.models.base import check_lengths
 from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy
-from widemargin.structured.models.multilabel import MultiLabelModel, check_weights, indicator
+from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.oracle import Oracle
+from widemargin.structured.oracles.dag import ClosureOracle, best_closure
 
 __all__ = ["HierarchyModel"]
 
@@ -17,10 +19,13 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class HierarchyModel(MultiLabelModel):
+class HierarchyModel(LabelSetModel):
     """`f(x, y) = sum_v y_v x . w_v` over label sets in which an active node has an active parent.
 
-    A set may end at an inner node; the empty set is one of them. Everything is exact, by dynamic programming.
+    A set may end at an inner node; the empty set is one of them. On a forest everything is exact, by dynamic
+    programming. Where nodes have several parents (all of which must be active), the argmax for margin rescaling and the
+    decoding are exact, by minimum cuts; slack rescaling then has a lambda-oracle only, so its searches are heuristic,
+    with a certified upper bound. Only `loss="nodes"` is there for such hierarchies.
 
     Parameters
     ----------
@@ -59,7 +64,7 @@ class HierarchyModel(MultiLabelModel):
         DataError
             A cycle; Y does not fit the hierarchy, or a row of it is not closed.
         CapabilityError
-            A node with two parents.
+            `loss="leaves"` and a node with several parents.
         """
         rows, _ = self.stack(X)
         Y = indicator(Y)
@@ -76,12 +81,30 @@ class HierarchyModel(MultiLabelModel):
     def _hierarchy_structure(self, weight: Floats) -> Structure:
         if self.loss_over not in ("nodes", "leaves"):
             raise DataError(f"loss={self.loss_over!r}: give 'nodes' or 'leaves'.")
-        if not self.graph.is_forest:
+        if not self.graph.is_forest and self.loss_over == "leaves":
             twice = np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]
-            raise CapabilityError(f"node {self.graph.names[twice]!r} has several parents: use DagModel.")
+            raise CapabilityError(
+                f"node {self.graph.names[twice]!r} has several parents: loss='leaves' is for trees, use loss='nodes'."
+            )
         both = np.zeros((2, weight.shape[0]))
         both[0 if self.loss_over == "nodes" else 1] = weight
-        return make_structure(HIERARCHY, both, parent=self.graph.parent())
+        return make_structure(HIERARCHY, both, parent=self.graph.parent() if self.graph.is_forest else None)
+
+    def compiles(self, slack: bool) -> bool:
+        """Whether the compiled argmax answers: on forests."""
+        return self.graph.is_forest and super().compiles(slack)
+
+    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+        """The oracle of a training example."""
+        if self.graph.is_forest:
+            return super().oracle(x, truth, potentials, theta)
+        return ClosureOracle(potentials, self.encode(truth), self.structure.weight[0], self.graph.arcs)
+
+    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
+        """The closed label set with the largest score."""
+        if self.graph.is_forest:
+            return super().decode(x, potentials, theta)
+        return best_closure(potentials[0], self.graph.arcs)
 
     def _check_closed(self, label: Ints, what: str) -> None:
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]

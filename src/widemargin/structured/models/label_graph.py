@@ -85,9 +85,9 @@ def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
         graph = _from_graph(hierarchy)
     else:
         listed = list(hierarchy)
+        if not listed:
+            raise DataError("the hierarchy has no nodes.")
         graph = _from_paths(listed, separator) if listed and isinstance(listed[0], str) else _from_parents(listed)
-    if not graph.names:
-        raise DataError("the hierarchy has no nodes.")
     graph.topological()
     return graph
 
@@ -96,6 +96,8 @@ def _from_graph(graph: Any) -> LabelGraph:
     if hasattr(graph, "is_directed") and not graph.is_directed():
         raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
     names = tuple(graph.nodes)
+    if not names:
+        raise DataError("the hierarchy has no nodes.")
     index = {name: node for node, name in enumerate(names)}
     arcs = np.array([[index[a], index[b]] for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
     return LabelGraph(names, arcs)

@@ -5,23 +5,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
-from widemargin.structured.models.base import StructureModel, check_lengths
+from widemargin.structured.model import Features
+from widemargin.structured.models.base import check_lengths
+from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.oracle import Oracle
+from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
+from widemargin.structured.oracles.qpbo import RoofOracle
+from widemargin.structured.oracles.relaxed import Relaxed, relaxed_loss, relaxed_score
 
-__all__ = ["MultiLabelModel", "check_weights", "mutual_information", "spanning_tree"]
+__all__ = ["MultiLabelModel", "mutual_information", "spanning_tree"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _MOST_ENUMERATED = 18
 _SMOOTHING = 0.25
+_PROGRAMS = ("roof", "lp", "milp")
+_PROOF = 1e-9
 
 
-class MultiLabelModel(StructureModel):
+class MultiLabelModel(LabelSetModel):
     """`f(x, y) = sum_l y_l x . w_l + sum_{pq in edges} theta_pq y_p y_q`, weighted Hamming loss.
 
     The pairwise model of Finley and Joachims (2008).
@@ -33,8 +40,9 @@ class MultiLabelModel(StructureModel):
         solved exactly whatever k is; other graphs exactly up to 18 labels (by enumeration), beyond by local search.
     weights : array-like of shape (k,), optional
         Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
-    oracle : {"auto", "enumeration", "greedy", "tree"}, default="auto"
-        How the argmax is found; "tree" for forests and no edges.
+    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
+        How the argmax is found. "tree": forests and no edges. "roof" and "lp" train on the relaxation, by maximum flow
+        or linear programming, with a certified gap (the two agree; the flow is much faster); "milp" is exact and slow.
     restarts : int, default=5
         Greedy search: random starts after the first. More find better labels and take longer.
     seed : int, default=0
@@ -81,6 +89,9 @@ class MultiLabelModel(StructureModel):
 
     def _structure(self, weight: Floats, pairs: Ints) -> Structure:
         """Choose the cheapest exact argmax, or the one that was asked for."""
+        known = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
+        if self.oracle_kind not in known:
+            raise CapabilityError(f"oracle={self.oracle_kind!r} is not one of {', '.join(map(repr, known))}.")
         k = weight.shape[1]
         parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
@@ -92,7 +103,7 @@ class MultiLabelModel(StructureModel):
             best = "enumeration"  # weights without a unit have no levels, but a table
         if k > _MOST_ENUMERATED:
             able.discard("enumeration")
-        chosen = best if self.oracle_kind == "auto" else self.oracle_kind
+        chosen = best if self.oracle_kind in ("auto", *_PROGRAMS) else self.oracle_kind
         if chosen not in able:
             raise CapabilityError(
                 f"oracle={self.oracle_kind!r} cannot serve {k} labels with {pairs.shape[0]} edges "
@@ -106,57 +117,61 @@ class MultiLabelModel(StructureModel):
             return make_structure(ENUMERATION, weight, pairs=pairs)
         return make_structure(GREEDY, weight, pairs=pairs, restarts=self.restarts)
 
-    def encode(self, y: Any) -> Ints:
-        """A 0/1 vector."""
-        label = _dense(y).reshape(-1)
-        k = self.structure.weight.shape[1]
-        if label.shape[0] != k:
-            raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
-        if not np.isin(label, (0, 1)).all():
-            raise DataError("a label has entries other than 0 and 1.")
-        whole: Ints = label.astype(np.int64)
-        return whole
+    def compiles(self, slack: bool) -> bool:
+        """Whether the compiled argmax is the oracle that was asked for."""
+        return self.oracle_kind not in _PROGRAMS and super().compiles(slack)
 
-    def restore(self, label: Ints) -> Ints:
-        """The same 0/1 vector, a copy."""
-        return label.copy()
+    @property
+    def _program(self) -> PairwiseProgram:
+        if not hasattr(self._local, "program"):
+            self._local.program = PairwiseProgram(self.structure, integer=self.oracle_kind == "milp")
+        program: PairwiseProgram = self._local.program
+        return program
 
+    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+        """The oracle of a training example."""
+        if self.oracle_kind == "roof":
+            return RoofOracle(potentials, theta, self.encode(truth), self.structure)
+        if self.oracle_kind in _PROGRAMS:
+            return ProgramOracle(potentials, theta, self.encode(truth), self._program)
+        return super().oracle(x, truth, potentials, theta)
 
-def _dense(y: Any) -> npt.NDArray[Any]:
-    return y.toarray() if sparse.issparse(y) else np.asarray(y)
+    def features(self, x: Any, y: Any) -> Features:
+        """phi(x, y), factored; of a `Relaxed` label too."""
+        return Features(y.mu[None, :], y.pairs) if isinstance(y, Relaxed) else super().features(x, y)
 
+    def loss(self, y: Any, truth: Any) -> float:
+        """L(y, truth); of a `Relaxed` label too."""
+        if isinstance(y, Relaxed):
+            return relaxed_loss(y, self.encode(truth), self.structure.weight[0])
+        return super().loss(y, truth)
 
-def indicator(Y: Any) -> Ints:
-    """Labels as a 0/1 matrix.
+    def score(self, y: Any, potentials: Floats, theta: Floats) -> float:
+        """f(x, y); of a `Relaxed` label too."""
+        if isinstance(y, Relaxed):
+            return relaxed_score(y, potentials, theta)
+        return super().score(y, potentials, theta)
 
-    Raises
-    ------
-    DataError
-    """
-    Y = _dense(Y)
-    if Y.ndim != 2 or Y.shape[1] == 0:
-        raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
-    wrong = np.argwhere((Y != 0) & (Y != 1))
-    if wrong.size:
-        i, label = wrong[0]
-        raise DataError(f"Y[{i}, {label}] is {Y[i, label]!r}: entries must be 0 or 1.")
-    whole: Ints = Y.astype(np.int64)
-    return whole
+    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Ints:
+        """A label set with the largest score, or the best one found; `decode_certified` says which."""
+        return self.decode_certified(potentials, theta)[0]
 
+    def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Ints, bool]:
+        """The decoded label set, and whether it is proved to have the largest score.
 
-def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
-    """Loss weights of k labels.
-
-    Raises
-    ------
-    DataError
-    """
-    if weights is None:
-        return np.ones(k)
-    weight = np.asarray(weights, dtype=np.float64)
-    if weight.shape != (k,) or not np.isfinite(weight).all() or weight.min() < 0.0 or not weight.any():
-        raise DataError(f"weights must be {k} finite numbers >= 0, not all 0, one per label; got shape {weight.shape}.")
-    return weight
+        Where the argmax is local search, roof duality decides: an integral solution of it is the best label set, and a
+        bound equal to the score found proves that one.
+        """
+        found: Ints = super().decode(None, potentials, theta)
+        if self.exact:
+            return found, True
+        roof = RoofOracle(potentials, theta, found, self.structure)
+        answer = roof.free(0.0)
+        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(found, potentials, theta))):
+            return found, True
+        if answer.y.is_integral:
+            return np.rint(answer.y.mu).astype(np.int64), True
+        return found, False
 
 
 def _pairs(edges: Any, Y: Ints) -> Ints:

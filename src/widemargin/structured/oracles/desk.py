@@ -1,13 +1,11 @@
-"""The workspace that the oracles of one model share, one per thread."""
-
-import threading
+"""The workspace that the oracles of one model share in one thread."""
 
 from widemargin.structured.compiled import Structure, Work, workspace
 
 __all__ = ["Desk"]
 
 
-class Desk(threading.local):
+class Desk:
     """Holds the arrays of the compiled loops, and knows whose dynamic programme lies in them.
 
     Parameters

@@ -11,6 +11,7 @@ from widemargin.structured.compiled import MARGIN, SLACK, Structure
 from widemargin.structured.oracle import DIRECT, FREE, Answer
 from widemargin.structured.oracles.desk import Desk
 from widemargin.structured.oracles.levels import largest_loss
+from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
 
 __all__ = ["GreedyOracle"]
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class GreedyOracle:
+class GreedyOracle(PartialOracle):
     """Pairs of any sign on any graph: a greedy path, climbing, seeded restarts; bounds from the roof dual.
 
     Parameters
@@ -70,18 +71,6 @@ class GreedyOracle:
         label = np.empty_like(self._truth)
         h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, self._desk.work(1), label)
         return Answer(self._restore(label), float(h), float(g))
-
-    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("local search knows no cones; see capabilities")
-
-    def level(self, c: int) -> Answer | None:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("local search knows no levels; see capabilities")
-
-    def levels(self) -> Floats:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("local search knows no levels; see capabilities")
 
     def relaxed(self) -> RoofOracle:
         """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""

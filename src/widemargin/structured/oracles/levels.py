@@ -10,6 +10,7 @@ from widemargin.structured._loops import argmax as loops
 from widemargin.structured.compiled import CHAIN, HIERARCHY, SLACK, Structure
 from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer
 from widemargin.structured.oracles.desk import Desk
+from widemargin.structured.oracles.partial import PartialOracle
 
 __all__ = ["LevelOracle", "largest_loss"]
 
@@ -26,7 +27,7 @@ def largest_loss(truth: Ints, structure: Structure) -> float:
     return float(structure.weight[0].sum())
 
 
-class LevelOracle:
+class LevelOracle(PartialOracle):
     """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
 
     Parameters
@@ -83,10 +84,6 @@ class LevelOracle:
         self._desk.owner = None
         h, g = loops.free(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
         return self._answer(label, h, g)
-
-    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
-        """Not answered: the best label of a level may lie outside the cone where a worse one lies inside."""
-        raise NotImplementedError("an oracle of levels knows no cones; see capabilities")
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""

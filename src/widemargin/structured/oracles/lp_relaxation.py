@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer
+from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.relaxed import Relaxed
 
 __all__ = ["PairwiseProgram", "ProgramOracle"]
@@ -117,7 +118,7 @@ class PairwiseProgram:
         return Relaxed(x[: self._k], x[self._k : self._h]), float(x[self._h]), float(x[self._g])
 
 
-class ProgramOracle:
+class ProgramOracle(PartialOracle):
     """Oracle of an example over a `PairwiseProgram`.
 
     The relaxation answers "free" and "cone" with `Relaxed` labels (its points fill a polygon: "convex"); the integer
@@ -169,11 +170,3 @@ class ProgramOracle:
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
         return self._solve(0.0, level=float(c))
-
-    def levels(self) -> Floats:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("ask for one level at a time; see capabilities")
-
-    def direct(self) -> Answer:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("the product of h and g is not linear; see capabilities")

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from widemargin.structured._loops import max_flow, qpbo
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONVEX, FREE, Answer
+from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.relaxed import flip_coordinates, unflipped
 
 __all__ = ["RoofOracle"]
@@ -16,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 _NOTHING = 1e-12  # relative capacity that is no way
 
 
-class RoofOracle:
+class RoofOracle(PartialOracle):
     """Roof duality of `max h + lam g`: upper bounds for every lambda, and labels that provably agree with an optimum.
 
     Answers `free` with labels of the local polytope (`Relaxed`), for pairs of any sign. `h + lam g` of the answer is
@@ -68,19 +69,3 @@ class RoofOracle:
     def value(self, lam: float) -> float:
         """`K(lam)`, an upper bound of `h + lam g` over all label sets."""
         return self._solve(float(lam))
-
-    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
-        """Not answered, and not needed: the points of a relaxation fill a polygon."""
-        raise NotImplementedError("the relaxation answers 'free'; see capabilities")
-
-    def level(self, c: int) -> Answer | None:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("the relaxation answers 'free'; see capabilities")
-
-    def levels(self) -> Floats:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("the relaxation answers 'free'; see capabilities")
-
-    def direct(self) -> Answer:
-        """Not answered; see `capabilities`."""
-        raise NotImplementedError("the relaxation answers 'free'; see capabilities")
