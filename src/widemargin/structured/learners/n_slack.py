@@ -101,14 +101,15 @@ def solve(
             if converged or done >= max_iter or budget.exhausted or seen.labels is None:
                 break
             primal = 0.5 * norm2(weights) + problem.C * float(seen.value.sum())  # of the labels found
-            allowed = max(_SHARE * tol, _LEAST) * primal / (problem.C * problem.n)
-            new = np.flatnonzero(seen.value > slack + allowed)
+            least = max(_SHARE * tol, _LEAST) * primal
+            new = np.flatnonzero(seen.value > slack + least / (problem.C * problem.n))
             if new.shape[0] == 0:
                 break  # a heuristic search finds nothing more
             for i in new.tolist():
                 cuts[i].add(seen.labels.a[start[i] : start[i + 1]], seen.labels.b[i], float(seen.labels.loss[i]))
             done += 1
-            _solve_cuts(problem, cuts, blocks, weights, slack, allowed, budget)
+            left = max(least, _SHARE * (primal - watch.dual))  # early rounds need no precision
+            _solve_cuts(problem, cuts, blocks, weights, slack, left, budget)
             weights = weights_of(problem, blocks)
     except KeyboardInterrupt:
         budget.interrupted = True
@@ -121,24 +122,25 @@ def _solve_cuts(
     blocks: Blocks,
     weights: Weights,
     slack: Floats,
-    allowed: float,
+    left: float,
     budget: Budget,
 ) -> None:
-    """Maximise the dual over the cuts, example by example, until each gap is `C allowed`; sets the slacks."""
+    """Maximise the dual over the cuts, example by example, until the gap is `left`; sets the slacks."""
+    enough = left / (problem.C * problem.n)
     for _ in range(_MOST_SWEEPS):
-        worst = 0.0
+        total = 0.0
         for i, mine in enumerate(cuts):
             if mine.x.shape[0] == 1:
                 continue
             first, last = int(problem.start[i]), int(problem.start[i + 1])
             slope = mine.slope(problem.potentials(i, weights.W), weights.theta)
             slack[i] = max(0.0, float(slope.max()))
-            gap = slack[i] - float(slope @ mine.x) / problem.C
-            worst = max(worst, gap)
-            if gap <= allowed:
+            gap = problem.C * slack[i] - float(slope @ mine.x)
+            total += gap
+            if gap <= 0.1 * problem.C * enough:
                 continue
             before = mine.x.copy()
-            maximise(mine.G, mine.level, mine.x, 0.1 * allowed, slope)
+            maximise(mine.G, mine.level, mine.x, 0.1 * enough, slope)
             change = mine.x - before
             da, db = np.tensordot(change, mine.A, 1), change @ mine.b
             blocks.a[first:last] += da
@@ -146,5 +148,5 @@ def _solve_cuts(
             blocks.loss[i] += float(change @ mine.level)
             loops.add_rows(problem.rows, first, last, da, 1.0, weights.W)
             weights.theta[:] += db
-        if worst <= allowed or budget.exhausted:
+        if total <= left or budget.exhausted:
             return
