@@ -142,9 +142,9 @@ def test_foreign_blocks_are_refused():
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=name)
 def test_time_limit_and_callback_end_a_run(learner):
-    model, X, Y = examples("label sets")
+    model, X, Y = examples("label sets", n=60)
     problem = StructuredProblem(model, X, Y, C=1.0)
-    late = learner.solve(problem, tol=0.0, max_iter=10_000, budget=Budget(0.05))
+    late = learner.solve(problem, tol=0.0, max_iter=10_000, budget=Budget(0.03))
     assert late.status == Status.TIME_LIMIT
     assert late.dual <= late.primal < np.inf
     told = []
