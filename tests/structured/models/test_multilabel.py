@@ -86,7 +86,7 @@ def test_mutual_information_and_its_tree():
                 expected = mutual_info_score(None, None, contingency=(4 * table).astype(int))
                 assert information[p, q] == pytest.approx(expected, abs=1e-12)
     part, expected = list(range(7)), []
-    for _, p, q in sorted(((information[p, q], p, q) for q in range(7) for p in range(q)), reverse=True):
+    for _, p, q in sorted(((information[a, b], a, b) for b in range(7) for a in range(b)), reverse=True):
         if part[p] != part[q]:
             part = [part[p] if other == part[q] else other for other in part]
             expected.append([p, q])
