@@ -87,7 +87,7 @@ class Oracle(Protocol):
     smallest_loss, largest_loss : float
         The least positive loss of a label of this example, and the largest (or bounds of the two).
     exact : bool, optional
-        False where the answers need not be the best ones, so that they prove nothing; taken as True where it is missing.
+        False where the answers need not be the best ones, so that they prove nothing; True where missing.
     """
 
     capabilities: frozenset[str]
