@@ -43,6 +43,8 @@ def test_sizes_and_rows():
     rows, start = model.stack(X)
     assert rows.shape == (6, 2)
     assert (start == np.arange(7)).all()
+    rows, _ = model.stack([sp.csr_matrix(x) for x in X])
+    assert (rows.toarray() == X).all()
 
 
 @pytest.mark.parametrize(
