@@ -8,6 +8,20 @@ from widemargin.structured.models import ChainModel, HierarchyModel, MultiLabelM
 WEIGHTS = ("counts", "integers", "reals")
 
 
+class Graph:
+    """A directed graph with the face of networkx."""
+
+    def __init__(self, arcs, nodes=(), directed=True):
+        self.nodes = list(dict.fromkeys([*nodes, *(node for arc in arcs for node in arc)]))
+        self._arcs, self._directed = list(arcs), directed
+
+    def edges(self):
+        return self._arcs
+
+    def is_directed(self):
+        return self._directed
+
+
 def halves(rng, *shape):
     return np.round(2 * rng.normal(size=shape) * 1.5) / 2
 

@@ -216,7 +216,7 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         rows = (4, max(levels, k + 1))
     elif kind == CHAIN:
         levels = n_rows * int(structure.cost.max()) + 1
-        shape = (n_rows, k, levels)
+        shape = (n_rows, levels, k)
         rows = (2, max(k, levels))
     elif kind == ENUMERATION:
         shape, rows = (1, k, k), (2, structure.table.shape[0])

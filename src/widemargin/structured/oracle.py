@@ -85,7 +85,9 @@ class Oracle(Protocol):
     capabilities : frozenset of str
         Out of `CAPABILITIES`.
     smallest_loss, largest_loss : float
-        The least positive loss of a label of this example, and the largest.
+        The least positive loss of a label of this example, and the largest (or bounds of the two).
+    exact : bool, optional
+        False where the answers need not be the best ones, so that they prove nothing; True where missing.
     """
 
     capabilities: frozenset[str]

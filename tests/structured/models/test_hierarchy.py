@@ -1,6 +1,5 @@
 """Hierarchies: how they are given, closed sets, losses, cycles."""
 
-import networkx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,9 +24,7 @@ def test_features_and_losses(seed, k, over):
 
 def test_three_ways_to_give_one_tree():
     paths = ["01", "01/02", "01/02/07", "01/03", "05"]
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(paths)
-    graph.add_edges_from([("01", "01/02"), ("01/02", "01/02/07"), ("01", "01/03")])
+    graph = cases.Graph([("01", "01/02"), ("01/02", "01/02/07"), ("01", "01/03")], nodes=paths)
     given = [read_hierarchy(hierarchy) for hierarchy in (paths, graph, np.array([-1, 0, 1, 0, -1]))]
     for read in given:
         assert sorted(map(tuple, read.arcs.tolist())) == [(0, 1), (0, 3), (1, 2)]
@@ -64,13 +61,13 @@ def test_closing_label_sets():
     ("hierarchy", "message"),
     [
         ([1, 2, 0, -1], "has a cycle: 3 nodes"),
-        (networkx.DiGraph([("a", "b"), ("b", "a")]), "cycle.*'a'"),
+        (cases.Graph([("a", "b"), ("b", "a")]), "cycle.*'a'"),
         ([-1, 7], "node 1 has the parent 7: there are 2 nodes"),
         ([-2, 0], "node 0 has the parent -2"),
         (["a", "b", "a"], "the path 'a' twice"),
         ([], "no nodes"),
         ([0.5, 1.0], "as parents of the nodes"),
-        (networkx.Graph([("a", "b")]), "undirected"),
+        (cases.Graph([("a", "b")], directed=False), "undirected"),
     ],
 )
 def test_bad_hierarchies(hierarchy, message):
@@ -83,3 +80,12 @@ def test_bad_labels_and_options():
         HierarchyModel([-1, 0]).prepare(X, np.zeros((2, 3)))
     with pytest.raises(DataError, match="'nodes' or 'leaves'"):
         HierarchyModel([-1, 0], loss="depth").prepare(X, np.zeros((2, 2)))
+
+
+def test_a_graph_of_networkx():
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    graph = networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+    read = read_hierarchy(graph)
+    assert read.names == ("root", "a", "b", "both")
+    assert sorted(map(tuple, read.arcs.tolist())) == [(0, 1), (0, 2), (1, 3), (2, 3)]
+    assert not read.is_forest

@@ -1,12 +1,11 @@
 """Closed sets of acyclic graphs by minimum cuts, against enumeration."""
 
-import networkx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_brute
-from testing.structured_cases import halves
+from testing.structured_cases import Graph, halves
 
 from widemargin.exceptions import CapabilityError
 from widemargin.structured._loops.closure import closure
@@ -14,19 +13,17 @@ from widemargin.structured.models import HierarchyModel
 
 
 def diamond():
-    return networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+    return Graph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 7))
 def test_free_questions_and_decoding(seed, k):
     rng = np.random.default_rng(seed)
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(range(k))
-    graph.add_edges_from((p, q) for q in range(k) for p in range(q) if rng.random() < 0.4)
+    graph = Graph([(p, q) for q in range(k) for p in range(q) if rng.random() < 0.4], nodes=range(k))
     model = HierarchyModel(graph)
     Y = model.closed((rng.random((3, k)) < 0.3).astype(int))
     model.prepare(np.zeros((3, 1)), Y)
-    u, arcs = halves(rng, 1, k), list(graph.edges)
+    u, arcs = halves(rng, 1, k), graph.edges()
     brute = structured_brute.closed_sets(u, arcs, np.ones(k), Y[0])
     oracle = model.oracle(None, Y[0], u, np.zeros(0))
     for lam in (0.0, 0.4, 3.0):

@@ -9,7 +9,6 @@ from testing import structured_cases as cases
 from widemargin.structured._loops import max_flow, qpbo
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
-from widemargin.structured.oracles.relaxed import flip_coordinates
 
 LAMBDAS = (0.0, 2.0, 0.5, 0.0, 1.0)  # up and down: warm starts in both directions
 
@@ -75,19 +74,32 @@ def test_warm_is_cold():
 
 def test_compiled_is_plain_python():
     model, truth, u, theta, _ = cases.multi_label(2, 6, "full")
-    v, t = flip_coordinates(u[0], theta, truth, model.structure.pairs)
     k, n_arcs = 6, 8 * 6 + 4 * theta.shape[0]
     results = []
-    for build, augment, read in (
-        (qpbo.build, max_flow.augment, qpbo.read),
-        (qpbo.build.py_func, max_flow.augment.py_func, qpbo.read.py_func),
-    ):
+    pairs = model.structure.pairs
+    for plain in (False, True):
+        flip, build, augment, read, shift, unflip = (
+            getattr(function, "py_func", function) if plain else function
+            for function in (
+                qpbo.flip_coordinates,
+                qpbo.build,
+                max_flow.augment,
+                qpbo.read,
+                qpbo.shift,
+                qpbo.unflip,
+            )
+        )
+        v, t = np.empty(k), np.empty(theta.shape[0])
+        flip(u, theta, truth, pairs, v, t)
         first, after, head = (np.empty(m, dtype=np.int64) for m in (2 * k + 2, n_arcs, n_arcs))
         cap, scratch = np.empty(n_arcs), np.empty((4, 2 * k + 2), dtype=np.int64)
-        constant = build(v, t, model.structure.pairs, first, after, head, cap)
+        constant = build(v, t, pairs, np.empty(k), first, after, head, cap)
+        constant += shift(0.5, np.ones(k), cap)
         flow = augment(first, after, head, cap, 2 * k, 2 * k + 1, 1e-12, *scratch)
         mu, pair_mu = np.empty(k), np.empty(theta.shape[0])
-        results.append((constant, flow, read(v, t, model.structure.pairs, scratch[0], mu, pair_mu), *mu))
+        value = read(v, t, pairs, scratch[0], mu, pair_mu)
+        unflip(mu, pair_mu, truth, pairs)
+        results.append((constant, flow, value, *mu, *pair_mu))
     assert results[0] == results[1]
 
 

@@ -13,6 +13,7 @@ from widemargin._numba import kernel
 __all__ = ["search"]
 
 _MARGIN, _SLACK = 0, 1
+_PATIENCE = 10  # flips of the path without a better labelling after which it ends
 
 
 @kernel
@@ -85,6 +86,8 @@ def _path(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: An
     for p in range(k):
         work.rows[1, p] = slope[p]
     h, g, best_h, best_g = 1.0, 0.0, 1.0, 0.0
+    best = _value(h, g, rescale)
+    since = 0
     for _ in range(k):
         chosen, gain = -1, -np.inf
         for p in range(k):
@@ -93,10 +96,14 @@ def _path(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: An
                 chosen, gain = p, x
         h += _flip(chosen, T, slope, y)
         g += structure.weight[0, chosen]
-        if _value(h, g, rescale) > _value(best_h, best_g, rescale):
-            best_h, best_g = h, g
+        value = _value(h, g, rescale)
+        since += 1
+        if value > best:
+            best, best_h, best_g, since = value, h, g, 0
             for p in range(k):
                 label[p] = y[p]
+        elif since >= _PATIENCE:
+            break
     return best_h, best_g
 
 

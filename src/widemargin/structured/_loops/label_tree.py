@@ -63,13 +63,13 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
                 continue
             for c in range(own + m - 1):
                 P[c] = -np.inf
-            for a in range(own):
-                base = S[p, s, a]
-                for b in range(m):
-                    x = base + M[b]
-                    if x > P[a + b]:
-                        P[a + b] = x
-                        split[q, s, a + b] = b
+            for first in range(min(own, m)):  # the longer loop inside, without jumps
+                for second in range(max(own, m)):
+                    a, b = (second, first) if own >= m else (first, second)
+                    x = S[p, s, a] + M[b]
+                    better = x > P[first + second]
+                    P[first + second] = x if better else P[first + second]
+                    split[q, s, first + second] = b if better else split[q, s, first + second]
             for c in range(own + m - 1):
                 S[p, s, c] = P[c]
         size[p] = own + m - 1

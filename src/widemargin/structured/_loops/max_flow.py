@@ -21,20 +21,28 @@ def add_arc(e: int, a: int, b: int, there: float, back: float, first: Any, after
 
 
 @kernel
-def _distances(first: Any, after: Any, head: Any, cap: Any, source: int, eps: float, depth: Any, queue: Any) -> None:
-    """Breadth-first distances from the source in the residual graph, -1 where there is no way."""
+def _distances(
+    first: Any, after: Any, head: Any, cap: Any, start: int, stop: int, back: int, eps: float, depth: Any, queue: Any
+) -> None:
+    """Breadth-first distances from `start` in the residual graph (back 0) or to it (back 1), until `stop` is met.
+
+    -1 where there is no way.
+    """
     for node in range(depth.shape[0]):
         depth[node] = -1
-    depth[source], queue[0] = 0, source
+    depth[start], queue[0] = 0, start
     begin, end = 0, 1
     while begin < end:
         node = queue[begin]
         begin += 1
         e = first[node]
         while e >= 0:
-            if cap[e] > eps and depth[head[e]] < 0:
-                depth[head[e]] = depth[node] + 1
-                queue[end] = head[e]
+            other = head[e]
+            if depth[other] < 0 and cap[e ^ back] > eps:
+                depth[other] = depth[node] + 1
+                if other == stop:
+                    return
+                queue[end] = other
                 end += 1
             e = after[e]
 
@@ -60,9 +68,9 @@ def augment(
     """
     total = 0.0
     while True:
-        _distances(first, after, head, cap, source, eps, depth, queue)
-        if depth[sink] < 0:
-            return total
+        _distances(first, after, head, cap, sink, source, 1, eps, depth, queue)
+        if depth[source] < 0:
+            break
         for node in range(current.shape[0]):
             current[node] = first[node]
         node, length = source, 0
@@ -72,17 +80,17 @@ def augment(
                 for i in range(1, length):
                     room = min(room, cap[path[i]])
                 total += room
-                back = length
+                full = length - 1
                 for i in range(length - 1, -1, -1):
                     cap[path[i]] -= room
                     cap[path[i] ^ 1] += room
                     if cap[path[i]] <= eps:
-                        back = i
-                length = min(back, length - 1)  # go on from the tail of the first full arc
+                        full = i
+                length = full  # go on from the tail of the first full arc
                 node = head[path[length] ^ 1]
                 continue
             e = current[node]
-            while e >= 0 and not (cap[e] > eps and depth[head[e]] == depth[node] + 1):
+            while e >= 0 and not (depth[head[e]] == depth[node] - 1 and cap[e] > eps):
                 e = after[e]
             current[node] = e
             if e >= 0:
@@ -95,3 +103,5 @@ def augment(
                 length -= 1
                 node = head[path[length] ^ 1]
                 current[node] = after[current[node]]
+    _distances(first, after, head, cap, source, -1, 0, eps, depth, queue)
+    return total

@@ -87,6 +87,8 @@ class StructureModel:
 
     def stack(self, X: Any) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
+        if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
+            X = sparse.vstack([self.rows(x) for x in X])
         rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"X has {rows.ndim} dimension(s): give a matrix with one example per row.")

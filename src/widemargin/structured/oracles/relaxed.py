@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Relaxed", "flip_coordinates", "unflipped"]
+__all__ = ["Relaxed", "relaxed_loss", "relaxed_score"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,26 +29,6 @@ class Relaxed(NamedTuple):
     def is_integral(self) -> bool:
         """Whether this is a label set."""
         return bool(((self.mu == 0.0) | (self.mu == 1.0)).all())
-
-
-def flip_coordinates(u: Floats, theta: Floats, truth: Ints, pairs: Ints) -> tuple[Floats, Floats]:
-    """v of shape (k,) and t of shape (P,) with `f(y) - f(truth) = v . z + sum_e t_e z_p z_q`, `z = y xor truth`."""
-    side = 1.0 - 2.0 * truth
-    p, q = pairs[:, 0], pairs[:, 1]
-    v = u.astype(np.float64)
-    np.add.at(v, p, theta * truth[q])
-    np.add.at(v, q, theta * truth[p])
-    return side * v, side[p] * side[q] * theta
-
-
-def unflipped(mu: Floats, pair_mu: Floats, truth: Ints, pairs: Ints) -> Relaxed:
-    """A point in flip coordinates as means of the labels."""
-    side = 1.0 - 2.0 * truth
-    p, q = pairs[:, 0], pairs[:, 1]
-    products = (
-        truth[p] * truth[q] + truth[p] * side[q] * mu[q] + truth[q] * side[p] * mu[p] + side[p] * side[q] * pair_mu
-    )
-    return Relaxed(truth + side * mu, products)
 
 
 def relaxed_loss(y: Relaxed, truth: Ints, weight: Floats) -> float:
