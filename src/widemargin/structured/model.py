@@ -39,7 +39,12 @@ class Weights(NamedTuple):
 
 
 class StructuredModel(Protocol):
-    """A user's structured problem: everything that the learners ask for."""
+    """A user's structured problem: everything that the learners ask for.
+
+    It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
+    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode; and what
+    `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    """
 
     def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> tuple[int, int, int]:
         """Look at the training examples and check them; returns the sizes (d, S, P) of the weights.
