@@ -43,8 +43,8 @@ from widemargin.solvers.kernel_svm import KernelProblem
 
 SOLVERS = {"working set": working_set.solve, "nested": nested_dual.solve, "spatial": spatial_dual.solve}
 PEERS = ("LIBSVM", "scikit-learn-intelex")
-CACHE = {"LIBSVM": 2000.0, "scikit-learn-intelex": 2000.0, "working set": 1000.0, "nested": 1000.0, "spatial": 200.0}
-"""Megabytes; the peers get the most."""
+CACHE = {"LIBSVM": 2000.0, "scikit-learn-intelex": 2000.0, "working set": 200.0, "nested": 200.0, "spatial": 200.0}
+"""Megabytes: our default (more is slower, for memory that was never written to is), and 2 GB for the peers."""
 
 Array = npt.NDArray[Any]
 

@@ -11,6 +11,7 @@ from benchmarks import (
     cut_choosers,
     fairness_a9a,
     guarantees,
+    kernel_svc_accuracy,
     memory,
     recall_churn,
     recall_task,
@@ -141,6 +142,27 @@ def test_true_slacks_are_those_of_the_rows():
     assert guarantees.SCENARIOS["recall floor"].slacks(world, nobody) == [-0.8]
     assert guarantees.SCENARIOS["churn"].slacks(world, world.deployed.astype(float))[0] == pytest.approx(0.3)
     assert guarantees.SCENARIOS["difference of groups"].slacks(world, nobody)[2] == pytest.approx(0.28)
+
+
+def test_differences_of_errors_are_paired_by_split():
+    errors = {"LIBSVM": (0.10, 0.20, 0.30), "KernelSVC": (0.101, 0.199, 0.303)}
+    runs = [
+        {"case": "adult", "split": k, "solver": solver, "wall_s": k + 1.0, "processor_s": 1.0, "test_error": error,
+         "support": 10}
+        for solver, values in errors.items() for k, error in enumerate(values)
+    ]  # fmt: skip
+    ours = kernel_svc_accuracy.summary(runs)[1]
+    assert ours["difference"] == pytest.approx(0.001)
+    assert ours["difference_se"] == pytest.approx(np.std([0.001, -0.001, 0.003], ddof=1) / 3**0.5)
+    assert ours["wall_s"] == 2.0
+
+
+def test_splits_keep_every_row_once():
+    options = SimpleNamespace(quick=True, data=None)
+    first, second = (kernel_svc_accuracy.split("adult", seed, options) for seed in (0, 1))
+    rows = [np.unique(np.concatenate((task.X, task.X_test)), axis=0) for task in (first, second)]
+    np.testing.assert_array_equal(*rows)
+    assert not np.array_equal(first.X, second.X)
 
 
 def test_most_false_is_delta_and_what_chance_adds():

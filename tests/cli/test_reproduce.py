@@ -89,3 +89,14 @@ def test_a_record_with_other_settings_is_not_touched(tmp_path, capsys):
     assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path)]) == 2
     assert "other settings" in capsys.readouterr().err
     assert path.read_text() == before
+
+
+def test_training_rows_can_be_fewer_where_a_figure_takes_a_part(tmp_path, capsys):
+    command = ["reproduce", "sbp-fig3", "--quick", "--out", str(tmp_path), "--rows"]
+    assert main([*command, "60"]) == 0
+    record = json.loads((tmp_path / "sbp-fig3-quick.json").read_text())
+    assert record["settings"]["train_rows"] == 60
+    assert record["runs"]["adult, seed 0"]["n"] == 60
+    assert main([*command, "0"]) == 2
+    assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path), "--rows", "9"]) == 2
+    assert "leave the option out" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 import logging
 import pickle
+import re
+import time
 import warnings
 
 import numpy as np
@@ -17,6 +19,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import KernelSVC
+from widemargin.estimators._kernel_svc_fit import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -25,6 +28,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
     ModelFileError,
 )
+from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_solver_choice import SOLVERS
 
@@ -129,7 +133,10 @@ def test_sparse_rows_give_the_same_and_sparse_attributes():
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     np.testing.assert_array_equal(KernelSVC(tol=1e-7).fit(wide, y).predict(wide), sparse.predict(wide))
     linear, other = (maker(kernel="linear", tol=1e-6).fit(sp.csr_matrix(X), y) for maker in (KernelSVC, SVC))
-    np.testing.assert_allclose(linear.coef_, other.coef_.toarray(), atol=1e-4)
+    assert type(linear.coef_) is type(other.coef_)
+    np.testing.assert_allclose(linear.coef_.toarray(), other.coef_.toarray(), atol=1e-4)
+    product = KernelSVC(kernel=lambda A, B: A @ B.T, tol=1e-6).fit(sp.csr_matrix(X), y)  # a function of CSR rows
+    np.testing.assert_allclose(product.dual_coef_.toarray(), linear.dual_coef_.toarray(), atol=1e-4)
 
 
 def test_single_precision_is_used_where_it_is_enough():
@@ -142,6 +149,25 @@ def test_single_precision_is_used_where_it_is_enough():
     np.testing.assert_allclose(
         tight[0].decision_function(far.astype(np.float32)), tight[1].decision_function(X), atol=5e-3
     )
+
+
+def test_precision_follows_the_task_and_the_parameter():
+    X, _ = stripes(5000, 0)
+    rbf = resolve_kernel("rbf", X, gamma=1.0)
+    options = {"cache_size": 1.0, "backend": "numpy"}
+
+    def dtype(rows=X, kernel=rbf, **more):
+        return kernel_rows(kernel, rows, **options | more).dtype
+
+    assert dtype(tol=1e-3) == dtype(tol=None) == dtype(tol=1e-9, rows=X.astype(np.float32)) == np.float32
+    assert dtype(tol=1e-4) == dtype(tol=1e-3, rows=X[:100]) == dtype(tol=1e-3, rows=X + 100.0) == np.float64
+    assert dtype(tol=1e-3, kernel=resolve_kernel("linear", X)) == np.float64
+    assert dtype(tol=1e-9, precision="single") == np.float32
+    assert dtype(rows=X.astype(np.float32), precision="double") == np.float64
+    X, y = moons()
+    single = KernelSVC(precision="single").fit(X, y)
+    np.testing.assert_allclose(single.decision_function(X), KernelSVC().fit(X, y).decision_function(X), atol=5e-3)
+    assert single.support_vectors_.dtype == np.float64
 
 
 @pytest.mark.parametrize("kind", ["function", "precomputed", "laplacian"])
@@ -255,6 +281,46 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
 
 
+@pytest.mark.parametrize("solver", ["sbp", "pegasos"])
+def test_the_default_tol_of_solvers_with_a_loose_gap_is_the_hold_out_rule(solver):
+    X, y = stripes(1000, 0)
+    model = KernelSVC(solver=solver, fit_intercept=solver == "sbp", gamma=1.0, random_state=0).fit(X, y)
+    same = clone(model).set_params(tol=None).fit(X, y)
+    assert model.tol == SVC().tol and model.status_ == "converged"
+    np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
+    assert "held_out_error" in model.history_[-1]
+    asked = clone(model).set_params(tol=0.2, max_iter=1000).fit(X, y)
+    assert asked.gap_ <= 0.2 and "held_out_error" not in asked.history_[-1]
+
+
+def test_where_no_row_can_be_held_out_there_is_a_tolerance():
+    X, y = np.array([[0.0], [1.0], [3.0]]), np.array([0, 1, 2])
+    for options in ({"solver": "sbp"}, {"tol": None}, {"tol": None, "solver": "smo"}):
+        model = KernelSVC(random_state=0, **options).fit(X, y)
+        assert model.predict(X).tolist() == [0, 1, 2] and model.status_ == "converged"
+
+
+def test_every_default_call_ends_soon():
+    """An overlap of classes, where the loose bounds never come near 1e-3: as long as the duals, or some times that."""
+    X, y = stripes(5000, 0, columns=5)
+    for solver in SOLVERS:
+        model = KernelSVC(solver=solver, fit_intercept=solver not in ("sdca", "pegasos"), random_state=0)
+        started = time.process_time()
+        model.fit(X, y)
+        assert time.process_time() - started < 30.0, solver
+
+
+def test_auto_sees_how_far_the_kernel_reaches():
+    X, y = stripes(4000, 0)
+    narrow, wide = (KernelSVC(gamma=gamma, C=0.1, tol=0.1).fit(X, y) for gamma in (30.0, 0.1))
+    assert (narrow.solver_, wide.solver_) == ("spatial-dual", "dual")
+    near = np.mean(rbf_kernel(X[:500], gamma=30.0) > 2.0**-22)
+    share = int(re.search(r"reaches (\d+)%", narrow.solver_reason_).group(1))
+    assert share == pytest.approx(100 * near, abs=2)
+    flat = KernelSVC(gamma=30.0, C=0.1, tol=1e-3, solver="dual").fit(X, y)
+    np.testing.assert_allclose(narrow.decision_function(X), flat.decision_function(X), atol=0.15)
+
+
 def test_rows_held_out_take_no_part_in_training():
     X, y = stripes(600, 0)
     model = KernelSVC(tol=None, validation_fraction=0.3, random_state=3, gamma=1.0, C=1e4)
@@ -353,6 +419,13 @@ def test_bad_input_is_named():
         KernelSVC(cache_size=60 * 8 / 2**20).fit(X, y)
     with pytest.raises(DataError, match="all rows of the class 1 have weight 0"):
         KernelSVC().fit(X, y, sample_weight=(y == 0).astype(float))
+    for dtype, large in ((np.float32, 1e19), (np.float64, 1e154)):
+        rows = (large * X).astype(dtype)
+        for some in (rows, sp.csr_matrix(rows)):
+            with pytest.raises(
+                DataError, match=rf"features as large as .*e\+\d+ overflow kernel values in {dtype.__name__}"
+            ):
+                KernelSVC().fit(some, y)
     with pytest.raises(KernelError, match="must be square"):
         KernelSVC(kernel="precomputed").fit(X, y)
     with pytest.raises(CapabilityError, match="multi_class='ovr' trains no pairs"):

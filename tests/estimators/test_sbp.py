@@ -26,7 +26,7 @@ BY_CHANCE = {
 
 
 @parametrize_with_checks(
-    [SBPClassifier(max_iter=300), SBPClassifier(0.05, tol=0.3)],
+    [SBPClassifier(max_iter=300, random_state=0), SBPClassifier(0.05, tol=0.3)],
     expected_failed_checks=lambda model: BY_CHANCE if model.tol is None else {},
 )
 @pytest.mark.filterwarnings("ignore::widemargin.exceptions.MarginConvergenceWarning")
@@ -48,7 +48,7 @@ def test_it_is_as_good_as_svc(data):
     assert model.status_ == "converged"
     assert 0.0 < model.margin_ <= model.margin_bound_
     assert model.gap_ == pytest.approx((model.margin_bound_ - model.margin_) / model.margin_)
-    assert 0.0 < model.hold_out_error_ < 0.5
+    assert 0.0 < model.held_out_error_ < 0.5
     assert model.history_[-1]["steps"] <= model.n_iter_
     assert model.n_evaluations_ <= 400 * 400
     assert widemargin.SBPClassifier is SBPClassifier
@@ -64,7 +64,7 @@ def test_fitted_attributes_give_the_scores(data):
     sign = np.where(y[model.support_] == "yes", 1.0, -1.0)
     assert (sign * model.dual_coef_[0] > 0).all()
     np.testing.assert_array_equal(model.n_support_, [(sign < 0).sum(), (sign > 0).sum()])
-    assert model.hold_out_error_ is None
+    assert model.held_out_error_ is None
 
 
 def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
@@ -79,7 +79,7 @@ def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
 def test_the_published_algorithm(data):
     X, y, X_new, y_new = data
     with pytest.warns(MarginConvergenceWarning, match=r"after 500 steps with a gap of .*raise max_iter or tol"):
-        model = SBPClassifier(0.03, gamma=0.3, algorithm="published", tol=1e-3, max_iter=500).fit(X, y)
+        model = SBPClassifier(0.03, gamma=0.3, algorithm="published", tol=1e-3, max_iter=500, random_state=0).fit(X, y)
     assert model.n_evaluations_ == 500 * 400
     assert model.score(X_new, y_new) > 0.7
     assert model.support_.shape[0] <= 500
@@ -186,7 +186,7 @@ def test_where_no_margin_is_positive_it_says_so():
 
 def test_two_rows_hold_nothing_out():
     model = SBPClassifier(0.01, kernel="linear").fit([[0.0], [2.0]], [0, 1])
-    assert model.hold_out_error_ is None
+    assert model.held_out_error_ is None
     assert (model.predict([[-1.0], [3.0]]) == [0, 1]).all()
     assert model.decision_function([[1.0]])[0] == pytest.approx(0.0, abs=1e-6)
 
@@ -203,7 +203,7 @@ def test_time_callbacks_and_the_keyboard(data):
         if progress.iteration >= 20:
             raise KeyboardInterrupt
 
-    model = SBPClassifier(0.03, callbacks=[interrupt])
+    model = SBPClassifier(0.03, callbacks=[interrupt], random_state=0)
     with pytest.warns(MarginConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.status_ == "interrupted"

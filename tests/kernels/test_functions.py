@@ -108,3 +108,9 @@ def test_precomputed_is_checked():
     tilted[0, 1] = np.inf
     with pytest.raises(KernelError, match="not finite"):
         check_precomputed(tilted)
+
+
+def test_a_function_may_return_a_sparse_matrix():
+    X = sp.csr_matrix(np.eye(4)[:, :3])
+    kernel = resolve_kernel(lambda A, B: A @ B.T, X)
+    np.testing.assert_array_equal(kernel.called(X, X[:2]), np.eye(4)[:, :2])

@@ -138,9 +138,13 @@ def test_compiled_loops_are_their_python(binary):
 def test_threads_change_nothing(binary, thin, monkeypatch):
     monkeypatch.setattr("widemargin.kernels.thin._WORTH", 100)
     monkeypatch.setattr("widemargin.kernels.backend._WORTH", 100)
+    monkeypatch.setattr("widemargin.kernels.rows._WORTH", 100)
+    monkeypatch.setattr("widemargin.kernels.rows._WIDTH", 32)
     X = rows(binary=binary) if thin else np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
     blocks = []
     for threads in (1, 2):
         with limit_threads(threads):
-            blocks.append(KernelRows(Kernel("rbf", 0.3), X).block(np.arange(100)))
+            made, scores = KernelRows(Kernel("rbf", 0.3), X), np.zeros(300)
+            made.add(np.arange(80), np.arange(80.0), scores)
+            blocks.append(np.vstack([made.block(np.arange(100)), scores]))
     np.testing.assert_array_equal(*blocks)

@@ -1,6 +1,6 @@
 import pytest
 
-from widemargin.reproduce.summary import markdown, mean_and_sd, number
+from widemargin.reproduce.summary import markdown, mean_and_sd, number, percent
 
 
 def test_mean_and_sd_leave_out_what_is_not_defined():
@@ -17,3 +17,9 @@ def test_numbers_for_json_are_finite():
 
 def test_markdown_table():
     assert markdown(["a", "b"], [[1, "x"]]) == "| a | b |\n|---|---|\n| 1 | x |\n"
+
+
+def test_a_point_in_percent():
+    content = mean_and_sd([[0.1, None], [0.12, None]])
+    assert percent(content, 0) == "11.00 ± 1.41"
+    assert percent(content, 1) == "-"

@@ -137,6 +137,28 @@ def test_the_first_move_is_the_best_of_all_coordinates() -> None:
     assert moved >= 6
 
 
+def test_a_short_list_looks_at_fewer_features_and_repairs_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, column = 0, coordinate_moves._Columns.__getitem__
+
+    def counted(columns: Any, j: int) -> Any:
+        nonlocal looked
+        looked += 1
+        return column(columns, j)
+
+    monkeypatch.setattr(coordinate_moves._Columns, "__getitem__", counted)
+    found = []
+    for short in (16, 0):
+        monkeypatch.setattr(coordinate_moves, "_SHORT", short)
+        looked, met = 0, 0
+        for seed in range(24):
+            problem, w, b = tight(seed, 0.1, n=400, d=60, m=2 + seed % 2)
+            met += bool(np.all(repair(problem, w, b).excess <= FEASIBLE))
+        found.append((looked, met))
+    (few, met), (many, met_before) = found
+    assert few < 0.95 * many
+    assert met >= met_before >= 6
+
+
 def test_nothing_to_repair_nothing_moved() -> None:
     problem, w, b = tight(0, -0.01, n=80)
     found = repair(problem, w, b)

@@ -79,6 +79,11 @@ def test_the_best_iterate_is_kept_and_the_later_of_equals():
     assert (watch.best.intercept, watch.best.work) == (0.5, 1e9)
 
 
+def test_there_is_no_look_before_the_least_work():
+    watch = HoldOut(problem(), least=50.0)
+    assert not watch.due(49.0) and watch.due(50.0)
+
+
 def test_without_rows_held_out_it_says_so():
     with pytest.raises(CapabilityError, match="there are 0; hold some out"):
         HoldOut(problem(0))

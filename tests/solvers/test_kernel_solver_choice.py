@@ -11,17 +11,21 @@ from widemargin.solvers.kernel_svm import KernelProblem
 
 
 def chosen(name="auto", n_rows=1000, n_columns=10, **options):
-    return choose(name, **({"n_rows": n_rows, "n_columns": n_columns, "spatial": True} | options))
+    return choose(name, **({"n_rows": n_rows, "n_columns": n_columns, "reach": lambda: 0.25} | options))
 
 
 @pytest.mark.parametrize(
     ("options", "name", "reason"),
     [
         ({}, "dual", "1000 rows: few enough"),
-        ({"n_rows": 20_000}, "nested-dual", "20000 rows: subsamples"),
-        ({"n_rows": 100_000}, "spatial-dual", "100000 rows of 10 columns"),
-        ({"n_rows": 100_000, "n_columns": 100}, "nested-dual", "100000 rows"),
-        ({"n_rows": 100_000, "spatial": False}, "nested-dual", "100000 rows"),
+        ({"n_rows": 10_000}, "spatial-dual", "10000 rows of 10 columns, and the kernel reaches 25% of the pairs"),
+        ({"n_rows": 10_000, "hold_out": True}, "spatial-dual", "25%"),
+        ({"n_rows": 10_000, "reach": lambda: 0.9}, "dual", "10000 rows: few enough"),
+        ({"n_rows": 100_000, "n_columns": 100}, "nested-dual", "100000 rows: subsamples"),
+        ({"n_rows": 100_000, "reach": None}, "nested-dual", "100000 rows"),
+        ({"n_rows": 8000, "reach": None, "hold_out": True}, "nested-dual", "8000 rows: those held out tell"),
+        ({"n_rows": 7999, "reach": None, "hold_out": True}, "dual", "7999 rows: few enough"),
+        ({"n_rows": 100_000, "stored": True, "hold_out": True}, "dual", "in memory"),
         ({"n_rows": 100_000, "stored": True}, "dual", "in memory"),
     ],
 )
@@ -37,7 +41,7 @@ def test_names_are_obeyed_or_refused():
     with pytest.raises(CapabilityError, match=r"solver='simplex' is unknown; use 'auto', 'dual'"):
         chosen("simplex")
     with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
-        chosen("spatial-dual", spatial=False)
+        chosen("spatial-dual", reach=None)
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -59,3 +59,25 @@ def test_rows_held_out_are_judged_in_every_look_and_end_the_run_only_without_a_t
     assert not any(ends[:60])  # the head start
     with pytest.raises(CapabilityError, match="hold some out"):
         Watch(problem(X, y), "name", Budget(), None)
+
+
+@pytest.mark.parametrize(("fit_intercept", "rough"), [(True, 1.0), (False, 0.5)])
+def test_rough_iterates_are_not_judged(fit_intercept, rough):
+    X, y = data(1, 90)
+    p = problem(X, y, np.where(np.arange(90) < 30, 0.0, 1.0), fit_intercept=fit_intercept)
+    watch = Watch(p, "name", Budget(), None)
+    for _ in range(200):
+        assert not watch.look(0, y, y, 0.0, {"violation": 1.01 * rough})
+        p.rows.block(slice(0, 1))
+    assert watch.rule.best is None and "held_out_error" in watch.history[-1]
+    watch.look(0, y, y, 0.0, {"violation": rough})
+    assert watch.rule.best is not None
+
+
+def test_steps_from_cached_rows_are_work_too():
+    """Two steps for every one before, and not a row is computed."""
+    X, y = data(1, 90)
+    p = problem(X, y, np.where(np.arange(90) < 30, 0.0, 1.0))
+    watch = Watch(p, "name", Budget(), None)
+    ends = [watch.look(iteration, y, y, 0.0, {}) for iteration in (0, 10, 100, 1000, 2000)]
+    assert ends == [False, False, False, True, True]

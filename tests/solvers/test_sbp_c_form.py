@@ -111,6 +111,8 @@ def test_a_small_cache_gives_a_biased_answer_with_a_true_gap(rows):
     assert best <= whole.primal < 1.2 * best
     with pytest.raises(KernelError, match="cannot hold one row"):
         kernel_problem(X, y, cache_size=199 * 8 / MEGABYTE)
+    with pytest.raises(KernelError, match="2 kernel rows were asked for and 1 fit"):  # one of each class
+        sbp_c_form.solve(kernel_problem(X, y, cache_size=201 * 8 / MEGABYTE))
 
 
 def test_an_indefinite_kernel_is_named():

@@ -166,6 +166,23 @@ def test_rows_held_out_do_not_move_and_may_end_the_run():
         smo.solve(problem(X, y), tol=None)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_hold_out_rule_does_not_judge_rough_iterates(fit_intercept):
+    """Noisy labels and a large C: the first iterates are worse than the optimum by far, and stay so for long."""
+    X, y = data(7, 900)
+    y = np.where(np.random.default_rng(0).random(900) < 0.2, -y, y)
+    held = np.arange(900) % 3 == 0
+    C = np.where(held, 0.0, 30.0)
+    best = smo.solve(problem(X, y, C, fit_intercept=fit_intercept), tol=1e-3)
+    early = smo.solve(problem(X, y, C, fit_intercept=fit_intercept), tol=None)
+    assert early.status is Status.CONVERGED
+    K = problem(X, y).rows.block(slice(None))[held]
+    errors = [float((y[held] * (K @ found.coef + found.intercept) <= 0).mean()) for found in (early, best)]
+    assert errors[0] <= errors[1] + 0.005
+    limit = 1.0 if fit_intercept else 0.5
+    assert min(entry["violation"] for entry in early.history) <= limit
+
+
 def test_one_class_and_rows_of_norm_zero():
     X, _ = data(9, 30)
     result = smo.solve(problem(X, np.ones(30)))

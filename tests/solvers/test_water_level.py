@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
 from widemargin.solvers._loops import water_level as loops
-from widemargin.solvers.water_level import WaterLevel, divide_and_conquer
+from widemargin.solvers.water_level import WaterLevel, divide_and_conquer, newton
 
 volumes = st.sampled_from([0.0, 1e-12, 1e-3, 0.3, 1.0, 7.0, 1e3, 1e9])
 
@@ -50,6 +50,23 @@ def programme(y, scores, weight, volume, two):
 def spent(y, scores, weight, level):
     c = y * scores
     return float(weight @ np.maximum(0.0, np.where(y > 0, level.positive, level.negative) - c))
+
+
+@given(st.integers(0, 100_000), st.booleans(), volumes, st.floats(-1e3, 1e3))
+def test_newton_gives_the_closed_form_from_any_start(seed, ties, volume, start):
+    y, scores, _ = case(seed, ties=ties)
+    best = closed(y, scores, volume, two=False)
+    assert newton(y * scores, volume) == pytest.approx(best, rel=1e-12, abs=1e-12)
+    assert newton(y * scores, volume, start=start) == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@given(st.integers(0, 100_000), volumes)
+def test_newton_with_weights(seed, volume):
+    y, scores, weight = case(seed, weighted=True)
+    kept = weight > 0.0
+    level = newton((y * scores)[kept], volume, weight=weight[kept])
+    warm = WaterLevel(y, weight, False).of_volume(scores, volume)
+    assert level == pytest.approx(warm.gamma, rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(0, 100_000), st.booleans(), st.booleans(), volumes)

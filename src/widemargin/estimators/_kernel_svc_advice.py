@@ -1,19 +1,20 @@
 """What a kernel SVM says about its data and about how training ended."""
 
+import math
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from widemargin.exceptions import KernelWarning, MarginConvergenceWarning
+from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
 
-__all__ = ["conclude", "warn_of_scales"]
+__all__ = ["conclude", "refuse_overflow", "warn_of_scales"]
 
 _SAMPLE = 5000  # rows that scales are judged by
 
@@ -57,6 +58,20 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
             "the features (sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
         )
+
+
+def refuse_overflow(X: Any) -> None:
+    """Refuse rows whose inner products are not finite.
+
+    Raises
+    ------
+    DataError
+        If a feature is that large.
+    """
+    values = X.data if sp.issparse(X) else X
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > math.sqrt(float(np.finfo(X.dtype).max) / (4.0 * X.shape[1])):
+        raise DataError(f"features as large as {largest:.3g} overflow kernel values in {X.dtype}: scale them.")
 
 
 def _variances(X: Any) -> Floats:

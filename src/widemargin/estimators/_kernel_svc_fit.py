@@ -15,6 +15,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.hold_out import WITHOUT_ROWS
 from widemargin.solvers.kernel_solver_choice import Chosen, choose
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.whole_matrix import WholeMatrix
@@ -23,6 +24,10 @@ __all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "outcome", "
 
 _SINGLE_REACH = 100.0
 """Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
+
+_SAMPLE, _NOTHING = 256, 2.0**-22
+
+_MANY, _ROUGH = 5000, 1e-3  # rows and tol from which single precision is chosen
 
 
 class Split(NamedTuple):
@@ -107,16 +112,23 @@ def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
     return tuple(Split(i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
 
 
-def kernel_rows(kernel: Kernel, X: Any, *, cache_size: float, backend: str) -> KernelRows:
-    """Rows of the kernel matrix, in the precision of X.
+def kernel_rows(
+    kernel: Kernel, X: Any, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0
+) -> KernelRows:
+    """Rows of the kernel matrix, in a precision that suits.
 
-    Gaussian values of single-precision rows far from the origin are computed in double precision: what the norms lose
-    by rounding would be seen in them.
+    "auto" is that of X, but single precision for a Gaussian kernel of many rows that are solved to a `tol` of 1e-3 or
+    more (LIBSVM keeps all values so), and double precision for rows far from the origin, where what the norms lose by
+    rounding would be seen.
     """
-    dtype = None
-    if kernel.name == "rbf" and X.dtype == np.float32 and X.shape[0]:
-        reach = kernel.gamma * float(squared_norms(X).max())
-        dtype = np.float64 if reach > _SINGLE_REACH else None
+    if precision != "auto":
+        dtype: Any = np.float32 if precision == "single" else np.float64
+    else:
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        if kernel.name == "rbf" and X.shape[0]:
+            enough = dtype == np.float32 or (X.shape[0] >= _MANY and (tol is None or tol >= _ROUGH))
+            near = enough and kernel.gamma * float(squared_norms(X).max()) <= _SINGLE_REACH
+            dtype = np.float32 if near else np.float64
     return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
 
 
@@ -127,6 +139,7 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
     of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
     """
     matrix: KernelMatrix = training.rows
+    spatial = training.spatial and (options.solver != "auto" or options.tol is None or options.tol >= _ROUGH)
     n, stored = training.rows.n_rows, False
     fits = n * n * training.rows.dtype.itemsize <= options.cache_size * MEGABYTE
     if len(parts) > 1 and fits and options.solver != "spatial-dual":
@@ -135,7 +148,7 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
     for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
         chosen = choose(
             options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            spatial=training.spatial,
+            reach=partial(_reach, problem.rows) if spatial else None, hold_out=options.tol is None,
         )  # fmt: skip
         share = _Share(budget, len(parts) - number, options.max_iter)
         result = share.solve(chosen, problem, options)
@@ -168,6 +181,12 @@ def _problems(
         yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
 
 
+def _reach(rows: KernelMatrix) -> float:
+    """Share of the pairs among some rows whose kernel value is not left out in spatial order."""
+    some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _SAMPLE)).astype(np.int64)
+    return float(np.mean(rows.block(some, some) > _NOTHING))
+
+
 class _Share:
     """The share of a budget that one of the remaining problems gets, with its limit of steps."""
 
@@ -182,8 +201,9 @@ class _Share:
     def solve(self, chosen: Chosen, problem: KernelProblem, options: Options) -> KernelResult:
         """Solve a problem within the share."""
         self._counts = "max_iter" not in chosen.options
+        tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
         solve = partial(
-            chosen.solve, problem, tol=options.tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
+            chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
             max_iter=max(1, self._most) if self._most >= 0 else None,
         )  # fmt: skip
         try:

@@ -98,7 +98,7 @@ def votes(scores: Floats, n_classes: int) -> Ints:
     return np.asarray(np.argmax(count, axis=1))
 
 
-def linear_weights(dual_coef: Floats, vectors: Any, n_support: Any) -> Floats:
+def linear_weights(dual_coef: Floats, vectors: Any, n_support: Any) -> Any:
     """Weights of the columns for a linear kernel, shape (n_problems, d)."""
     rows, (k1, _) = n_support.shape[0], dual_coef.shape
     if k1 != rows - 1 or rows == 2:

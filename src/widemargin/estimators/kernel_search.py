@@ -46,6 +46,7 @@ GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 TOL = 0.02
 """Violation up to which the models of the search are solved; their errors do not need more."""
 
+_NO_CACHE = 1e9  # the whole matrix is computed, so no row needs to fit
 _NEW_ROWS = 10_000  # rows that the error of the best model is measured on
 
 Chosen = tuple[float, float | None]
@@ -255,7 +256,10 @@ class _Search:
         """Measure all cells, those of one kernel together."""
         rows, inner = self._part(self._chosen), Budget(budget.seconds, started=budget.started)
         for kernel, gamma in kernels:
-            computed = kernel_rows(kernel, rows, cache_size=1e9, backend=self._model.backend)
+            computed = kernel_rows(
+                kernel, rows, cache_size=_NO_CACHE, backend=self._model.backend, precision=self._model.precision,
+                tol=TOL,
+            )  # fmt: skip
             matrix = WholeMatrix(computed.full())
             self.evaluations += computed.evaluations
             parts = [self._parts(matrix, held) for held in self._folds]

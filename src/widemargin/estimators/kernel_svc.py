@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
 from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._kernel_svc_advice import conclude, warn_of_scales
+from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
@@ -37,7 +37,7 @@ from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.hold_out import choose_rows
-from widemargin.solvers.kernel_solver_choice import SOLVERS
+from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
 
 __all__ = ["KernelSVC"]
 
@@ -76,8 +76,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     shrinking : bool, default=True
         Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, as in SVC ("sbp", "pegasos": largest relative gap). None holds
-        out `validation_fraction` of the rows and stops when their error does not improve any more, which is sooner.
+        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
+        stops when their error does not improve any more. For "sbp" and "pegasos" it is the largest relative gap; they
+        reach some percent, and take the default for None.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
     class_weight : dict or "balanced", default=None
@@ -99,15 +100,18 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether there is an unregularised bias.
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
-        working sets over cached rows; "nested-dual": the same on growing subsamples; "spatial-dual": for a Gaussian
-        kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm; "sbp": the stochastic batch
-        perceptron, best with `tol=None`; "sdca" and "pegasos": only with `fit_intercept=False`.
+        working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm;
+        "sbp": the stochastic batch perceptron; "sdca" and "pegasos": only with `fit_intercept=False`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
+    precision : {"auto", "single", "double"}, default="auto"
+        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
+        of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast.
     backend : str, default="numpy"
         Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (dense rows).
     validation_fraction : float in (0, 1), default=0.1
-        With `tol=None`: share of every class that is held out.
+        With `tol=None`: share of every class that is held out. Where every class has one row, none is, and `tol` is 0.1.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
@@ -127,7 +131,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     dual_coef_ : ndarray or CSR matrix of shape (n_classes - 1, n_SV)
         Dual coefficients times targets, in the layout of SVC; CSR where X is. One against the rest: (n_classes, n_SV).
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,) or, one against the rest, (n_classes,)
-    coef_ : ndarray of shape (n_problems, n_features)
+    coef_ : ndarray or CSR matrix of shape (n_problems, n_features)
         Only with `kernel="linear"`.
     classes_, class_weight_ : ndarrays of shape (n_classes,)
     gamma_ : float
@@ -144,9 +148,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Which solver was used, and why.
     gap_ : float
         Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
-        kernel is not positive semi-definite.
+        kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
     violation_ : float
-        The largest violation of the optimality conditions, what `tol` bounds.
+        The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
     history_ : tuple of dict
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int
@@ -189,6 +193,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "fit_intercept": ["boolean"],
         "solver": [StrOptions({"auto", *SOLVERS})],
         "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
+        "precision": [StrOptions({"auto", "single", "double"})],
         "backend": [str],
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "on_interrupt": [StrOptions({"raise", "return"})],
@@ -206,7 +211,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
-        tol: float | None = 1e-3,
+        tol: float | None = DEFAULT_TOL,
         cache_size: float = 200,
         class_weight: str | Mapping[Any, float] | None = None,
         verbose: int = 0,
@@ -218,6 +223,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         solver: str = "auto",
         calibration: str | None = None,
+        precision: str = "auto",
         backend: str = "numpy",
         validation_fraction: float = 0.1,
         on_interrupt: str = "raise",
@@ -243,6 +249,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.calibration = calibration
+        self.precision = precision
         self.backend = backend
         self.validation_fraction = validation_fraction
         self.on_interrupt = on_interrupt
@@ -257,12 +264,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     @property
-    def coef_(self) -> Floats:
-        """Weights of the columns, only with `kernel="linear"`; read-only."""
+    def coef_(self) -> Any:
+        """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
-        weights.flags.writeable = False
+        if sp.issparse(self.dual_coef_):
+            weights = type(self.dual_coef_)(weights)
+        stored: Any = weights.data if sp.issparse(weights) else weights
+        stored.flags.writeable = False
         return weights
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -272,8 +282,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n, d)
-            float32 and float64 are used as they are, and set the precision of kernel values. With a precomputed kernel
-            the values of all pairs, shape (n, n).
+            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             Factors of C, >= 0; a row of weight 2 counts as two rows, one of weight 0 is left out.
@@ -285,7 +294,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If a class has no row of positive weight.
+            If a class has no row of positive weight, or features are too large.
         KernelError
             If the kernel cannot be used, or the cache does not hold two rows.
         CapabilityError
@@ -338,25 +347,30 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
         codes, weight = codes[index], weight[index]
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(rows)
         kernel = resolve_kernel(
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
-        upper = self.C * self.class_weight_[codes] * weight
-        if self.tol is None:
+        upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
+        matrix = kernel_rows(
+            kernel, rows, cache_size=self.cache_size, backend=self.backend, precision=self.precision, tol=tol
+        )
         training = Training(
-            kernel_rows(kernel, rows, cache_size=self.cache_size, backend=self.backend), codes, upper, rows.shape[1],
+            matrix, codes, upper, rows.shape[1],
             spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
         )  # fmt: skip
         options = Options(
-            self.solver, self.tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
+            self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
         solved = train(training, self._splits(), options, budget)
         self.gamma_ = kernel.gamma
-        self.evaluations_ = int(training.rows.evaluations)
+        self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)
 
     def _splits(self) -> tuple[Split, ...]:

@@ -1,5 +1,6 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -23,7 +24,7 @@ from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.hold_out import choose_rows
+from widemargin.solvers.hold_out import WITHOUT_ROWS, choose_rows
 from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.sbp import BATCH, solve, solve_published
 from widemargin.solvers.sbp_run import SBPResult
@@ -31,8 +32,6 @@ from widemargin.solvers.sbp_run import SBPResult
 __all__ = ["SBPClassifier", "Task", "name_the_kernel"]
 
 _DTYPES = [np.float64, np.float32]
-
-_WITHOUT_ROWS = 0.1  # the gap to stop at where `tol=None` and no row can be held out
 
 
 class Task(NamedTuple):
@@ -127,7 +126,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `(margin_bound_ - margin_) / margin_`: the certificate.
     n_covered_ : float
         Rows below the margin (in each class where there is a bias), by weight relative to the largest.
-    hold_out_error_ : float or None
+    held_out_error_ : float or None
         Error on the rows held out; chosen as the least of several looks, so slightly flattering.
     status_ : str
     n_iter_ : int
@@ -135,7 +134,8 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_evaluations_ : int
         Kernel values computed.
     history_ : tuple of dict
-        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`.
+        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`, and
+        `held_out_error` where rows are held out.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -284,7 +284,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if tol is None:
             held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
             upper[held] = 0.0
-            tol = None if held.shape[0] else _WITHOUT_ROWS
+            tol = None if held.shape[0] else WITHOUT_ROWS
         return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
 
     def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
@@ -307,8 +307,7 @@ class SBPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_ = np.array([result.intercept])
         self.margin_, self.margin_bound_, self.gap_ = result.margin, -result.dual, result.gap
         self.n_covered_ = result.covered
-        errors = [entry["hold_out_error"] for entry in result.history if "hold_out_error" in entry]
-        self.hold_out_error_ = min(errors) if errors else None
+        self.held_out_error_ = None if math.isnan(result.held_out_error) else result.held_out_error
         self.status_, self.n_iter_ = str(result.status), max(result.n_iter, 1)
         self.n_evaluations_, self.history_ = result.evaluations, result.history
 

@@ -22,7 +22,7 @@ __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named",
 
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
-_WORTH = 1 << 18  # values that are worth a thread
+_WORTH = 1 << 21  # values that are worth a thread
 _MANY = 16  # rows of the left side from which a loop over the entries that are not 0 beats BLAS
 
 

@@ -64,7 +64,8 @@ class Kernel:
             If the shape is wrong or a value is not finite.
         """
         assert self.function is not None
-        values = np.asarray(self.function(X, Y))
+        values = self.function(X, Y)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values)
         if values.shape != (X.shape[0], Y.shape[0]):
             raise KernelError(
                 f"the kernel function returned shape {values.shape} for {X.shape[0]} and {Y.shape[0]} rows; "

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._threads import in_threads
 from widemargin.exceptions import KernelError
-from widemargin.kernels.backend import Backend, Placed, backend_named, fill_thin
+from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_thin
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.tiles import Count, Tiles
 from widemargin.linalg._loops import add_rows
@@ -23,7 +24,8 @@ __all__ = ["KernelRows"]
 MEGABYTE = 1 << 20
 
 _BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
-_HEIGHT, _WIDTH = 128, 4096  # of a block whose values are summed at once
+_HEIGHT, _WIDTH = 256, 1024  # of a block whose values are summed at once
+_WORTH = 1 << 21  # values that are worth a thread
 
 Array = npt.NDArray[Any]
 Rows = npt.NDArray[np.integer[Any]] | slice
@@ -207,18 +209,26 @@ class KernelRows:
         columns : ndarray of int or slice, optional
             None: all rows.
         """
-        right = None if self._given is not None else self._rows if columns is None else self._rows[columns]
-        for first in range(0, rows.shape[0], _HEIGHT):
-            part = rows[first : first + _HEIGHT]
-            weight, slots = change[first : first + _HEIGHT], np.arange(part.shape[0])
-            left = None if right is None else self._rows[part]
-            for low in range(0, scores.shape[0], _WIDTH):
-                tile = slice(low, min(low + _WIDTH, scores.shape[0]))
-                if left is None or right is None:
-                    block = self.block(part, tile if columns is None else np.arange(self.n_rows)[columns][tile])
-                else:
-                    block = self._evaluate(left, right[tile])
-                add_rows(block, slots, weight, scores[tile])
+        if self._given is not None:
+            numbers = slice(None) if columns is None else columns
+            add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
+            return
+        right = self._rows if columns is None else self._rows[columns]
+        parts = [slice(low, low + _HEIGHT) for low in range(0, rows.shape[0], _HEIGHT)]
+        left = [self._rows[rows[part]] for part in parts]
+
+        def add_columns(first: int, last: int) -> None:
+            room = np.empty(_HEIGHT * _WIDTH, dtype=self.dtype)  # one for all blocks: memory that is new is slow
+            for part, placed in zip(parts, left, strict=True):
+                for low in range(first, last, _WIDTH):
+                    tile = slice(low, min(low + _WIDTH, last))
+                    block = self._values(placed, right[tile], room)
+                    add_rows(block, np.arange(len(placed)), change[part], scores[tile])
+
+        alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
+        least = scores.shape[0] if alone else max(_WIDTH, _WORTH // max(rows.shape[0], 1))
+        in_threads(scores.shape[0], least, add_columns)
+        self._count.evaluations += rows.shape[0] * scores.shape[0]
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
@@ -266,9 +276,14 @@ class KernelRows:
         return out
 
     def _evaluate(self, left: Placed, right: Placed) -> Array:
-        values = self._backend.block(self.kernel, left, right)
-        self._count.evaluations += values.size
-        return values
+        self._count.evaluations += len(left) * len(right)
+        return self._backend.block(self.kernel, left, right)
+
+    def _values(self, left: Placed, right: Placed, room: Array) -> Array:
+        """Values of all pairs, in `room` where the rows are thin."""
+        block = room[: len(left) * len(right)].reshape(len(left), len(right))
+        thin = fill_thin(self.kernel, left, right, block, np.arange(len(left)))
+        return block if thin else self._backend.block(self.kernel, left, right)
 
     def _claim(self, row: int) -> int:
         """A slot for a row: a free one, or that of the row that was not used for longest."""

@@ -23,7 +23,7 @@ SHARE = 0.2
 
 _TILE_BYTES = 1 << 21  # of a packed tile: about the second cache
 _BYTE = 255  # matches that a byte can count
-_WORTH = 1 << 18  # values that are worth a thread
+_WORTH = 1 << 21  # values that are worth a thread
 
 
 def is_thin(X: Any) -> bool:

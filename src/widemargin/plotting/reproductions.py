@@ -41,7 +41,8 @@ _OPTIMISERS: dict[str, Style] = {
 }
 _OPTIMISERS["libsvm"] = {"color": COLOURS["red"]}
 _MARKERS = {"libsvm": "D", "sbp": "o", "cached sbp": "^", "dual": "s"}
-_HIGHEST = 2.2  # errors above this multiple of the best are cut off
+_FIRST = 5.0  # rows of the kernel matrix from which on errors are shown
+_ABOVE, _SHARE = 4.0, 0.7  # what is shown above the best error, in percent points or as a share of it
 
 
 def fairness_figure(summary: Mapping[str, Any], groupings: Sequence[str]) -> Any:
@@ -188,7 +189,7 @@ def quarter_figure(summary: Mapping[str, Any], titles: Mapping[str, str], method
                 yerr=[PERCENT * at["error"]["sd"][0]], marker=_MARKERS[method], color=colour, capsize=3, label=label,
                 linestyle="none",
             )  # fmt: skip
-        axes.set_xscale("log")
+        axes.set_xlim(left=0.0)
         tidy(axes, x="processor seconds", y="test error (%)", title=f"{title}, n = {content['n']}")
     table[0][0].legend(fontsize=8, frameon=False)
     return figure
@@ -206,8 +207,9 @@ def _cost_figure(summary: Mapping[str, Any], titles: Any, methods: Any, rows_of:
         axes.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum of the SVM")
         axes.axvline(n * n, color="0.8", linewidth=0.9)
         axes.set_xscale("log")
+        axes.set_xlim(left=_FIRST * n)
         least = min(value for part in content["error"].values() for value in part["mean"] if value is not None)
-        axes.set_ylim(0.95 * PERCENT * least, _HIGHEST * best)
+        axes.set_ylim(0.95 * PERCENT * least, best + max(_ABOVE, _SHARE * best))
         tidy(axes, x=f"{cost} (grey line: n², an epoch)", y="test error (%)", title=f"{title}, n = {n}")
     table[0][0].legend(fontsize=8, frameon=False)
     figure.suptitle(f"mean and standard deviation of {summary[next(iter(titles))]['runs']} runs", fontsize=11)

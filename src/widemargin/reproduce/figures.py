@@ -48,20 +48,20 @@ FIGURES = {
         module="sbp_fig2",
         needs="a9a and MNIST",
         runs=10,
-        minutes=10,
+        minutes=7,
     ),
     "sbp-fig3": FigureEntry(
         title="Cotter et al. 2012, Figure 3: test error against inner products, with random Fourier features",
         module="sbp_fig3",
         needs="a9a and MNIST",
         runs=10,
-        minutes=10,
+        minutes=2,
     ),
     "sbp-table": FigureEntry(
         title="Cotter et al. 2012, section 5: the batch perceptron in a quarter of LIBSVM's time",
         module="sbp_table",
         needs="a9a and MNIST",
         runs=3,
-        minutes=3,
+        minutes=2,
     ),
 }

@@ -26,7 +26,7 @@ from widemargin.reproduce.kernel_study import (
     reference,
     steps,
 )  # fmt: skip
-from widemargin.reproduce.summary import markdown, mean_and_sd
+from widemargin.reproduce.summary import markdown, mean_and_sd, percent
 from widemargin.solvers import kernel_pegasos, kernel_sdca, perceptron, sbp, sbp_c_form, smo, working_set
 
 __all__ = ["METHODS", "draw", "grid", "keys", "load", "published_looks", "run", "settings", "summarise", "table"]
@@ -180,12 +180,12 @@ def table(summary: Mapping[str, Any]) -> str:
         shares = [share for share in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) if share * n <= grid_rows[-1] * 1.001]
         places = [int(np.argmin(np.abs(np.log(grid_rows / (share * n))))) for share in shares]
         rows = [
-            [label, *(_cell(content["error"][method], place) for place in places)] for method, label in METHODS.items()
+            [label, *(percent(content["error"][method], place) for place in places)]
+            for method, label in METHODS.items()
         ]
-        optimum = content["optimum"]
         text.append(
-            f"**{title}**, n = {n}, {content['runs']} runs; the optimum has {100 * optimum['mean'][0]:.2f} ± "
-            f"{100 * optimum['sd'][0]:.2f}%. Test error in % (mean ± sd) after so many epochs (n² evaluations):\n"
+            f"**{title}**, n = {n}, {content['runs']} runs; the optimum has {percent(content['optimum'], 0)}%. "
+            "Test error in % (mean ± sd) after so many epochs (n² evaluations):\n"
         )
         text.append(markdown(["method", *(f"{share:g}" for share in shares)], rows))
     return "\n".join(text)
@@ -194,8 +194,3 @@ def table(summary: Mapping[str, Any]) -> str:
 def draw(summary: Mapping[str, Any]) -> Any:
     """The figure: a panel for each task."""
     return evaluations_figure(summary, TITLES, METHODS)
-
-
-def _cell(error: Mapping[str, Any], place: int) -> str:
-    mean, spread = error["mean"][place], error["sd"][place]
-    return "-" if mean is None else f"{100 * mean:.2f} ± {100 * spread:.2f}"

@@ -16,7 +16,7 @@ from widemargin.baselines import FourierSVC
 from widemargin.plotting.reproductions import features_figure
 from widemargin.reproduce.kernel_study import TITLES, Study, drawn_rows, load, matrix, reference, steps
 from widemargin.reproduce.sbp_fig2 import grid, published_looks
-from widemargin.reproduce.summary import markdown, mean_and_sd
+from widemargin.reproduce.summary import markdown, mean_and_sd, percent
 
 __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "table"]
 
@@ -88,7 +88,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """Test errors at equal cost, for every fourth number of pairs."""
+    """Test errors at equal cost."""
     text = []
     for name, title in TITLES.items():
         content = summary[name]
@@ -96,11 +96,10 @@ def table(summary: Mapping[str, Any]) -> str:
         rows = []
         for place, pairs in enumerate(content["rows"]["fourier"]):
             near = int(np.argmin(np.abs(np.log(sbp_rows / pairs))))
-            rows.append([pairs, _cell(content["error"]["sbp"], near), _cell(content["error"]["fourier"], place)])
-        optimum = content["optimum"]
+            rows.append([pairs, percent(content["error"]["sbp"], near), percent(content["error"]["fourier"], place)])
         text.append(
-            f"**{title}**, n = {content['n']}, {content['runs']} runs; the optimum has {100 * optimum['mean'][0]:.2f} "
-            f"± {100 * optimum['sd'][0]:.2f}%. Test error in % (mean ± sd) at a cost of k n inner products:\n"
+            f"**{title}**, n = {content['n']}, {content['runs']} runs; the optimum has "
+            f"{percent(content['optimum'], 0)}%. Test error in % (mean ± sd) at a cost of k n inner products:\n"
         )
         text.append(markdown(["k", *METHODS.values()], rows))
     return "\n".join(text)
@@ -109,8 +108,3 @@ def table(summary: Mapping[str, Any]) -> str:
 def draw(summary: Mapping[str, Any]) -> Any:
     """The figure: a panel for each task."""
     return features_figure(summary, TITLES, METHODS)
-
-
-def _cell(error: Mapping[str, Any], place: int) -> str:
-    mean, spread = error["mean"][place], error["sd"][place]
-    return "-" if mean is None else f"{100 * mean:.2f} ± {100 * spread:.2f}"

@@ -1,11 +1,11 @@
 """Means over runs, and tables of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["markdown", "mean_and_sd", "number"]
+__all__ = ["markdown", "mean_and_sd", "number", "percent"]
 
 
 def mean_and_sd(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
@@ -34,6 +34,12 @@ def mean_and_sd(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float 
 def number(value: float) -> float | None:
     """A float for JSON; None where it is not finite."""
     return round(float(value), 6) if np.isfinite(value) else None
+
+
+def percent(content: Mapping[str, Sequence[float | None]], place: int) -> str:
+    """Mean and standard deviation of one point of `mean_and_sd`, in percent; a dash where no run has one."""
+    mean, spread = content["mean"][place], content["sd"][place]
+    return "-" if mean is None or spread is None else f"{100 * mean:.2f} ± {100 * spread:.2f}"
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -39,9 +39,9 @@ class ConvexChoice:
     """A convex solver to call, which remembers what it used.
 
     "auto" is Newton, which hands over to the interior point where it needs too many steps, from then on for problems of
-    that penalty and larger ones. With more than 1500
-    features there is no interior point; with up to 5 constraints "auto" is the cutting plane over coordinate ascent
-    there, unless one column outweighs all others, and that hands over to Newton where it needs too many epochs.
+    that penalty and larger ones. With more than 1500 features there is no interior point; with up to 5 constraints
+    "auto" is the cutting plane over coordinate ascent there, unless one column outweighs all others, and that hands
+    over to Newton where it needs too many epochs.
 
     Parameters
     ----------

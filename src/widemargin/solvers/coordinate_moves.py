@@ -6,7 +6,7 @@ features (and the bias) where a bound is missed by a little and has to be met, a
 where slack is to be used. Polishing the 0/1 objective by such moves was measured to overfit, so nothing is polished.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ __all__ = ["HardProblem", "Repaired", "Step", "best_step", "repair"]
 
 _TIE = 1e-9  # turns closer than this, relative, are not told apart by the rounding of a score
 _PASSES = 25
+_SHORT = 16  # best features of a whole pass, which are tried alone as long as they gain half as much as it did
 
 
 class HardProblem(Protocol):
@@ -148,9 +149,10 @@ def repair(
 ) -> Repaired:
     """Move single coordinates until the 0/1 rates meet the bounds, or no move helps.
 
-    Every pass tries each feature, and the bias where there is one, and makes the best of all these moves: the one that
-    leaves the least violation, and of several that leave none the one of lowest objective. It ends as soon as the
-    bounds are met, and before a move at whose pace the passes that are left would not do.
+    A pass tries each feature, and the bias where there is one, and makes the best of all these moves: the one that
+    leaves the least violation, and of several that leave none the one of lowest objective. The passes after it try its
+    16 best features only, as long as they gain at least half as much. It ends as soon as the bounds are met, and before
+    a move at whose pace the passes that are left would not do.
 
     Parameters
     ----------
@@ -167,24 +169,25 @@ def repair(
         Never worse than (w, b) in (violation, objective). Kernel rows have no columns to move along: unchanged.
     """
     budget = budget or Budget()
-    columns = _Columns(problem.rows, problem.fit_intercept) if isinstance(problem.rows, RowBlocks) else ()
+    columns = _Columns(problem.rows, problem.fit_intercept) if isinstance(problem.rows, RowBlocks) else None
     w = w.copy()
     z = problem.scores(w, b)
     objective, excess = problem.values(problem.hard_mass(z))
-    moves = 0
-    while moves < passes and _violation(excess) > 0.0 and not budget.exhausted:
-        best, chosen = Step(0.0, _violation(excess), objective), -1
-        for j, row, x in columns:
-            step = _line(problem, z, row, x, objective, excess, (-np.inf, np.inf))
-            if (step.violation, step.objective) < (best.violation, best.objective):
-                best, chosen = step, j
-        if chosen < 0:
-            break
+    moves, hoped, short = 0, np.inf, list[int]()
+    while columns is not None and moves < passes and _violation(excess) > 0.0 and not budget.exhausted:
+        before = _violation(excess)
+        tried = _try(problem, columns, short, z, objective, excess)
+        if not tried or before - tried[0][0] < hoped:  # the short list is used up
+            tried = _try(problem, columns, range(len(columns)), z, objective, excess)
+            if not tried:
+                break
+            hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[:_SHORT]]
+        _, _, chosen, length = tried[0]
         moved, shifted = w.copy(), b
         if chosen < w.shape[0]:
-            moved[chosen] += best.length
+            moved[chosen] += length
         else:
-            shifted += best.length
+            shifted += length
         z = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
         there, after = problem.values(problem.hard_mass(z))
         gained = _violation(excess) - _violation(after)
@@ -195,12 +198,24 @@ def repair(
     return Repaired(w, b, objective, excess, moves)
 
 
+def _try(
+    problem: HardProblem, columns: "_Columns", features: Iterable[int], z: Floats, objective: float, excess: Floats
+) -> list[tuple[float, float, int, float]]:
+    """Violation, objective, feature and length of each feature's best move that helps, the best first."""
+    now, found = (_violation(excess), objective), []
+    for j in features:
+        step = _line(problem, z, *columns[j], objective, excess, (-np.inf, np.inf))
+        if (step.violation, step.objective) < now:
+            found.append((step.violation, step.objective, j, step.length))
+    return sorted(found)
+
+
 def _violation(excess: Floats) -> float:
     return float(excess[excess > FEASIBLE].sum())
 
 
 class _Columns:
-    """The features of all rows, one after the other: `(j, rows, entries)`; the bias is feature d, -1 everywhere."""
+    """The features of all rows: `columns[j]` is (rows, entries); the bias is feature d, -1 everywhere."""
 
     def __init__(self, rows: RowBlocks, fit_intercept: bool) -> None:
         self._rows, self._intercept = rows, fit_intercept
@@ -208,17 +223,19 @@ class _Columns:
             sp.csc_matrix(block.X[block.row_of]) if sp.issparse(block.X) else None for block in rows.blocks
         ]
 
-    def __iter__(self) -> Iterator[tuple[int, Ints, Floats]]:
-        for j in range(self._rows.n_features):
-            rows, entries = [], []
-            for block, part in zip(self._rows.blocks, self._parts, strict=True):
-                if part is None:
-                    rows.append(np.arange(block.start, block.start + block.row_of.shape[0]))
-                    entries.append(block.X[block.row_of, j].astype(np.float64))
-                else:
-                    place = slice(part.indptr[j], part.indptr[j + 1])
-                    rows.append(part.indices[place].astype(np.int64) + block.start)
-                    entries.append(part.data[place].astype(np.float64))
-            yield j, np.concatenate(rows), np.concatenate(entries)
-        if self._intercept:
-            yield self._rows.n_features, np.arange(self._rows.n_rows), np.full(self._rows.n_rows, -1.0)
+    def __len__(self) -> int:
+        return self._rows.n_features + int(self._intercept)
+
+    def __getitem__(self, j: int) -> tuple[Ints, Floats]:
+        if j == self._rows.n_features:
+            return np.arange(self._rows.n_rows), np.full(self._rows.n_rows, -1.0)
+        rows, entries = [], []
+        for block, part in zip(self._rows.blocks, self._parts, strict=True):
+            if part is None:
+                rows.append(np.arange(block.start, block.start + block.row_of.shape[0]))
+                entries.append(block.X[block.row_of, j].astype(np.float64))
+            else:
+                place = slice(part.indptr[j], part.indptr[j + 1])
+                rows.append(part.indices[place].astype(np.int64) + block.start)
+                entries.append(part.data[place].astype(np.float64))
+        return np.concatenate(rows), np.concatenate(entries)

@@ -17,7 +17,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.kernel_svm import KernelProblem
 
-__all__ = ["PATIENCE", "RATIO", "HoldOut", "Iterate", "choose_rows"]
+__all__ = ["PATIENCE", "RATIO", "WITHOUT_ROWS", "HoldOut", "Iterate", "choose_rows", "could_gain"]
 
 RATIO = 1.15
 """Work between two looks, as a factor."""
@@ -27,6 +27,12 @@ PATIENCE = 2.0
 
 NOISE = 1.0
 """Standard errors of the difference between two iterates that count as noise."""
+
+WITHOUT_ROWS = 0.1
+"""The `tol` of estimators where no row can be held out, because every class has only one."""
+
+WORTH, PLAUSIBLE = 0.001, 2.0
+"""A gain in error that is worth more work, and the standard errors up to which it is plausible (`could_gain`)."""
 
 
 class Iterate(NamedTuple):
@@ -94,7 +100,7 @@ class HoldOut:
 
     def error(self, scores: Floats, intercept: float) -> float:
         """Share of the rows held out that are on the wrong side, or on the boundary."""
-        return float(self._missed(scores, intercept).mean())
+        return float(self.missed(scores, intercept).mean())
 
     def look(self, work: float, coef: Floats, scores: Floats, intercept: float) -> bool:
         """Judge an iterate; True if the run should end.
@@ -108,7 +114,7 @@ class HoldOut:
         intercept : float
         """
         self._next = self._ratio * work
-        missed = self._missed(scores, intercept)
+        missed = self.missed(scores, intercept)
         error = float(missed.mean())
         if self.best is None or error <= self.best.error:
             self.best = Iterate(coef.copy(), scores.copy(), intercept, error, work)
@@ -117,7 +123,8 @@ class HoldOut:
             return False
         return work >= self._patience * self._since
 
-    def _missed(self, scores: Floats, intercept: float) -> npt.NDArray[np.bool_]:
+    def missed(self, scores: Floats, intercept: float) -> npt.NDArray[np.bool_]:
+        """Which of the rows held out are on the wrong side, or on the boundary."""
         return self._y * (scores[self.rows] + intercept) <= 0.0
 
 
@@ -125,6 +132,12 @@ def _better(missed: npt.NDArray[np.bool_], reference: npt.NDArray[np.bool_]) -> 
     """Whether fewer rows are missed by more than the noise of the rows that the two judge differently (McNemar)."""
     gained, lost = int((reference & ~missed).sum()), int((missed & ~reference).sum())
     return bool(gained - lost > NOISE * math.sqrt(gained + lost))
+
+
+def could_gain(missed: npt.NDArray[np.bool_], reference: npt.NDArray[np.bool_]) -> bool:
+    """Whether the step from `reference` may have gained more than `WORTH`, so that another such step could pay."""
+    gained, lost = int((reference & ~missed).sum()), int((missed & ~reference).sum())
+    return bool(gained - lost + PLAUSIBLE * math.sqrt(gained + lost) > WORTH * missed.shape[0])
 
 
 def choose_rows(y: npt.NDArray[Any], share: float, rng: np.random.Generator) -> Ints:

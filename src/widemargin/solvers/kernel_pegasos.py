@@ -20,6 +20,9 @@ from widemargin.solvers.row_visits import AHEAD
 
 __all__ = ["solve"]
 
+LEAST = 3
+"""Epochs before the hold-out rule judges: the first steps are as long as 1 / (lam t), and their mean forgets slowly."""
+
 
 def solve(
     problem: KernelProblem,
@@ -27,7 +30,7 @@ def solve(
     tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
-    max_iter: int = 10,
+    max_iter: int | None = None,
     project: bool = False,
     average: bool = True,
     ahead: int = AHEAD,
@@ -45,8 +48,9 @@ def solve(
     start : ndarray of shape (n,), optional
         `coef` of the first iterate; the steps are then counted from n.
     budget : Budget, optional
-    max_iter : int, default=10
-        Most epochs, each of as many draws as there are rows.
+    max_iter : int, optional
+        Most epochs, each of as many draws as there are rows; by default 10, and 100 where the hold-out rule ends the
+        run.
     project : bool, default=False
         Whether to project; it makes the first steps less wild.
     average : bool, default=True
@@ -78,6 +82,8 @@ def solve(
     def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
         return loops.pegasos(draws, first, last, place, buffer, y, diagonal, lam, radius, average, *iterates.arrays)
 
+    if max_iter is None:
+        max_iter = 10 if tol is not None else 100
     method = kernel_sgd.Method(
         "pegasos",
         epoch=lambda: kernel_sgd.drawn(problem, rng),
@@ -85,5 +91,6 @@ def solve(
         advance=advance,
         read=iterates.average if average else iterates.last,
         judge=lambda point: kernel_sgd.judge_svm(problem, point),
+        least=LEAST * problem.n_rows,
     )
     return kernel_sgd.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)

@@ -19,11 +19,9 @@ from widemargin.solvers.kernel_sgd import passes, refuse_bias
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, values
 from widemargin.solvers.kernel_watch import Watch
 from widemargin.solvers.row_visits import AHEAD, visit
-from widemargin.solvers.working_set import bounds, feasible, finish, responses
+from widemargin.solvers.working_set import FINE, bounds, feasible, finish, responses
 
 __all__ = ["solve"]
-
-_EXACT = 1e-5  # violation at which a run without a tolerance has nothing left to do
 
 
 def solve(
@@ -72,7 +70,7 @@ def solve(
     lower, upper = bounds(problem)
     coef = feasible(problem, start)
     scores = responses(problem.rows, coef)
-    largest, limit = float(diagonal.max(initial=0.0)), _EXACT if tol is None else tol
+    largest, limit = float(diagonal.max(initial=0.0)), FINE if tol is None else tol
     watch, rng, visits, converged = Watch(problem, "sdca", budget, tol), np.random.default_rng(seed), 0, False
 
     def moves(rows: Ints) -> npt.NDArray[np.bool_]:

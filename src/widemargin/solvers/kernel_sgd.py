@@ -110,6 +110,8 @@ class Method(NamedTuple):
         `judge(point) -> {"primal": ..., "dual": ...}`, of what it minimises.
     descends : bool
         Whether the point of least primal value is the best one; else it is the last one.
+    least : int
+        Steps before the hold-out rule judges.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Method(NamedTuple):
     read: Callable[[], Point]
     judge: Callable[[Point], dict[str, float]]
     descends: bool = True
+    least: int = 0
 
 
 def run(
@@ -139,7 +142,7 @@ def run(
         facts = method.judge(point)
         if facts["primal"] < least or not method.descends:
             best, least = point, facts["primal"]
-        ended = watch.look(iterates.steps, point.coef, point.scores, 0.0, facts)
+        ended = watch.look(iterates.steps, point.coef, point.scores, 0.0, facts, judge=iterates.steps >= method.least)
         return ended or (tol is not None and facts["primal"] - facts["dual"] <= tol * abs(facts["primal"]))
 
     try:

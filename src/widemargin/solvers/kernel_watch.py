@@ -7,16 +7,25 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.hold_out import HoldOut
 from widemargin.solvers.kernel_svm import KernelProblem
 
-__all__ = ["RATIO", "Watch"]
+__all__ = ["RATIO", "ROUGH", "Watch"]
 
 RATIO = 1.1
 """Kernel evaluations between two looks, as a factor."""
+
+ROUGH = 1.0
+"""Violation above which the error on rows held out says nothing yet: margins are still off by more than themselves.
+
+That is the distance between two sides; without a bias there is one, and half of it. `w = 0` is above either.
+"""
 
 _EARLY_ROWS, _EARLY_SHARE = 64, 10
 """The hold-out rule counts work from below zero: so many kernel rows, or one for so many of all rows.
 
 It ends a run whose work has doubled in vain, and two steps are twice as many as one.
 """
+
+_FROM_CACHE = 0.1
+"""A step counts as so much of a kernel row, besides the rows that are computed: once all are cached work goes on."""
 
 
 class Watch:
@@ -51,6 +60,7 @@ class Watch:
         self._problem, self._stage, self._budget = problem, stage, budget
         self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
         self._head_start = problem.n_rows * max(_EARLY_ROWS, problem.n_rows // _EARLY_SHARE)
+        self._rough = ROUGH if problem.fit_intercept else 0.5 * ROUGH
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
     @property
@@ -75,9 +85,10 @@ class Watch:
             `scores = K coef`.
         intercept : float
         facts : dict
-            `primal`, `dual`, `violation`, as far as they are known.
+            `primal`, `dual`, `violation`, as far as they are known. The hold-out rule does not judge an iterate of a
+            violation above `ROUGH`.
         judge : bool, default=True
-            Whether the hold-out rule may judge this iterate: False while it is too rough to tell anything.
+            Whether the hold-out rule may judge this iterate: False where the solver knows that it is too rough.
         """
         self._next = RATIO * self.work
         self._later = RATIO * iteration + self._problem.n_rows
@@ -93,6 +104,7 @@ class Watch:
         primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
         gap = (primal - dual) / max(abs(primal), 1e-300)
         self._budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))
-        if self.rule is None or not judge:
+        if self.rule is None or not judge or facts.get("violation", 0.0) > self._rough:
             return False
-        return self.rule.look(self._head_start + self.work, coef, scores, intercept)
+        steps = _FROM_CACHE * self._problem.n_rows * iteration
+        return self.rule.look(self._head_start + self.work + steps, coef, scores, intercept)

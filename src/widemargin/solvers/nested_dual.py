@@ -16,11 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers import working_set
-from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.hold_out import HoldOut
+from widemargin.solvers.base import Budget
+from widemargin.solvers.hold_out import HoldOut, could_gain
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 
 __all__ = ["covered", "solve"]
@@ -59,8 +60,9 @@ def solve(
     ----------
     problem : KernelProblem
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: the hold-out rule decides
-        after every subsample whether to go on, and the last step is solved to `LOOSE`.
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: every level, the last one
+        too, is solved to `LOOSE`, and the run ends where the rows held out say that more rows would not pay. Where
+        labels are noisy all rows are solved to `LOOSE`: no number of rows held out would tell.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
@@ -73,24 +75,32 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets. Where the hold-out rule ends the run on a subsample, `primal` is NaN: the
-        other rows have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
+        `n_iter` counts the working sets. With `tol=None` `primal` and `violation` may be NaN: the rows that are not
+        active have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
         only those with all n rows are certificates of the problem.
     """
     budget = budget or Budget()
     n = problem.n_rows
-    run = _Run(problem, budget, size, start)
+    run = _Run(problem, budget, size, start, tol is not None)
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
     goal = LOOSE if tol is None else tol
     rule = HoldOut(problem) if tol is None else None
     done = False
     try:
-        for number, m in enumerate(sizes):
-            run.level(np.sort(order[:m]), sizes[number - 1] if number else 0, max(goal, LOOSE))
-            if rule is not None and run.judged(rule, m):
-                return run.early(rule)
-        run.last(sizes[-1] if sizes else 0, goal)
+        before = 0
+        for m in sizes:
+            run.level(np.sort(order[:m]), before, max(goal, LOOSE))
+            before = m
+            if budget.exhausted:
+                break
+            if rule is not None and not run.noisy and not run.judged(rule):
+                return run.early()
+        if rule is not None and not run.noisy:
+            if not budget.exhausted:
+                run.level(np.arange(n), before, goal)
+            return run.early()
+        run.last(before, goal)
         done = True
     except KeyboardInterrupt:
         budget.interrupted = True
@@ -100,15 +110,20 @@ def solve(
 
 
 class _Run:
-    """Coefficients and scores of all rows on their way through the levels."""
+    """Coefficients and scores of all rows on their way through the levels.
 
-    def __init__(self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None) -> None:
-        self.problem, self.budget, self.size = problem, budget, size
+    Where the run is not to be exact, rows that were far behind their margin in one level are not looked at in the next.
+    """
+
+    def __init__(self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None, exact: bool) -> None:
+        self.problem, self.budget, self.size, self.exact = problem, budget, size, exact
         self.coef = working_set.feasible(problem, start)
         self.stale = _Stale(problem, self.coef)
         self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
+        self._scored = np.zeros(problem.n_rows, dtype=bool)
+        self._missed: npt.NDArray[np.bool_] | None = None
         self._dual = 0.0
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
@@ -119,20 +134,22 @@ class _Run:
             full = support & (np.abs(self.coef) >= self.problem.upper)
             self.noisy = 2 * int(full.sum()) > int(support.sum())
 
-    def judged(self, rule: HoldOut, m: int) -> bool:
-        """Whether the rows held out say that more than m rows would not pay."""
+    def judged(self, rule: HoldOut) -> bool:
+        """Whether the rows held out say that more rows could pay."""
         support = np.flatnonzero(self.coef)
         part, scores = np.zeros(rule.rows.shape[0]), np.zeros(self.problem.n_rows)
         self.problem.rows.add(support, self.coef[support], part, rule.rows)
         scores[rule.rows] = part
         self.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
-        return rule.look(m, self.coef, scores, self.intercept)
+        missed, before = rule.missed(scores, self.intercept), self._missed
+        self._missed = missed
+        return before is None or could_gain(missed, before)
 
-    def early(self, rule: HoldOut) -> KernelResult:
-        """The best subsample's result."""
-        assert rule.best is not None
+    def early(self) -> KernelResult:
+        """The last level's result."""
+        status = working_set.status_of(self.budget, not self.budget.exhausted)
         return KernelResult(
-            rule.best.coef, rule.best.intercept, np.nan, self._dual, np.nan, Status.CONVERGED, self.rounds,
+            self.coef, self.intercept, np.nan, self._dual, np.nan, status, self.rounds,
             self.problem.rows.evaluations, self.budget.elapsed, tuple(self.history), self.indefinite,
         )  # fmt: skip
 
@@ -151,13 +168,16 @@ class _Run:
     def _begin(self, rows: Ints, before: int) -> Ints:
         """The active ones of the rows, with their scores; the coefficients to start from."""
         stale, problem = self.stale, self.problem
-        stale.compute(rows)
+        new = rows if self.exact or self.noisy else rows[~self._scored[rows]]
+        stale.compute(new)
+        self._scored[rows] = True
         active = _active(problem, rows, self.coef, stale.scores)
         if before and self.noisy and problem.fit_intercept:
             total = float(self.coef[self.coef > 0.0].sum()) * rows.shape[0] / before
             self.coef = np.zeros(problem.n_rows)
             self.coef[rows] = covered(problem.y[rows], problem.upper[rows], stale.scores[rows], total)
             active = np.union1d(active, np.flatnonzero(self.coef))
+        stale.compute(active)
         return active
 
     def _solve(self, active: Ints, tol: float) -> None:

@@ -17,7 +17,6 @@ from widemargin.solvers.working_set import status_of
 __all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
 
 _SPARSE = 2.0  # steps between two uses of the average law as a bound, as a factor: each costs a pass over cached rows
-_LEAST = 50  # steps before the first look at the rows held out
 _SIDE = 256  # rows copied at a time
 
 
@@ -36,11 +35,14 @@ class SBPResult(KernelResult):
         gamma of the direction of norm at most 1.
     covered : float
         Rows covered (in each class where there is a bias), weights relative to the largest.
+    held_out_error : float
+        Of this model, where the hold-out rule ended the run; else NaN.
     """
 
     nu: float = math.nan
     margin: float = math.nan
     covered: float = math.nan
+    held_out_error: float = math.nan
 
 
 class Judged(NamedTuple):
@@ -78,7 +80,7 @@ def relative_weight(problem: KernelProblem) -> Floats:
 
 def run(
     problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, *, tol: float | None, budget: Budget,
-    max_iter: int, cache: bool,
+    max_iter: int, cache: bool, least: int = 50,
 ) -> SBPResult:  # fmt: skip
     """Move a direction until the stopping rule of `tol` holds, or the budget ends.
 
@@ -95,8 +97,10 @@ def run(
         Largest number of steps.
     cache : bool
         Whether the rows of a step go through the cache.
+    least : int, default=50
+        Steps before the first look at the rows held out.
     """
-    watch = HoldOut(problem, least=_LEAST) if tol is None else None
+    watch = HoldOut(problem, least=least) if tol is None else None
     look = _Looks(problem, form, direction, sampler, budget, cache)
     converged = False
     try:
@@ -108,12 +112,12 @@ def run(
                 if watch is None:
                     converged = tol is not None and look.gap(at) <= tol
                 elif watch.due(direction.steps):
-                    look.history[-1]["hold_out_error"] = watch.error(at.scores, at.intercept)
                     converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
     except KeyboardInterrupt:
         budget.interrupted = True
+    held_out_error = math.nan
     if watch is not None and watch.best is not None:
-        at = form.judge(watch.best.coef, watch.best.scores)
+        at, held_out_error = form.judge(watch.best.coef, watch.best.scores), watch.best.error
     else:
         at = form.judge(direction.mean_coef, direction.mean_scores)
     look.certify(final=True)
@@ -121,6 +125,7 @@ def run(
     return SBPResult(
         at.coef, at.intercept, at.primal, look.dual, math.nan, status_of(budget, converged), direction.steps,
         problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered,
+        held_out_error,
     )  # fmt: skip
 
 

@@ -23,14 +23,13 @@ from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_watch import Watch
-from widemargin.solvers.working_set import INDEFINITE, bounds, feasible, finish, responses
+from widemargin.solvers.working_set import FINE, INDEFINITE, bounds, feasible, finish, responses
 
 __all__ = ["solve"]
 
 _INTERVAL = 1000  # steps between two attempts to leave rows out, as in LIBSVM
 _SHRUNK = 0.5  # rows are left out when so many are that this share is left: their cached kernel rows are lost
 _NEAR = 10.0  # multiple of tol at which all gradients are restored for the first time, as in LIBSVM
-_EXACT = 1e-5  # violation at which a run without a tolerance has nothing left to do
 _LEAST_STEPS = 10_000_000  # LIBSVM's limit, or 100 n
 
 
@@ -81,7 +80,7 @@ def solve(
     watch = Watch(problem, "smo", budget, tol)
     run = _Run(problem, start, watch)
     try:
-        run.go(_EXACT if tol is None else tol, most, shrinking and tol is not None, budget)
+        run.go(FINE if tol is None else tol, most, shrinking and tol is not None, budget)
     except KeyboardInterrupt:
         budget.interrupted = True
     run.restore()

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from widemargin.linalg.cells import Floats
 from widemargin.solvers._loops import water_level as loops
 
-__all__ = ["Level", "WaterLevel", "divide_and_conquer"]
+__all__ = ["Level", "WaterLevel", "divide_and_conquer", "newton"]
 
 
 _NEAR = 64
@@ -266,6 +266,35 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
     if negative is None:
         return Level(max(height, last[0]), max(height, last[0]), float(high))
     return Level(*_middle(height, last, after), float(high))
+
+
+def newton(responses: Floats, volume: float, *, weight: Floats | None = None, start: float | None = None) -> float:
+    """The level of one basin by Newton's method: a pass over the rows for each step, 2-4 of them from a near level.
+
+    The volume below a level is convex and piecewise linear in it, so every step but the first comes from above and none
+    goes past the level.
+
+    Parameters
+    ----------
+    responses : ndarray of shape (n,)
+    volume : float
+        V >= 0.
+    weight : ndarray of shape (n,), optional
+        u_i > 0; 1 by default.
+    start : float, optional
+        The last level; the least response by default.
+    """
+    u = np.ones(responses.shape[0]) if weight is None else weight
+    lowest = float(responses.min())
+
+    def step(level: float) -> float:
+        covered = responses < level if level > lowest else responses <= lowest
+        return max(lowest, float((volume + u[covered] @ responses[covered]) / u[covered].sum()))
+
+    level = step(lowest if start is None else start)
+    while (lower := step(level)) < level:
+        level = lower
+    return level
 
 
 def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[float] | Floats) -> tuple[float, float]:

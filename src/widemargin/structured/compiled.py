@@ -213,7 +213,7 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
     shape, rows, draws = (0, 0, 0), (0, 0), 1
     if kind in (UNARY, TREE, HIERARCHY):
         shape = (k + 1, 2, levels)
-        rows = (4, max(levels, k + 1))
+        rows = (5, max(levels, k + 1))
     elif kind == CHAIN:
         levels = n_rows * int(structure.cost.max()) + 1
         shape = (n_rows, levels, k)

@@ -87,7 +87,7 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything
     if structure.kind == _UNARY:
         unary.levels(u, truth, work, everything)
     elif structure.kind == _TREE:
-        label_tree.levels(u, theta, truth, structure, work)
+        label_tree.levels(u, theta, truth, structure, work, everything)
     elif structure.kind == _HIERARCHY:
         hierarchy.levels(u, truth, structure, work)
     else:

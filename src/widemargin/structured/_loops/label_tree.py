@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin.structured._loops.unary import take_largest
 
 __all__ = ["at_level", "free", "levels"]
 
@@ -35,19 +36,40 @@ def _flip_gains(u: Any, theta: Any, truth: Any, structure: Any, v: Any, t: Any) 
 
 
 @kernel
-def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
-    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`."""
+def _last_level(v: Any, t: Any, structure: Any, work: Any) -> int:
+    """The last cost at which H may be positive, for costs 1: an edge gives each of its ends half of what it gains."""
+    k = structure.order.shape[0]
+    optimistic = work.rows[4]
+    for q in range(k):
+        optimistic[q] = v[q]
+    for q in range(k):
+        if t[q] > 0.0:
+            optimistic[q] += 0.5 * t[q]
+            optimistic[structure.parent[q]] += 0.5 * t[q]
+    return take_largest(optimistic, k, work, False)
+
+
+@kernel
+def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
+    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`.
+
+    Without `everything` it leaves out costs beyond which H is negative for good (-inf).
+    """
     k = truth.shape[0]
     S, state, split = work.values, work.choice, work.split
     v, t, M, P, size = work.rows[0], work.rows[1], work.rows[2], work.rows[3], work.scratch[0]
     _flip_gains(u, theta, truth, structure, v, t)
+    most = work.H.shape[0]
+    if not everything and most == k + 1:
+        most = _last_level(v, t, structure, work) + 1
     for q in range(k):
         S[q, 0, 0], S[q, 1, 0], size[q] = 0.0, v[q], 1
     S[k, 0, 0], size[k] = 0.0, 1
     for position in range(k):
         q = structure.order[position]
         p, n, w = structure.parent[q], size[q], structure.cost[0, q]
-        m, own = n + w, size[p]
+        m, own = min(n + w, most), size[p]
+        size[p] = min(own + m - 1, most)
         for s in range(1 if p == k else 2):
             extra = s * t[q]
             for c in range(m):
@@ -61,20 +83,19 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
                     S[p, s, b] = base + M[b]
                     split[q, s, b] = b
                 continue
-            for c in range(own + m - 1):
+            for c in range(size[p]):
                 P[c] = -np.inf
             for first in range(min(own, m)):  # the longer loop inside, without jumps
-                for second in range(max(own, m)):
+                for second in range(min(max(own, m), most - first)):
                     a, b = (second, first) if own >= m else (first, second)
                     x = S[p, s, a] + M[b]
                     better = x > P[first + second]
                     P[first + second] = x if better else P[first + second]
                     split[q, s, first + second] = b if better else split[q, s, first + second]
-            for c in range(own + m - 1):
+            for c in range(size[p]):
                 S[p, s, c] = P[c]
-        size[p] = own + m - 1
-    for c in range(size[k]):
-        work.H[c] = 1.0 + S[k, 0, c]
+    for c in range(work.H.shape[0]):
+        work.H[c] = 1.0 + S[k, 0, c] if c < size[k] else -np.inf
 
 
 @kernel

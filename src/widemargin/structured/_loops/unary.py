@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin._numba import kernel
 
-__all__ = ["at_level", "free", "levels"]
+__all__ = ["at_level", "free", "levels", "take_largest"]
 
 
 @kernel
@@ -32,10 +32,16 @@ def levels(u: Any, truth: Any, work: Any, everything: bool) -> None:
 
     Without `everything` it ends where H is negative for good (the rest is -inf): enough for the largest `c H[c]`.
     """
-    k = truth.shape[0]
-    gain, heap, taken, H = work.rows[0], work.scratch[0], work.scratch[1], work.H
+    for label in range(truth.shape[0]):
+        work.rows[0, label] = u[0, label] if truth[label] == 0 else -u[0, label]
+    take_largest(work.rows[0], truth.shape[0], work, everything)
+
+
+@kernel
+def take_largest(gain: Any, k: int, work: Any, everything: bool) -> int:
+    """H[c] = 1 + the c largest of k gains; returns the last c of interest (see `levels`)."""
+    heap, taken, H = work.scratch[0], work.scratch[1], work.H
     for label in range(k):
-        gain[label] = u[0, label] if truth[label] == 0 else -u[0, label]
         heap[label] = label
         H[label + 1] = -np.inf
     for at in range(k // 2 - 1, -1, -1):
@@ -44,11 +50,12 @@ def levels(u: Any, truth: Any, work: Any, everything: bool) -> None:
     for c in range(k):
         best = heap[0]
         if not everything and H[c] + gain[best] <= 0.0 and gain[best] <= 0.0:
-            break
+            return c
         taken[c] = best
         H[c + 1] = H[c] + gain[best]
         heap[0] = heap[k - 1 - c]
         _sink(gain, heap, 0, k - 1 - c)
+    return k
 
 
 @kernel

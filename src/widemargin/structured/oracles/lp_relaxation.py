@@ -9,6 +9,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from widemargin.exceptions import WidemarginError
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer
 from widemargin.structured.oracles.partial import PartialOracle
@@ -113,7 +114,9 @@ class PairwiseProgram:
             if status == highspy.HighsModelStatus.kInfeasible:
                 return None
             if status != highspy.HighsModelStatus.kOptimal:
-                raise RuntimeError(f"HiGHS stopped with {lp.modelStatusToString(status)}")
+                raise WidemarginError(
+                    f"HiGHS stopped with {lp.modelStatusToString(status)} on {self._k} labels; use oracle='roof'."
+                )
         x = np.array(lp.getSolution().col_value)
         return Relaxed(x[: self._k], x[self._k : self._h]), float(x[self._h]), float(x[self._g])
 
