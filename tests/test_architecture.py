@@ -12,7 +12,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
 GROUND = {"_numba", "_text", "_threads", "exceptions", "linalg"}
-LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers"}
+LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting"}
 EVERYTHING = (
     LEARNING | EXPLAINING | {"baselines", "cli", "datasets", "estimators", "persistence", "preprocessing", "reproduce"}
@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "datasets": GROUND,
     "solvers": GROUND,  # a solver knows a protocol, not a problem; never goals, never an estimator
     "preprocessing": GROUND,
+    "structured": GROUND | {"losses", "problems", "solvers"},
     "problems": GROUND | {"goals", "losses"},  # the only place where goals and losses meet
     "estimators": LEARNING,
     "baselines": LEARNING | {"estimators"},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
     from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
+    from widemargin.estimators.structural_svm import StructuralSVM as StructuralSVM
     from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.goals.sources import External as External
     from widemargin.persistence import load_model as load_model
@@ -40,6 +41,7 @@ __all__ = [
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
+    "StructuralSVM",
     "ThermometerEncoder",
     "__version__",
     "audit",
@@ -61,6 +63,7 @@ _HOMES = {
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
     "SBPClassifier": "widemargin.estimators.sbp",
+    "StructuralSVM": "widemargin.estimators.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "kernel_search": "widemargin.estimators.kernel_search",

@@ -23,6 +23,8 @@ __all__ = [
     "MissingLibraryError",
     "ModelFileError",
     "ModelFileWarning",
+    "OracleError",
+    "OracleWarning",
     "TableWarning",
     "WidemarginError",
 ]
@@ -90,6 +92,14 @@ class KernelWarning(UserWarning):
 
 class ModelFileError(WidemarginError, ValueError):
     """A model file that is damaged, foreign, too large, or written by a newer format."""
+
+
+class OracleError(WidemarginError, ValueError):
+    """An oracle of a structured model that breaks its word: a foreign label, or a point that the model contradicts."""
+
+
+class OracleWarning(UserWarning):
+    """An oracle that can be used but proves little: what is found with it need not be the best, nor the certificate."""
 
 
 class GoalWarning(UserWarning):

@@ -1,0 +1,1 @@
+"""Compiled loops of the structural SVM: exact and heuristic argmax of one example."""

@@ -1,0 +1,233 @@
+"""What a compiled argmax knows of a model, and the arrays it works in.
+
+A model that the compiled loops serve describes itself by one `Structure`; labels are int64 arrays: 0/1 per label, the
+state of every step, or one class. `structured._loops.argmax.argmax` answers from these alone, so a whole pass of a
+learner can be compiled, once for all models.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "SLACK", "TREE", "UNARY",
+    "CompiledModel", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
+]  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY = range(7)
+MARGIN, SLACK, DECODE = range(3)
+
+_N_DRAWS = 10_007  # a prime: the restarts of successive examples begin elsewhere in the table
+_INTEGER_TOLERANCE = 1e-9
+_MOST_LEVELS = 100_000
+
+
+class Structure(NamedTuple):
+    """A model, as the compiled loops see it.
+
+    Attributes
+    ----------
+    kind : int
+        One of UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY.
+    weight : ndarray of shape (r, S)
+        Weights of the loss. Multi-label: `(1, k)`, per label. Hierarchy: `(2, k)`, of a node's activity and of its
+        being a deepest active node. Chain: `(1, S)`, by the true state. Multiclass: `(S, S)`, loss of class j where i
+        is true.
+    cost : ndarray of shape (r, S)
+        `weight / unit`, integers: steps of the levels.
+    unit : float
+        Loss of one level; 0 where the weights have no common unit, so that there are no levels.
+    pairs : ndarray of shape (P, 2)
+        Labels joined by each pair weight.
+    parent, edge : ndarray of shape (k,)
+        Parent of a label, k for roots; index in theta of the edge to it, -1 for none.
+    order : ndarray of shape (k,)
+        Labels, children before parents.
+    child_start : ndarray of shape (k + 2,), child : ndarray of shape (k,)
+        Children of a label (of the roots' virtual parent k), in the order in which `order` meets them.
+    table : ndarray of shape (2 ** k,)
+        Enumeration: loss of every set of flipped labels.
+    restarts : int
+        Greedy search: random starts after the first.
+    """
+
+    kind: int
+    weight: Floats
+    cost: Ints
+    unit: float
+    pairs: Ints
+    parent: Ints
+    edge: Ints
+    order: Ints
+    child_start: Ints
+    child: Ints
+    table: Floats
+    restarts: int
+
+
+class Work(NamedTuple):
+    """Arrays that an argmax works in; one set per thread, for all examples. See the loops for what is in them."""
+
+    values: Floats
+    choice: npt.NDArray[np.int32]
+    split: npt.NDArray[np.int32]
+    rows: Floats
+    H: Floats
+    scratch: Ints
+    draws: Floats
+
+
+class CompiledModel(Protocol):
+    """A `StructuredModel` whose argmax is compiled: what the learners' compiled passes use.
+
+    Attributes
+    ----------
+    structure : Structure
+        Known after `prepare`.
+    """
+
+    structure: Structure
+
+    def compiles(self, slack: bool) -> bool:
+        """Whether the compiled argmax answers for this loss: slack rescaling needs levels or a table."""
+        ...
+
+    def encode(self, y: object) -> Ints:
+        """A label as the loops represent it. Raises DataError for a label outside the model."""
+        ...
+
+    def restore(self, label: Ints) -> object:
+        """A label as the user represents it."""
+        ...
+
+    def stack(self, X: object) -> tuple[object, Ints]:
+        """Rows of all examples, (total, d) as ndarray or CSR, and where each example begins (n + 1 numbers)."""
+        ...
+
+
+def integer_costs(weight: Floats) -> tuple[Ints, float]:
+    """Weights of a loss as integers times a unit, the least positive weight.
+
+    Returns
+    -------
+    cost : ndarray of int64, the shape of `weight`
+    unit : float
+        0 (and all costs 0) where the weights are no multiples of the least one, up to 1e-9.
+    """
+    if not weight.any():
+        return np.zeros(weight.shape, dtype=np.int64), 0.0
+    unit = float(weight[weight > 0].min())
+    cost = np.rint(weight / unit)
+    if np.abs(weight / unit - cost).max() > _INTEGER_TOLERANCE * cost.max() or cost.sum() > _MOST_LEVELS:
+        return np.zeros(weight.shape, dtype=np.int64), 0.0
+    return cost.astype(np.int64), unit
+
+
+def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
+    """Order of a forest with children before parents, and the children of every node.
+
+    Parameters
+    ----------
+    parent : ndarray of shape (k,)
+        k for roots; must have no cycle.
+
+    Returns
+    -------
+    order, child_start, child : ndarray
+        See `Structure`.
+    """
+    k = parent.shape[0]
+    child = np.argsort(parent, kind="stable").astype(np.int64)
+    child_start = np.searchsorted(parent[child], np.arange(k + 2)).astype(np.int64)
+    order, stack = np.empty(k, dtype=np.int64), [k]
+    filled = k
+    while stack:
+        node = stack.pop()
+        if node < k:
+            filled -= 1
+            order[filled] = node
+        stack.extend(child[child_start[node] : child_start[node + 1]].tolist())
+    if filled:
+        raise ValueError(f"{filled} nodes are not below a root: parent has a cycle")
+    for node in range(k + 1):  # merge order: as met in `order`
+        part = slice(child_start[node], child_start[node + 1])
+        rank = np.empty(k, dtype=np.int64)
+        rank[order] = np.arange(k)
+        child[part] = child[part][np.argsort(rank[child[part]])]
+    return order, child_start, child
+
+
+def make_structure(
+    kind: int,
+    weight: Floats,
+    *,
+    pairs: Ints | None = None,
+    parent: Ints | None = None,
+    edge: Ints | None = None,
+    restarts: int = 0,
+) -> Structure:
+    """Fill in what follows from the rest; see `Structure`."""
+    cost, unit = integer_costs(weight)
+    k = weight.shape[1]
+    if parent is None:
+        parent = np.full(k, k, dtype=np.int64)
+    order, child_start, child = forest(parent)
+    table = np.zeros(0)
+    if kind == ENUMERATION:
+        table = np.zeros(1)
+        for w in weight[0]:
+            table = np.concatenate([table, table + w])
+    return Structure(
+        kind=int(kind),
+        weight=np.ascontiguousarray(weight, dtype=np.float64),
+        cost=cost,
+        unit=unit,
+        pairs=np.zeros((0, 2), dtype=np.int64) if pairs is None else np.ascontiguousarray(pairs, dtype=np.int64),
+        parent=parent,
+        edge=np.full(k, -1, dtype=np.int64) if edge is None else edge,
+        order=order,
+        child_start=child_start,
+        child=child,
+        table=table,
+        restarts=int(restarts),
+    )
+
+
+def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
+    """Arrays for the argmax of examples with at most `n_rows` rows.
+
+    Parameters
+    ----------
+    structure : Structure
+    n_rows : int, default=1
+        Most rows of an example (steps of a sequence).
+    seed : int, default=0
+        Of the random starts of the greedy search.
+    """
+    kind, k = structure.kind, structure.weight.shape[1]
+    levels = int(structure.cost.sum()) + 1
+    shape, rows, draws = (0, 0, 0), (0, 0), 1
+    if kind in (UNARY, TREE, HIERARCHY):
+        shape = (k + 1, 2, levels)
+        rows = (5, max(levels, k + 1))
+    elif kind == CHAIN:
+        levels = n_rows * int(structure.cost.max()) + 1
+        shape = (n_rows, levels, k)
+        rows = (2, max(k, levels))
+    elif kind == ENUMERATION:
+        shape, rows = (1, k, k), (2, structure.table.shape[0])
+    elif kind == GREEDY:
+        shape, rows, draws = (1, k, k), (2, k), _N_DRAWS
+    return Work(
+        values=np.zeros(shape),
+        choice=np.zeros(shape, dtype=np.int32),
+        split=np.zeros(shape, dtype=np.int32),
+        rows=np.zeros(rows),
+        H=np.full(levels, -np.inf),
+        scratch=np.zeros((4, max(k, n_rows) + 1), dtype=np.int64),
+        draws=np.random.default_rng(seed).random(draws),
+    )

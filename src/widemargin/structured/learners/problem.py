@@ -1,0 +1,346 @@
+"""What all learners minimise, and how they ask for the most violating label of an example.
+
+    min_w  1/2 |w|^2 + C sum_i H_i(w),        H_i = max_y  l_i(y) - w . p_i(y)
+
+with `psi_i(y) = phi(x_i, y_i) - phi(x_i, y)` and, of a label of loss L, `(p, l) = (psi, L)` for margin rescaling and
+`(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005; spec 5.8). The rest of a learner is the same for both.
+C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.linalg.rows import canonical_rows
+from widemargin.structured._loops import bcfw_rows as loops
+from widemargin.structured.learners.check import check_answer, check_label, check_oracle
+from widemargin.structured.model import Features, StructuredModel
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle
+from widemargin.structured.search.choice import EXACT, SEARCHES, named
+from widemargin.structured.search.edge import Mixture
+
+__all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows", "potentials_of"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_KEPT = 4  # labels of an example that are kept to start a search from
+
+
+class Rows(NamedTuple):
+    """Rows of all examples, one after the other: CSR with `data` of shape (1, stored), or dense with `data` of shape
+    (rows, d) and empty indices."""
+
+    data: npt.NDArray[Any]
+    indices: npt.NDArray[Any]
+    indptr: npt.NDArray[Any]
+
+
+class Violation(NamedTuple):
+    """The most violating label of an example.
+
+    Attributes
+    ----------
+    A : ndarray of shape (rows, S)
+    b : ndarray of shape (P,)
+        p, factored; 0 where no label violates.
+    level : float
+        l, the label's loss.
+    value : float
+        `l - w . p >= 0`.
+    upper : float
+        Upper bound of the structured hinge.
+    queries : int
+    """
+
+    A: Floats
+    b: Floats
+    level: float
+    value: float
+    upper: float
+    queries: int
+
+
+class _Known(NamedTuple):
+    """A label met before."""
+
+    y: Any
+    psi: Features
+    g: float
+
+
+def count(X: Any) -> int:
+    """Number of examples of a sequence or matrix."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def model_rows(model: StructuredModel, X: Any, d: int) -> tuple[Rows, Ints]:
+    """Rows of all examples, by the model's own `stack(X)` where it has one.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the model, or are not finite.
+    """
+    stack: Any = getattr(model, "stack", None)
+    if stack is None:
+        return stack_rows([model.rows(x) for x in X], d)
+    whole, start = stack(X)
+    rows, _ = stack_rows([whole], d)
+    return rows, start
+
+
+def potentials_of(model: StructuredModel, X: Any, W: Floats) -> Iterator[Floats]:
+    """`rows(x) W` of every example, shape (m, S) each.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the weights.
+    """
+    rows, start = model_rows(model, X, W.shape[0])
+    u = np.empty((int(start[-1]), W.shape[1]))
+    loops.scores(rows, 0, u.shape[0], W, u)
+    for first, last in itertools.pairwise(start.tolist()):
+        yield u[first:last]
+
+
+def stack_rows(parts: Sequence[Any], d: int) -> tuple[Rows, Ints]:
+    """Rows of all examples in one matrix, and where each example begins.
+
+    Raises
+    ------
+    DataError
+        If the rows of an example are not of shape (m, d), or not finite.
+    """
+    for i, part in enumerate(parts):
+        if part.ndim != 2 or part.shape[1] != d:
+            raise DataError(f"the rows of example {i} have shape {part.shape}; the model says (m, {d}).")
+    start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+    if any(sp.issparse(part) for part in parts):
+        whole = canonical_rows(sp.vstack([sp.csr_matrix(part) for part in parts], format="csr"))
+        rows = Rows(_floating(whole.data)[None, :], whole.indices, whole.indptr)
+    else:
+        none = np.empty(0, dtype=np.int32)
+        rows = Rows(np.ascontiguousarray(_floating(np.concatenate(parts) if parts else np.empty((0, d)))), none, none)
+    if not np.isfinite(rows.data).all():
+        raise DataError("the rows hold NaN or infinity; impute or leave out these examples.")
+    return rows, start
+
+
+def _floating(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
+
+
+class StructuredProblem:
+    """Training examples of a model, with the loss, the search and C.
+
+    Parameters
+    ----------
+    model : StructuredModel
+    X, Y : sequence or matrix
+        Examples and their labels, one a row or entry.
+    C : float, default=1.0
+    rescaling : {"slack", "margin"}, default="slack"
+    search : str, default="auto"
+        Of slack rescaling: see `structured.search.choice`.
+    eps, ratio, max_queries
+        Of the search.
+    check : bool, default=False
+        Compare every answer of the oracle with the model's own features and loss.
+
+    Attributes
+    ----------
+    n, d, S, P : int
+        Examples, features, columns of W, length of theta.
+    rows : Rows
+    start : ndarray of shape (n + 1,)
+        First row of every example.
+    gram, gram_start : ndarray
+        Products of the rows of every example with each other.
+    search_name : str
+        "margin" for margin rescaling.
+    certain : bool
+        Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
+    exact : bool
+        Whether the search finds the optimum too; one by free questions alone does not.
+
+    Raises
+    ------
+    CapabilityError
+        If the oracle cannot answer what the search asks.
+    DataError
+        If examples and labels do not fit.
+    """
+
+    def __init__(
+        self,
+        model: StructuredModel,
+        X: Any,
+        Y: Any,
+        *,
+        C: float = 1.0,
+        rescaling: str = "slack",
+        search: str = "auto",
+        eps: float = 1e-9,
+        ratio: float = 1.0,
+        max_queries: int = 1000,
+        check: bool = False,
+    ) -> None:
+        self.n = count(X)
+        if self.n != count(Y):
+            raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
+        if self.n == 0:
+            raise DataError("there are no examples to learn from.")
+        self.model, self.X, self.Y, self.C = model, X, Y, float(C)
+        self.slack, self.check = rescaling == "slack", check
+        self.d, self.S, self.P = model.prepare(X, Y)
+        self.rows, self.start = model_rows(model, X, self.d)
+        sizes = np.diff(self.start)
+        self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
+        self.gram = np.empty(self.gram_start[-1])
+        loops.grams(self.rows, self.start, self.gram_start, self.gram)
+        self._truth: list[Features | None] = [None] * self.n
+        self._options = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
+        self._known: list[list[_Known]] = [[] for _ in range(self.n)]
+        self._hints: list[float | None] = [None] * self.n
+        oracle = self._oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
+        check_oracle(oracle)
+        self.certain = bool(getattr(oracle, "exact", True))
+        self.search_name = self._choose(search, oracle)
+        self.exact = self.certain and self.search_name in EXACT | {"margin"}
+
+    @property
+    def rescale(self) -> int:
+        """Number of the rescaling in the compiled loops."""
+        return 1 if self.slack else 0
+
+    @property
+    def longest(self) -> int:
+        """Most rows of an example."""
+        return int(np.diff(self.start).max())
+
+    def _choose(self, search: str, oracle: Oracle) -> str:
+        if self.slack:
+            return named(search, oracle.capabilities)
+        if FREE not in oracle.capabilities:
+            raise CapabilityError(
+                f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
+                "'free' questions; use rescaling='slack'."
+            )
+        return "margin"
+
+    def _features(self, i: int, y: Any) -> Features:
+        A, b = self.model.features(self.X[i], y)
+        A, b = np.asarray(A, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        m = int(self.start[i + 1] - self.start[i])
+        if A.shape != (m, self.S) or b.shape != (self.P,):
+            raise DataError(
+                f"the features of example {i} have shapes {A.shape} and {b.shape}; the model's sizes ask for "
+                f"{(m, self.S)} and {(self.P,)}."
+            )
+        return Features(A, b)
+
+    def _psi(self, i: int, y: Any) -> Features:
+        """`phi(x_i, y_i) - phi(x_i, y)`, also of a mixture of labels."""
+        if isinstance(y, Mixture):
+            first, second = self._psi(i, y.first), self._psi(i, y.second)
+            return Features(
+                *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
+            )
+        label, truth = self._features(i, y), self._truth[i]
+        if truth is None:
+            truth = self._truth[i] = self._features(i, self.Y[i])
+        return Features(truth.A - label.A, truth.b - label.b)
+
+    def _oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
+        return self.model.oracle(self.X[i], self.Y[i], u, theta)
+
+    def potentials(self, i: int, W: Floats) -> Floats:
+        """`rows(x_i) W`."""
+        first, last = int(self.start[i]), int(self.start[i + 1])
+        u = np.empty((last - first, self.S))
+        loops.scores(self.rows, first, last, W, u)
+        return u
+
+    def violation(self, i: int, u: Floats, theta: Floats, slack: float | None = None) -> Violation:
+        """The most violating label of example i, as the search finds it.
+
+        Parameters
+        ----------
+        i : int
+        u : ndarray of shape (rows, S)
+            Potentials.
+        theta : ndarray of shape (P,)
+        slack : float, default=None
+            xi of the example, where the learner knows it: what Sarawagi and Gupta's search needs.
+
+        Raises
+        ------
+        CapabilityError
+            If the search needs the slack, and there is none.
+        OracleError
+            In `check` mode, if the oracle contradicts the model.
+        """
+        oracle = self._oracle(i, u, theta)
+        if not self.slack:
+            return self._margin(i, oracle, u, theta)
+        options: dict[str, Any] = dict(self._options)
+        if self.search_name == "sarawagi-gupta":
+            if slack is None:
+                raise CapabilityError(
+                    "search='sarawagi-gupta' needs the slack of each example; only solver='cutting-plane' knows it."
+                )
+            options = {"slack": slack, "max_queries": min(options["max_queries"], 60)}
+        found = SEARCHES[self.search_name](oracle, best=self._best_known(i, u, theta), hint=self._hints[i], **options)
+        if found.y is None:
+            return self._none(i, found.upper, found.queries)
+        if self.check:
+            check_label(self, i, found.y)
+        psi = self._psi(i, found.y)
+        if self.check:
+            check_answer(self, i, Answer(found.y, found.h, found.g), psi, u, theta)
+        self._learn(i, found, psi)
+        return Violation(found.g * psi.A, found.g * psi.b, found.g, found.value, found.upper, found.queries)
+
+    def _margin(self, i: int, oracle: Oracle, u: Floats, theta: Floats) -> Violation:
+        answer = oracle.free(1.0)
+        value = answer.h + answer.g - 1.0
+        if self.check:
+            check_label(self, i, answer.y)
+        psi = self._psi(i, answer.y)
+        if self.check:
+            check_answer(self, i, answer, psi, u, theta)
+        if value <= 0.0:
+            return self._none(i, 0.0, 1)
+        return Violation(psi.A, psi.b, answer.g, value, value, 1)
+
+    def _none(self, i: int, upper: float, queries: int) -> Violation:
+        m = int(self.start[i + 1] - self.start[i])
+        return Violation(np.zeros((m, self.S)), np.zeros(self.P), 0.0, 0.0, upper, queries)
+
+    def _best_known(self, i: int, u: Floats, theta: Floats) -> Answer | None:
+        """The best of the labels met before, at the current weights."""
+        answers = [
+            Answer(known.y, 1.0 - float((known.psi.A * u).sum() + known.psi.b @ theta), known.g)
+            for known in self._known[i]
+        ]
+        return max(answers, key=lambda answer: answer.h * answer.g, default=None)
+
+    def _learn(self, i: int, found: Found, psi: Features) -> None:
+        """Keep the label, and the lam at which its line would be best, for the next search of this example."""
+        if self.search_name in ("direct", "levels"):
+            return
+        self._hints[i] = found.h / found.g
+        known = self._known[i]
+        for place, other in enumerate(known):
+            if np.array_equal(other.psi.A, psi.A) and np.array_equal(other.psi.b, psi.b):
+                known.insert(0, known.pop(place))
+                return
+        known.insert(0, _Known(found.y, psi, found.g))
+        del known[_KEPT:]

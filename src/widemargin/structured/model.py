@@ -1,0 +1,77 @@
+"""What a structured problem is: labels, joint features, losses. The protocols that a user implements.
+
+The score of a label is linear, `f(x, y) = <w, phi(x, y)>`. A model knows phi, turns weights into the potentials of an
+example, decodes `argmax_y f(x, y)`, and makes the oracle of a training example (Tsochantaridis et al. 2005; Choi, Meshi
+and Srebro 2016). phi may be factored,
+
+    phi(x, y) = ( sum_r  A(y)_r (x) x_r ,  b(y) ),
+
+rows x_r of the example (one for multi-label, one a step of a sequence) times a vector of S numbers that the label
+chooses, and P numbers that do not depend on x. Weights are then W of shape (d, S) and theta of shape (P,), and a block
+of the dual is the small pair (A, b), whatever d is. A model without rows has only b.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.structured.oracle import Oracle
+
+__all__ = ["Features", "StructuredModel", "Weights"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Features(NamedTuple):
+    """phi(x, y) without x: A of shape (rows of the example, S) and b of shape (P,)."""
+
+    A: Floats
+    b: Floats
+
+
+class Weights(NamedTuple):
+    """W of shape (d, S) and theta of shape (P,)."""
+
+    W: Floats
+    theta: Floats
+
+
+class StructuredModel(Protocol):
+    """A user's structured problem: everything that the learners ask for.
+
+    It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
+    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode; and what
+    `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    """
+
+    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> tuple[int, int, int]:
+        """Look at the training examples and check them; returns the sizes (d, S, P) of the weights.
+
+        Raises
+        ------
+        DataError
+            If an example or a label does not fit the model; the message names it.
+        """
+        ...
+
+    def rows(self, x: Any) -> Any:
+        """The rows x_r of an example: ndarray or CSR matrix of shape (m, d); shape (0, d) where there are none."""
+        ...
+
+    def features(self, x: Any, y: Any) -> Features:
+        """phi(x, y), factored."""
+        ...
+
+    def loss(self, y: Any, truth: Any) -> float:
+        """L(y, truth) >= 0, and 0 where they are equal."""
+        ...
+
+    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+        """The oracle of a training example; `potentials = rows(x) W`, shape (m, S)."""
+        ...
+
+    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
+        """A label with the largest score (or the best one found, where that is hard)."""
+        ...

@@ -1,0 +1,120 @@
+"""Sequences: a state for every row, with a weight for every pair of successive states."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from widemargin.exceptions import DataError
+from widemargin.structured.compiled import CHAIN, make_structure
+from widemargin.structured.models.base import StructureModel, check_lengths
+
+__all__ = ["ChainModel"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class ChainModel(StructureModel):
+    """`f(x, y) = sum_t x_t . w_{y_t} + sum_t theta[y_{t-1}, y_t]`, loss = weighted Hamming over the steps.
+
+    An example is a matrix of shape (T, d), ndarray or CSR; a label is a sequence of T states of any hashable kind. The
+    exact slack argmax costs O(T^2 S^2) and memory T^2 S (Bauer, Goernitz, Biegler, Mueller, Kloft 2014).
+
+    Parameters
+    ----------
+    weights : mapping or array-like of shape (S,), optional
+        Loss of a wrong step by its true state (sorted order, or by name), `>= 0`. Default: 1 each.
+
+    Attributes
+    ----------
+    states : ndarray of shape (S,)
+        After `prepare`, sorted.
+    """
+
+    def __init__(self, weights: Any = None) -> None:
+        self.weights = weights
+
+    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Collect the states and check the sequences; returns (d, S, S * S).
+
+        Raises
+        ------
+        DataError
+            An empty sequence, a label of another length than its example, rows of different widths, weights that do
+            not fit.
+        """
+        check_lengths(X, Y)
+        rows, start = self.stack(X)
+        lengths = np.diff(start)
+        for i, y in enumerate(Y):
+            if len(y) != lengths[i]:
+                raise DataError(f"example {i} has {lengths[i]} steps, its label {len(y)}: give one state per step.")
+        self.states = np.unique(np.concatenate([np.asarray(y) for y in Y]))
+        S = self.states.shape[0]
+        if self.weights is None:
+            weight = np.ones(S)
+        elif hasattr(self.weights, "keys"):
+            unknown = [name for name in self.weights if name not in self.states]
+            if unknown:
+                raise DataError(f"weights names {unknown[0]!r}, which is no state of the training examples.")
+            weight = np.array([float(self.weights.get(name, 1.0)) for name in self.states.tolist()])
+        else:
+            weight = np.asarray(self.weights, dtype=np.float64)
+        if weight.shape != (S,) or not np.isfinite(weight).all() or weight.min() < 0.0 or not weight.any():
+            raise DataError(f"weights must be {S} finite numbers >= 0, not all 0, one per state.")
+        self.structure = make_structure(CHAIN, weight.reshape(1, -1))
+        return rows.shape[1], S, S * S
+
+    def n_pairs(self) -> int:
+        """One weight for every pair of states."""
+        return int(self.states.shape[0]) ** 2
+
+    def rows(self, x: Any) -> Any:
+        """The steps of a sequence, shape (T, d)."""
+        rows = x.tocsr() if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+        if rows.ndim != 2:
+            raise DataError(f"a sequence has {rows.ndim} dimension(s): give a matrix with one step per row.")
+        if rows.shape[0] == 0:
+            raise DataError("a sequence is empty: leave it out.")
+        return rows
+
+    def stack(self, X: Any) -> tuple[Any, Ints]:
+        """Steps of all sequences, and where each begins."""
+        parts = []
+        for i, x in enumerate(X):
+            try:
+                parts.append(self.rows(x))
+            except DataError as error:
+                raise DataError(f"example {i}: {error}") from error
+            if parts[i].shape[1] != parts[0].shape[1]:
+                raise DataError(f"example {i} has {parts[i].shape[1]} columns, example 0 has {parts[0].shape[1]}.")
+        start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+        if any(sparse.issparse(part) for part in parts):
+            return sparse.vstack(parts, format="csr"), start
+        return np.vstack(parts), start
+
+    def encode(self, y: Any) -> Ints:
+        """Indices of the states."""
+        y = np.asarray(y)
+        if y.shape[0] == 0:
+            raise DataError("a label is an empty sequence: leave the example out.")
+        at = np.minimum(np.searchsorted(self.states, y), self.states.shape[0] - 1)
+        wrong = np.flatnonzero(self.states[at] != y)
+        if wrong.size:
+            raise DataError(
+                f"step {wrong[0]} has the state {y[wrong[0]]!r}, which is not one of the {self.states.shape[0]} states "
+                "of the training examples."
+            )
+        index: Ints = at.astype(np.int64)
+        return index
+
+    def restore(self, label: Ints) -> Any:
+        """States of the steps."""
+        return self.states[label]
+
+    def _n_rows(self, label: Ints) -> int:
+        return int(label.shape[0])
+
+    def _no_label(self, n_rows: int) -> Ints:
+        return np.zeros(n_rows, dtype=np.int64)

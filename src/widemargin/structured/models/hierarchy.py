@@ -1,0 +1,130 @@
+"""Hierarchical multi-label: label sets closed under ancestors."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.structured.compiled import HIERARCHY, Structure, make_structure
+from widemargin.structured.models.base import check_lengths
+from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy
+from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.oracle import Oracle
+from widemargin.structured.oracles.dag import ClosureOracle, best_closure
+
+__all__ = ["HierarchyModel"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class HierarchyModel(LabelSetModel):
+    """`f(x, y) = sum_v y_v x . w_v` over label sets in which an active node has an active parent.
+
+    A set may end at an inner node; the empty set is one of them. On a forest everything is exact, by dynamic
+    programming. Where nodes have several parents (all of which must be active), the argmax for margin rescaling and the
+    decoding are exact, by minimum cuts; slack rescaling then has a lambda-oracle only, so its searches are heuristic,
+    with a certified upper bound. Only `loss="nodes"` is there for such hierarchies.
+
+    Parameters
+    ----------
+    hierarchy : array-like of int, directed graph, or sequence of str
+        Parent of every node (-1: root); or a networkx graph, arcs from parent to child; or the paths of the nodes.
+        Nodes are the columns of Y, in this order.
+    loss : {"nodes", "leaves"}, default="nodes"
+        What is counted: nodes that differ, or deepest active nodes that differ (where a path stops, at a leaf of the
+        hierarchy or before).
+    weights : array-like of shape (k,), optional
+        Of the counted nodes, `>= 0`. Default: 1 each.
+    separator : str, default="/"
+        Between the parts of a path.
+
+    Attributes
+    ----------
+    graph : LabelGraph
+        After `prepare`.
+    """
+
+    def __init__(
+        self, hierarchy: Any, *, loss: str = "nodes", weights: npt.ArrayLike | None = None, separator: str = "/"
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.loss_over = loss
+        self.weights = weights
+        self.separator = separator
+
+    graph: LabelGraph
+
+    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Read the hierarchy and check that the label sets are closed; returns (d, k, 0).
+
+        Raises
+        ------
+        DataError
+            A cycle; Y does not fit the hierarchy, or a row of it is not closed.
+        CapabilityError
+            `loss="leaves"` and a node with several parents.
+        """
+        rows, _ = self.stack(X)
+        Y = indicator(Y)
+        check_lengths(rows, Y)
+        self.graph = read_hierarchy(self.hierarchy, self.separator)
+        k = len(self.graph.names)
+        if Y.shape[1] != k:
+            raise DataError(f"Y has {Y.shape[1]} columns, the hierarchy {k} nodes: give one column per node.")
+        self.structure = self._hierarchy_structure(check_weights(self.weights, k))
+        for i, y in enumerate(Y):
+            self._check_closed(y, f"row {i} of Y")
+        return rows.shape[1], k, 0
+
+    def _hierarchy_structure(self, weight: Floats) -> Structure:
+        if self.loss_over not in ("nodes", "leaves"):
+            raise DataError(f"loss={self.loss_over!r}: give 'nodes' or 'leaves'.")
+        if not self.graph.is_forest and self.loss_over == "leaves":
+            twice = np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]
+            raise CapabilityError(
+                f"node {self.graph.names[twice]!r} has several parents: loss='leaves' is for trees, use loss='nodes'."
+            )
+        both = np.zeros((2, weight.shape[0]))
+        both[0 if self.loss_over == "nodes" else 1] = weight
+        return make_structure(HIERARCHY, both, parent=self.graph.parent() if self.graph.is_forest else None)
+
+    def compiles(self, slack: bool) -> bool:
+        """Whether the compiled argmax answers: on forests."""
+        return self.graph.is_forest and super().compiles(slack)
+
+    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+        """The oracle of a training example."""
+        if self.graph.is_forest:
+            return super().oracle(x, truth, potentials, theta)
+        return ClosureOracle(potentials, self.encode(truth), self.structure.weight[0], self.graph.arcs)
+
+    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
+        """The closed label set with the largest score."""
+        if self.graph.is_forest:
+            return super().decode(x, potentials, theta)
+        return best_closure(potentials[0], self.graph.arcs)
+
+    def _check_closed(self, label: Ints, what: str) -> None:
+        above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
+        wrong = np.flatnonzero((label[below] == 1) & (label[above] == 0))
+        if wrong.size:
+            p, q = self.graph.names[above[wrong[0]]], self.graph.names[below[wrong[0]]]
+            raise DataError(f"{what} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`.")
+
+    def closed(self, Y: Any) -> Ints:
+        """Label sets with the ancestors of their nodes added."""
+        graph = read_hierarchy(self.hierarchy, self.separator)
+        sets = indicator(Y)
+        position = np.empty(len(graph.names), dtype=np.int64)
+        position[graph.topological()] = np.arange(len(graph.names))
+        for p, q in graph.arcs[np.argsort(-position[graph.arcs[:, 1]], kind="stable")]:  # deep nodes first
+            sets[:, p] |= sets[:, q]
+        return sets
+
+    def encode(self, y: Any) -> Ints:
+        """A closed 0/1 vector."""
+        label = super().encode(y)
+        self._check_closed(label, "a label")
+        return label

@@ -1,0 +1,132 @@
+"""Label hierarchies as users give them: parent array, paths, graph; one form inside."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import DataError
+
+__all__ = ["LabelGraph", "read_hierarchy"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class LabelGraph(NamedTuple):
+    """Nodes 0 to k - 1 and arcs (parent, child).
+
+    Attributes
+    ----------
+    names : tuple
+        Of the nodes, in the order of the columns of Y.
+    arcs : ndarray of shape (m, 2)
+    """
+
+    names: tuple[Any, ...]
+    arcs: Ints
+
+    @property
+    def is_forest(self) -> bool:
+        """Whether no node has two parents."""
+        return bool(np.unique(self.arcs[:, 1]).shape[0] == self.arcs.shape[0])
+
+    def parent(self) -> Ints:
+        """Parent of every node of a forest, k for roots."""
+        k = len(self.names)
+        parent = np.full(k, k, dtype=np.int64)
+        parent[self.arcs[:, 1]] = self.arcs[:, 0]
+        return parent
+
+    def topological(self) -> Ints:
+        """Nodes, parents before children.
+
+        Raises
+        ------
+        DataError
+            Where there is a cycle; the message names one of its nodes.
+        """
+        k = len(self.names)
+        waiting = np.bincount(self.arcs[:, 1], minlength=k)
+        children: list[list[int]] = [[] for _ in range(k)]
+        for p, q in self.arcs.tolist():
+            children[p].append(q)
+        order = [node for node in range(k) if waiting[node] == 0]
+        for node in order:  # grows
+            for q in children[node]:
+                waiting[q] -= 1
+                if waiting[q] == 0:
+                    order.append(q)
+        if len(order) < k:
+            stuck = [self.names[node] for node in range(k) if waiting[node] > 0]
+            raise DataError(
+                f"the hierarchy has a cycle: {len(stuck)} nodes are on one or below one, such as {stuck[0]!r}. "
+                "Remove an arc of it."
+            )
+        return np.array(order, dtype=np.int64)
+
+
+def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
+    """A hierarchy from what a user has.
+
+    Parameters
+    ----------
+    hierarchy : array-like of int, graph, or sequence of str
+        Parent of every node, -1 for roots; or a directed graph with `nodes` and `edges` (networkx), arcs from parent to
+        child; or the paths of the nodes, whose parent is the longest shorter path among them.
+    separator : str, default="/"
+        Between the parts of a path.
+
+    Raises
+    ------
+    DataError
+        A cycle, a parent that does not exist, a path twice.
+    """
+    if hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges"):
+        graph = _from_graph(hierarchy)
+    else:
+        listed = list(hierarchy)
+        if not listed:
+            raise DataError("the hierarchy has no nodes.")
+        graph = _from_paths(listed, separator) if listed and isinstance(listed[0], str) else _from_parents(listed)
+    graph.topological()
+    return graph
+
+
+def _from_graph(graph: Any) -> LabelGraph:
+    if hasattr(graph, "is_directed") and not graph.is_directed():
+        raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
+    names = tuple(graph.nodes)
+    if not names:
+        raise DataError("the hierarchy has no nodes.")
+    index = {name: node for node, name in enumerate(names)}
+    arcs = np.array([[index[a], index[b]] for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
+    return LabelGraph(names, arcs)
+
+
+def _from_paths(paths: list[str], separator: str) -> LabelGraph:
+    index = {path: node for node, path in enumerate(paths)}
+    if len(index) < len(paths):
+        twice = next(path for node, path in enumerate(paths) if index[path] != node)
+        raise DataError(f"the hierarchy lists the path {twice!r} twice.")
+    arcs = []
+    for path, node in index.items():
+        above = path
+        while separator in above:
+            above = above.rpartition(separator)[0]
+            if above in index:
+                arcs.append((index[above], node))
+                break
+    return LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
+
+
+def _from_parents(parents: list[Any]) -> LabelGraph:
+    parent = np.asarray(parents)
+    if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
+        raise DataError("give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths.")
+    k = parent.shape[0]
+    wrong = np.flatnonzero((parent < -1) | (parent >= k))
+    if wrong.size:
+        raise DataError(f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root.")
+    child = np.flatnonzero(parent >= 0)
+    arcs = np.stack([parent[child], child], axis=1).astype(np.int64)
+    return LabelGraph(tuple(range(k)), arcs)

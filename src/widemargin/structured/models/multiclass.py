@@ -1,0 +1,71 @@
+"""One of several classes, with any cost matrix."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import DataError
+from widemargin.structured.compiled import MULTICLASS, make_structure
+from widemargin.structured.models.base import StructureModel, check_lengths
+
+__all__ = ["MulticlassModel"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class MulticlassModel(StructureModel):
+    """`f(x, y) = x . w_y`, with the loss 0/1 or a cost matrix (Crammer and Singer 2001).
+
+    Parameters
+    ----------
+    cost : array-like of shape (S, S), optional
+        Loss of class j where class i is true, `cost[i, j] >= 0`, 0 on the diagonal; classes in sorted order. Default:
+        0/1.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (S,)
+        After `prepare`.
+    """
+
+    def __init__(self, cost: npt.ArrayLike | None = None) -> None:
+        self.cost = cost
+
+    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Collect the classes and check the cost matrix; returns (d, S, 0).
+
+        Raises
+        ------
+        DataError
+            Fewer than two classes, a cost matrix that does not fit them.
+        """
+        rows, _ = self.stack(X)
+        Y = np.asarray(Y)
+        check_lengths(rows, Y)
+        self.classes = np.unique(Y)
+        S = self.classes.shape[0]
+        if S < 2:
+            raise DataError(f"Y has {S} class: give at least two.")
+        cost = 1.0 - np.eye(S) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
+        if cost.shape != (S, S):
+            raise DataError(f"cost has shape {cost.shape}, Y has {S} classes: give a matrix of shape ({S}, {S}).")
+        off = cost[~np.eye(S, dtype=bool)]
+        if not np.isfinite(cost).all() or off.min() < 0.0 or np.diag(cost).any() or not off.any():
+            raise DataError("cost must be finite, >= 0, not all 0, and 0 on the diagonal.")
+        self.structure = make_structure(MULTICLASS, cost)
+        return rows.shape[1], S, 0
+
+    def encode(self, y: Any) -> Ints:
+        """Index of a class."""
+        at = int(np.searchsorted(self.classes, y))
+        if at >= self.classes.shape[0] or self.classes[at] != y:
+            raise DataError(f"label {y!r} is not one of the {self.classes.shape[0]} classes of the training examples.")
+        return np.array([at], dtype=np.int64)
+
+    def restore(self, label: Ints) -> Any:
+        """The class of an index."""
+        return self.classes[label[0]]
+
+    def _no_label(self, n_rows: int) -> Ints:
+        return np.zeros(1, dtype=np.int64)

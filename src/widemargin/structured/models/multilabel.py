@@ -1,0 +1,249 @@
+"""Label sets with a weight for every label's features and one for every pair of labels."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
+from widemargin.structured.model import Features
+from widemargin.structured.models.base import check_lengths
+from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.oracle import Oracle
+from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
+from widemargin.structured.oracles.qpbo import RoofOracle
+from widemargin.structured.oracles.relaxed import Relaxed, relaxed_loss, relaxed_score
+
+__all__ = ["MultiLabelModel", "mutual_information", "spanning_tree"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_MOST_ENUMERATED = 18
+_SMOOTHING = 0.25
+_PROGRAMS = ("roof", "lp", "milp")
+_PROOF = 1e-9
+
+
+class MultiLabelModel(LabelSetModel):
+    """`f(x, y) = sum_l y_l x . w_l + sum_{pq in edges} theta_pq y_p y_q`, weighted Hamming loss.
+
+    The pairwise model of Finley and Joachims (2008).
+
+    Parameters
+    ----------
+    edges : {"full", "tree"} or sequence of pairs or None, default="full"
+        Pairs of labels with a weight. "tree": maximum spanning tree of the labels' mutual information. Forests are
+        solved exactly whatever k is; other graphs exactly up to 18 labels (by enumeration), beyond by local search.
+    weights : array-like of shape (k,), optional
+        Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
+    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
+        How the argmax is found. "tree": forests and no edges. "roof" and "lp" train on the relaxation, by maximum flow
+        or linear programming, with a certified gap (the two agree; the flow is much faster); "milp" is exact and slow.
+    restarts : int, default=5
+        Greedy search: random starts after the first. More find better labels and take longer.
+    seed : int, default=0
+        Of those starts.
+
+    Attributes
+    ----------
+    structure : Structure
+        After `prepare`; `structure.pairs` are the edges.
+    """
+
+    def __init__(
+        self,
+        edges: Any = "full",
+        *,
+        weights: npt.ArrayLike | None = None,
+        oracle: str = "auto",
+        restarts: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.edges = edges
+        self.weights = weights
+        self.oracle_kind = oracle
+        self.restarts = restarts
+        self.seed = seed
+
+    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Check the labels and choose the edges; returns (d, k, number of edges).
+
+        Raises
+        ------
+        DataError
+            Y is no 0/1 matrix, or edges or weights do not fit it.
+        CapabilityError
+            An oracle that cannot serve the edges.
+        """
+        rows, _ = self.stack(X)
+        Y = indicator(Y)
+        check_lengths(rows, Y)
+        k = Y.shape[1]
+        weight = check_weights(self.weights, k).reshape(1, -1)
+        self.structure = self._structure(weight, _pairs(self.edges, Y))
+        return rows.shape[1], k, self.n_pairs()
+
+    def _structure(self, weight: Floats, pairs: Ints) -> Structure:
+        """Choose the cheapest exact argmax, or the one that was asked for."""
+        known = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
+        if self.oracle_kind not in known:
+            raise CapabilityError(f"oracle={self.oracle_kind!r} is not one of {', '.join(map(repr, known))}.")
+        k = weight.shape[1]
+        parent, edge = _as_forest(pairs, k)
+        cost, unit = integer_costs(weight)
+        if parent is not None:
+            able, best = {"tree", "enumeration", "greedy"}, "tree"
+        else:
+            able, best = {"enumeration", "greedy"}, "enumeration" if k <= _MOST_ENUMERATED else "greedy"
+        if best == "tree" and unit == 0.0 and k <= _MOST_ENUMERATED:
+            best = "enumeration"  # weights without a unit have no levels, but a table
+        if k > _MOST_ENUMERATED:
+            able.discard("enumeration")
+        chosen = best if self.oracle_kind in ("auto", *_PROGRAMS) else self.oracle_kind
+        if chosen not in able:
+            raise CapabilityError(
+                f"oracle={self.oracle_kind!r} cannot serve {k} labels with {pairs.shape[0]} edges "
+                f"({'a forest' if parent is not None else 'with cycles'}); able: {', '.join(sorted(able))}."
+            )
+        if chosen == "tree" and not pairs.size and (cost == 1).all():
+            return make_structure(UNARY, weight)
+        if chosen == "tree":
+            return make_structure(TREE, weight, pairs=pairs, parent=parent, edge=edge)
+        if chosen == "enumeration":
+            return make_structure(ENUMERATION, weight, pairs=pairs)
+        return make_structure(GREEDY, weight, pairs=pairs, restarts=self.restarts)
+
+    def compiles(self, slack: bool) -> bool:
+        """Whether the compiled argmax is the oracle that was asked for."""
+        return self.oracle_kind not in _PROGRAMS and super().compiles(slack)
+
+    @property
+    def _program(self) -> PairwiseProgram:
+        if not hasattr(self._local, "program"):
+            self._local.program = PairwiseProgram(self.structure, integer=self.oracle_kind == "milp")
+        program: PairwiseProgram = self._local.program
+        return program
+
+    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+        """The oracle of a training example."""
+        if self.oracle_kind == "roof":
+            return RoofOracle(potentials, theta, self.encode(truth), self.structure)
+        if self.oracle_kind in _PROGRAMS:
+            return ProgramOracle(potentials, theta, self.encode(truth), self._program)
+        return super().oracle(x, truth, potentials, theta)
+
+    def features(self, x: Any, y: Any) -> Features:
+        """phi(x, y), factored; of a `Relaxed` label too."""
+        return Features(y.mu[None, :], y.pairs) if isinstance(y, Relaxed) else super().features(x, y)
+
+    def loss(self, y: Any, truth: Any) -> float:
+        """L(y, truth); of a `Relaxed` label too."""
+        if isinstance(y, Relaxed):
+            return relaxed_loss(y, self.encode(truth), self.structure.weight[0])
+        return super().loss(y, truth)
+
+    def score(self, y: Any, potentials: Floats, theta: Floats) -> float:
+        """f(x, y); of a `Relaxed` label too."""
+        if isinstance(y, Relaxed):
+            return relaxed_score(y, potentials, theta)
+        return super().score(y, potentials, theta)
+
+    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Ints:
+        """A label set with the largest score, or the best one found; `decode_certified` says which."""
+        return self.decode_certified(potentials, theta)[0]
+
+    def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Ints, bool]:
+        """The decoded label set, and whether it is proved to have the largest score.
+
+        Where the argmax is local search, roof duality decides: an integral solution of it is the best label set, and a
+        bound equal to the score found proves that one.
+        """
+        found: Ints = super().decode(None, potentials, theta)
+        if self.exact:
+            return found, True
+        roof = RoofOracle(potentials, theta, found, self.structure)
+        answer = roof.free(0.0)
+        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(found, potentials, theta))):
+            return found, True
+        if answer.y.is_integral:
+            return np.rint(answer.y.mu).astype(np.int64), True
+        return found, False
+
+
+def _pairs(edges: Any, Y: Ints) -> Ints:
+    """The edges as pairs p < q."""
+    k = Y.shape[1]
+    if edges is None:
+        return np.zeros((0, 2), dtype=np.int64)
+    if isinstance(edges, str):
+        if edges == "full":
+            return np.argwhere(np.triu(np.ones((k, k), dtype=bool), 1)).astype(np.int64)
+        if edges == "tree":
+            return spanning_tree(Y)
+        raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
+    listed = list(edges) if isinstance(edges, Iterable) else [edges]
+    pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
+    pairs = np.sort(pairs, axis=1)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= k or (pairs[:, 0] == pairs[:, 1]).any()):
+        raise DataError(f"edges must join two different labels out of 0 to {k - 1}.")
+    if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:
+        raise DataError("edges lists a pair twice.")
+    return pairs
+
+
+def mutual_information(Y: Ints) -> Floats:
+    """Mutual information of every two labels, from counts + 1/4 in each of the four cells.
+
+    Returns
+    -------
+    ndarray of shape (k, k)
+    """
+    n = Y.shape[0] + 4 * _SMOOTHING
+    ones = Y.T.astype(np.float64) @ Y
+    count = np.diag(ones)
+    p = (count + 2 * _SMOOTHING) / n
+    total = np.zeros_like(ones)
+    for a in (0, 1):
+        for b in (0, 1):
+            cell = ones if a and b else count[:, None] - ones if a else count[None, :] - ones if b else None
+            if cell is None:
+                cell = Y.shape[0] - count[:, None] - count[None, :] + ones
+            joint = (cell + _SMOOTHING) / n
+            total += joint * np.log(joint / np.outer(p if a else 1.0 - p, p if b else 1.0 - p))
+    return total
+
+
+def spanning_tree(Y: Ints) -> Ints:
+    """Edges of the maximum spanning tree of the mutual information (Chow and Liu 1968), sorted pairs p < q."""
+    information = mutual_information(Y)
+    distance = 1.0 + information.max() - information  # positive, so that no edge counts as missing
+    tree = minimum_spanning_tree(np.triu(distance, 1)).tocoo()
+    pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].astype(np.int64)
+
+
+def _as_forest(pairs: Ints, k: int) -> tuple[Ints | None, Ints | None]:
+    """Parent and edge of every label, if the edges have no cycle; else None."""
+    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(k)]
+    for e, (p, q) in enumerate(pairs.tolist()):
+        neighbours[p].append((q, e))
+        neighbours[q].append((p, e))
+    parent, edge = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
+    for root in range(k):
+        if parent[root] >= 0:
+            continue
+        parent[root], stack = k, [root]
+        while stack:
+            p = stack.pop()
+            for q, e in neighbours[p]:
+                if e == edge[p]:
+                    continue
+                if parent[q] >= 0:
+                    return None, None
+                parent[q], edge[q] = p, e
+                stack.append(q)
+    return parent, edge

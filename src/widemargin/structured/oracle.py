@@ -1,0 +1,131 @@
+"""The argmax of a structured problem: what an oracle can answer, and how it says so.
+
+An oracle is bound to one example and the current weights. It sees every label y as the point (h, g) of the plane,
+
+    h(y) = 1 + f(y) - f(y_i)       how close the label is to winning,
+    g(y) = L(y, y_i) >= 0          what it would cost,
+
+and slack rescaling asks for the largest `h g`, margin rescaling for the largest `h + g`. Which questions it can answer
+is in `capabilities`; the searches of `structured.search` use what there is.
+(Choi, Meshi and Srebro 2016, section 4; corrected in places where the paper is wrong.)
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import CapabilityError
+
+__all__ = [
+    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "require",
+]  # fmt: skip
+
+FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX = "free", "cone", "level", "levels", "direct", "convex"
+
+CAPABILITIES = frozenset({FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX})
+"""What an oracle may be able to do: answer the question of that name; "convex": its labels are those of a relaxation,
+and their points fill a polygon."""
+
+
+class Answer(NamedTuple):
+    """A label and its point.
+
+    Attributes
+    ----------
+    y : any
+        The label, as the model represents it.
+    h, g : float
+    """
+
+    y: Any
+    h: float
+    g: float
+
+
+class Found(NamedTuple):
+    """What a search returns.
+
+    Attributes
+    ----------
+    y : any or None
+        The best label met; None where no label has a positive value (then y_i itself is best, of value 0).
+    h, g : float
+        Its point.
+    upper : float
+        Upper bound of `h g` over all labels, never below the value found: what makes a duality gap a certificate.
+    queries : int
+        Questions asked.
+    exact : bool
+        Whether `upper` is the value found, up to the tolerance of the search.
+    """
+
+    y: Any
+    h: float
+    g: float
+    upper: float
+    queries: int
+    exact: bool
+
+    @property
+    def value(self) -> float:
+        """`max(0, h g)`."""
+        return max(0.0, self.h * self.g)
+
+
+class Oracle(Protocol):
+    """Answers questions about the labels of one example at the current weights.
+
+    A user's own oracle needs `capabilities`, `smallest_loss`, `largest_loss` and the methods named in `capabilities`;
+    `free` alone is enough to train (the search is then heuristic).
+
+    Attributes
+    ----------
+    capabilities : frozenset of str
+        Out of `CAPABILITIES`.
+    smallest_loss, largest_loss : float
+        The least positive loss of a label of this example, and the largest (or bounds of the two).
+    exact : bool, optional
+        False where the answers need not be the best ones, so that they prove nothing; True where missing.
+    """
+
+    capabilities: frozenset[str]
+    smallest_loss: float
+    largest_loss: float
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`, `lam >= 0`."""
+        ...
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same among the labels with `beta h <= g <= alpha h` and `h >= 0` (closed); None where there is none."""
+        ...
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c (integer losses)."""
+        ...
+
+    def levels(self) -> npt.NDArray[np.float64]:
+        """The largest h of every loss 0, 1, ..., -inf where there is no label."""
+        ...
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`."""
+        ...
+
+
+def require(oracle: Oracle, wanted: Sequence[str], search: str) -> None:
+    """Refuse an oracle that cannot answer what a search asks.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    missing = [name for name in wanted if name not in oracle.capabilities]
+    if missing:
+        able = ", ".join(sorted(oracle.capabilities)) or "nothing"
+        raise CapabilityError(
+            f"search={search!r} needs an oracle that answers {', '.join(missing)}; {type(oracle).__name__} answers "
+            f"{able}. Use search='auto'."
+        )

@@ -1,0 +1,1 @@
+"""Oracles of the ready-made models: exact dynamic programmes, tables, relaxations, local search."""

@@ -1,0 +1,107 @@
+"""Oracles whose argmax is compiled: independent labels, label trees, closed hierarchies, chains."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.structured._loops import argmax as loops
+from widemargin.structured.compiled import CHAIN, HIERARCHY, SLACK, Structure
+from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer
+from widemargin.structured.oracles.desk import Desk
+from widemargin.structured.oracles.partial import PartialOracle
+
+__all__ = ["LevelOracle", "largest_loss"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def largest_loss(truth: Ints, structure: Structure) -> float:
+    """Upper bound of the loss of a label of this example: the loss where everything is wrong."""
+    if structure.kind == CHAIN:
+        return float(structure.weight[0, truth].sum())
+    if structure.kind == HIERARCHY:
+        return float(structure.weight.sum())
+    return float(structure.weight[0].sum())
+
+
+class LevelOracle(PartialOracle):
+    """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
+
+    Parameters
+    ----------
+    u : ndarray of shape (rows, S)
+        Potentials of the example.
+    theta : ndarray of shape (P,)
+    truth : ndarray of int64
+    structure : Structure
+        Of a kind with levels. Where the weights of its loss have no common unit the oracle answers `free` alone; where
+        the unit is not 1, `free` and `direct`.
+    desk : Desk, optional
+        Shared by the oracles of a model.
+    restore : callable, optional
+        From an int64 label to the user's.
+    """
+
+    def __init__(
+        self,
+        u: Floats,
+        theta: Floats,
+        truth: Ints,
+        structure: Structure,
+        desk: Desk | None = None,
+        restore: Callable[[Ints], Any] | None = None,
+    ) -> None:
+        self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
+        self._desk = desk or Desk(structure)
+        self._restore = restore or np.copy
+        able = [FREE]
+        if structure.unit > 0.0:
+            able += [DIRECT]
+        if structure.unit == 1.0:
+            able += [LEVEL, LEVELS]
+        self.capabilities = frozenset(able)
+        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
+        self.largest_loss = largest_loss(truth, structure)
+
+    def _fill(self) -> Floats:
+        """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
+        work = self._desk.work(self._u.shape[0])
+        if self._desk.owner is not self:
+            loops.levels(self._u, self._theta, self._truth, self._structure, work, True)
+            self._desk.owner = self
+        return work.H
+
+    def _answer(self, label: Ints, h: float, g: float) -> Answer:
+        return Answer(self._restore(label), float(h), float(g))
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        work = self._desk.work(self._u.shape[0])
+        label = np.empty_like(self._truth)
+        self._desk.owner = None
+        h, g = loops.free(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
+        return self._answer(label, h, g)
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c."""
+        H = self._fill()
+        if not 0 <= c < H.shape[0] or H[c] == -np.inf:
+            return None
+        label = np.empty_like(self._truth)
+        loops.at_level(int(c), self._truth, self._structure, self._desk.work(self._u.shape[0]), label)
+        return self._answer(label, H[c], c * self._structure.unit)
+
+    def levels(self) -> Floats:
+        """The largest h of every loss 0, 1, ...; -inf where there is no label."""
+        return self._fill().copy()
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`; y_i, (1, 0) where that is not positive."""
+        work = self._desk.work(self._u.shape[0])
+        label = np.empty_like(self._truth)
+        self._desk.owner = None
+        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
+        return self._answer(label, h, g)

@@ -1,0 +1,116 @@
+"""Angular search: exact, by cones of the plane (Choi, Meshi and Srebro 2016, section 4.5 and Algorithm 2, corrected).
+
+A cone `beta <= g / h <= alpha` keeps an upper bound U of the values inside. The cone of the largest U is asked for its
+label with the largest `h + lam g = K`. Every label of the cone lies below that line, so those better than the best one
+so far lie between the two points where the line crosses the hyperbola `h g = best`: the cone shrinks to their slopes,
+splits at the line's best point (slope 1/lam), and both halves inherit `K^2 / (4 lam)` as bound.
+
+Unlike the printed algorithm: an answer on its own hyperbola closes its cone, not the search; cones are closed sets, and
+it is the factor `1 + eps` that keeps a label from coming back; cones without hope are dropped; the root is bounded.
+"""
+
+import heapq
+import math
+from collections.abc import Iterator
+
+from widemargin.structured.oracle import CONE, FREE, Answer, Found, Oracle, require
+from widemargin.structured.search.record import MOST_QUERIES, Record
+
+__all__ = ["angular"]
+
+_NOTHING = 1e-9  # values below this share of (largest h)(largest g) count as zero
+
+
+def angular(
+    oracle: Oracle,
+    *,
+    best: Answer | None = None,
+    hint: float | None = None,
+    eps: float = 1e-9,
+    ratio: float = 1.0,
+    max_queries: int = MOST_QUERIES,
+) -> Found:
+    """The label with the largest `h g`, exact up to the factor `1 + eps`.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With "free" and "cone".
+    best : Answer, default=None
+        A label known already (from a cache): everything below its value is left out.
+    hint : float, default=None
+        First lam; None: largest h / largest g.
+    eps : float, default=1e-9
+        Must exceed the relative error of the oracle's cone: 1e-6 for linear programmes.
+    ratio : float, default=1.0
+        Stop when the best label has this share of the upper bound; the paper uses 0.999.
+    max_queries : int, default=1000
+
+    Returns
+    -------
+    Found
+        `upper` bounds the value of every label, also of those in cones not looked into.
+
+    Raises
+    ------
+    CapabilityError
+        If the oracle has no cones.
+    """
+    require(oracle, (FREE, CONE), "angular")
+    record = Record(best)
+    top = oracle.free(0.0)
+    record.queries += 1
+    record.meet(top)
+    H, largest = top.h, oracle.largest_loss
+    if H <= 0.0 or largest <= 0.0:
+        record.upper = 0.0
+        return record.found(eps)
+    # Labels outside the root cone are worth at most `floor`.
+    floor = max(_NOTHING * H * largest if record.best == 0.0 else 0.0, record.best)
+    alpha = largest * largest / record.best if record.best > 0.0 else largest / (_NOTHING * H)
+    beta = max(oracle.smallest_loss / H, record.best / (H * H))
+    heap = [(-H * largest, alpha, beta)] if beta <= alpha else []
+    lam = min(max(hint or H / largest, 1.0 / alpha), 1.0 / beta)
+
+    while heap:
+        U = -heap[0][0]
+        if (
+            max(record.best * (1.0 + eps), _NOTHING * H * largest) >= U
+            or record.best >= ratio * U
+            or record.queries >= max_queries
+        ):
+            break
+        _, alpha, beta = heapq.heappop(heap)
+        if record.queries > 1:
+            lam = 1.0 / math.sqrt(alpha * beta)
+        answer = oracle.cone(lam, alpha, beta)
+        record.queries += 1
+        if answer is None:
+            continue
+        record.meet(answer)
+        K = answer.h + lam * answer.g
+        U = min(U, K * K / (4.0 * lam))
+        for high, low in _halves(K, lam, record.best * (1.0 + eps), alpha, beta):
+            heapq.heappush(heap, (-U, high, low))
+
+    open_bound = -heap[0][0] if heap else 0.0
+    # Closed cones may hide labels up to best (1 + eps).
+    record.upper = max(open_bound, record.best * (1.0 + eps), floor)
+    settled = open_bound <= max(record.best * (1.0 + eps), _NOTHING * H * largest)
+    return record.found(eps, exact=settled)
+
+
+def _halves(K: float, lam: float, t: float, alpha: float, beta: float) -> Iterator[tuple[float, float]]:
+    """The parts of the cone, as (alpha, beta), where a label below the line `h + lam g = K` can have `h g > t`."""
+    D = K * K - 4.0 * lam * t
+    if K <= 0.0 or D <= 0.0:
+        return
+    root = math.sqrt(D)
+    h1, h2 = 0.5 * (K + root), 2.0 * lam * t / (K + root)  # where the line crosses the hyperbola
+    low = max(beta, (K - h1) / (lam * h1))
+    high = min(alpha, h1 / (lam * h2) if h2 > 0.0 else math.inf)
+    middle = 1.0 / lam
+    if high >= max(middle, low):
+        yield high, max(middle, low)
+    if min(middle, high) >= low:
+        yield min(middle, high), low

@@ -1,0 +1,113 @@
+"""Hull search: the vertices of the upper right hull around the best point, from free questions alone.
+
+Each answer of `free(lam)` is a vertex. Two vertices on either side of the diagonal `h = lam g` give the next lam, the
+slope of the line through them; when the oracle finds nothing above that line it is the edge of the hull that carries
+the optimum over the hull. It visits the vertices that bisecting and golden section search for, in far fewer questions.
+Exact over the hull only: labels inside it may be better (Theorem 1).
+"""
+
+from typing import NamedTuple
+
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
+from widemargin.structured.search.record import MOST_QUERIES, Record
+
+__all__ = ["Edge", "climb", "hull"]
+
+_STEP = 4.0  # of lam while one side of the diagonal is still unknown
+_SAME = 1e-12
+
+
+class Edge(NamedTuple):
+    """Ends of the hull's edge that carries the optimum: `A.h >= B.h`, `A.g <= B.g`; None where a side has no label."""
+
+    A: Answer | None
+    B: Answer | None
+
+
+def hull(
+    oracle: Oracle,
+    *,
+    best: Answer | None = None,
+    hint: float | None = None,
+    eps: float = 1e-9,
+    ratio: float = 1.0,
+    max_queries: int = MOST_QUERIES,
+) -> Found:
+    """The best label on the hull; exact only where the bound `min K^2 / (4 lam)` says so.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With "free".
+    best : Answer, default=None
+        A label known already.
+    hint : float, default=None
+        First lam; None: 1 / largest g.
+    eps : float, default=1e-9
+        Relative difference that counts as none.
+    ratio : float, default=1.0
+        Stop when the best label has this share of the upper bound.
+    max_queries : int, default=1000
+
+    Raises
+    ------
+    CapabilityError
+        If the oracle has no free questions.
+    """
+    require(oracle, (FREE,), "hull")
+    record = Record(best)
+    climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries)
+    return record.found(eps)
+
+
+def climb(
+    oracle: Oracle,
+    record: Record,
+    *,
+    hint: float | None,
+    eps: float,
+    ratio: float,
+    max_queries: int,
+    lines: list[tuple[float, float, Answer]] | None = None,
+    fractional: bool = False,
+) -> Edge:
+    """Find the edge; `record` gets labels and bound, `lines` every (lam, K, answer).
+
+    `fractional` labels mix whole ones, so their loss may be less than the oracle's `smallest_loss`.
+    """
+    A: Answer | None = None
+    B: Answer | None = None
+    largest, smallest = oracle.largest_loss, oracle.smallest_loss
+    if largest <= 0.0:
+        record.upper = 0.0
+        return Edge(None, None)
+    lam = hint or 1.0 / largest
+    while record.queries < max_queries:
+        answer = oracle.free(lam)
+        K = record.line(lam, answer)
+        if lines is not None:
+            lines.append((lam, K, answer))
+        if record.best >= ratio * record.upper or record.upper == 0.0:
+            break
+        if A is not None and B is not None and (A.h + lam * A.g) * (1.0 + _SAME) >= K:
+            break  # nothing above the line: A and B are neighbours
+        if answer.h >= lam * answer.g:
+            A = answer
+        else:
+            B = answer
+        if A is None:
+            lam /= _STEP
+            if record.upper <= _SAME * largest * largest:
+                break  # not even h = 1: no label is near winning
+        elif B is None:
+            if fractional and record.upper <= _SAME * answer.h * largest:
+                break
+            if not fractional and lam * smallest > answer.h:
+                record.upper = record.best  # every label with a loss has h < 0
+                break
+            lam *= _STEP
+        else:
+            if B.g - A.g <= eps * B.g or A.h - B.h <= 0.0:
+                break  # one vertex
+            lam = (A.h - B.h) / (B.g - A.g)
+    return Edge(A, B)

@@ -1,0 +1,210 @@
+"""`StructuralSVM`: any model, any solver, and what it says when an oracle does not keep its word."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from structured_models import Classes, LabelSets, ListedModel, exact_training, examples
+from widemargin import StructuralSVM
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleError, OracleWarning
+from widemargin.structured.models import ChainModel, MultiLabelModel
+from widemargin.structured.oracle import Answer
+
+
+class OnlyLambda(ListedModel):
+    """A user's model with the least an oracle can do; costs 1 per class apart."""
+
+    capabilities = ("free",)
+
+    def sizes(self, X):
+        return 4, 5, 0
+
+    def labels(self, x):
+        return range(5)
+
+    def features(self, x, y):
+        return np.eye(5)[[y]], np.empty(0)
+
+    def loss(self, y, truth):
+        return abs(float(y - truth))
+
+
+class Lying(Classes):
+    """Answers changed on the way out."""
+
+    def __init__(self, change):
+        super().__init__(3)
+        self.change = change
+
+    def oracle(self, x, truth, potentials, theta):
+        oracle = super().oracle(x, truth, potentials, theta)
+        direct = oracle.direct
+        oracle.direct = lambda: self.change(direct())
+        return oracle
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "cutting-plane", "one-slack"])
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_every_solver_reaches_the_optimum(solver, rescaling):
+    model, X, Y = examples("sequences")
+    svm = StructuralSVM(
+        model, C=0.3, rescaling=rescaling, solver=solver, tol=1e-3, max_iter=500, debug=True, random_state=0
+    ).fit(X, Y)
+    optimum, _ = exact_training(model, X, Y, C=0.3, slack=rescaling == "slack")
+    assert svm.dual_ <= optimum * (1.0 + 1e-7) <= svm.primal_ * (1.0 + 2e-7)
+    assert svm.gap_ <= 1e-3
+    assert svm.status_ == "converged"
+    assert svm.certified_
+    assert svm.search_ == ("direct" if rescaling == "slack" else "margin")
+    assert svm.n_features_in_ == 4
+    assert len(svm.history_) >= 1
+
+
+def test_predictions_are_decoded_and_scored():
+    model, X, Y = examples("label sets", n=40)
+    svm = StructuralSVM(model, C=0.3, random_state=0).fit(X, Y)
+    predicted = svm.predict(X)
+    assert predicted == [model.decode(x, np.atleast_2d(x) @ svm.coef_, svm.theta_) for x in X]
+    assert svm.score(X, Y) == pytest.approx(-np.mean([model.loss(p, y) for p, y in zip(predicted, Y, strict=True)]))
+    assert svm.score(X, Y) > -0.9  # 1.5 by chance
+
+
+def test_a_user_s_oracle_with_free_questions_alone_is_enough():
+    rng = np.random.default_rng(0)
+    X = list(rng.normal(size=(30, 4)))
+    Y = [int(np.argmax(np.append(x, 0.0))) for x in X]
+    with pytest.warns(OracleWarning, match="free questions only, so the search is heuristic"):
+        svm = StructuralSVM(OnlyLambda(), C=1.0, tol=0.5, random_state=0).fit(X, Y)
+    assert svm.search_ == "hull"
+    optimum, _ = exact_training(OnlyLambda(), X, Y, C=1.0, slack=True)
+    assert svm.dual_ <= optimum <= svm.primal_
+    assert svm.score(X, Y) > -0.4
+    StructuralSVM(OnlyLambda(), tol=0.5, rescaling="margin", random_state=0).fit(X, Y)  # exact: no warning
+
+
+def test_the_model_is_copied():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 3)), rng.integers(0, 2, (20, 4))
+    model = MultiLabelModel("tree")
+    svm = StructuralSVM(model, tol=0.5, random_state=0).fit(X, Y)
+    assert not hasattr(model, "structure")
+    assert svm.model is model
+    assert not hasattr(clone(svm), "coef_")
+
+
+def test_same_random_state_same_bits_and_it_survives_pickle():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(m, 3)) for m in (2, 4, 3, 5, 1)]
+    Y = [(x[:, 0] > 0).astype(int) for x in X]
+    svm = StructuralSVM(ChainModel(), tol=0.1, random_state=3).fit(X, Y)
+    again = clone(svm).fit(X, Y)
+    np.testing.assert_array_equal(svm.coef_, again.coef_)
+    loaded = pickle.loads(pickle.dumps(svm))
+    for a, b in zip(svm.predict(X), loaded.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_warm_start_goes_on_and_knows_another_C():
+    model, X, Y = examples("label sets")
+    svm = StructuralSVM(model, C=0.3, tol=1e-2, max_iter=500, warm_start=True, random_state=0).fit(X, Y)
+    first, dual = svm.n_iter_, svm.dual_
+    svm.fit(X, Y)
+    assert svm.n_iter_ < first
+    assert svm.dual_ >= dual * (1.0 - 1e-12)
+    svm.set_params(C=0.2).fit(X, Y)
+    optimum, _ = exact_training(model, X, Y, C=0.2, slack=True)
+    assert svm.dual_ <= optimum <= svm.primal_
+
+
+def test_it_says_where_it_stopped():
+    model, X, Y = examples("label sets")
+    with pytest.warns(MarginConvergenceWarning, match=r"stopped after 2 passes with a duality gap of .*raise max_iter"):
+        svm = StructuralSVM(model, C=1.0, tol=0.0, max_iter=2).fit(X, Y)
+    assert svm.status_ == "max_iter"
+    with pytest.warns(MarginConvergenceWarning, match="raise time_budget"):
+        svm = StructuralSVM(model, C=1.0, tol=0.0, max_iter=10**6, time_budget=0.05).fit(X, Y)
+    assert svm.status_ == "time_limit"
+    with pytest.warns(MarginConvergenceWarning, match="by a callback"):
+        StructuralSVM(model, C=1.0, tol=0.0, callbacks=[lambda progress: progress.iteration == 3]).fit(X, Y)
+
+
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
+    def interrupt(progress):
+        if progress.iteration == 5:
+            raise KeyboardInterrupt
+
+    model, X, Y = examples("label sets")
+    svm = StructuralSVM(model, C=1.0, tol=0.0, callbacks=[interrupt], check_every=2, on_interrupt=on_interrupt)
+    with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
+        if on_interrupt == "raise":
+            with pytest.raises(KeyboardInterrupt):
+                svm.fit(X, Y)
+        else:
+            svm.fit(X, Y)
+    assert svm.status_ == "interrupted"
+    assert len(svm.predict(X)) == len(X)
+    assert svm.dual_ <= svm.primal_ < np.inf
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda answer: Answer(7, answer.h, answer.g), "returned 7, which is not a label of Lying"),
+        (lambda answer: Answer(answer.y, answer.h + 0.01, answer.g), r"says h = .*but 1 \+ f\(y\) - f\(y_i\) is"),
+        (lambda answer: Answer(answer.y, answer.h, 2.0 * answer.g), "says g = 2 of label .*, but its loss is 1"),
+    ],
+    ids=["foreign label", "wrong score", "wrong loss"],
+)
+def test_debug_mode_catches_an_oracle_that_contradicts_its_model(change, message):
+    _, X, Y = examples("classes")
+    with pytest.raises(OracleError, match=f"example [0-9]+: the oracle {message}"):
+        StructuralSVM(Lying(change), debug=True).fit(X, Y)
+
+
+def test_oracles_that_promise_what_they_do_not_have():
+    _, X, Y = examples("label sets")
+    with pytest.raises(OracleError, match=r"names \['guess'\]; known are"):
+        StructuralSVM(LabelSets(3, ("free", "guess"))).fit(X, Y)
+
+    class Losses(LabelSets):
+        def oracle(self, *args):
+            oracle = super().oracle(*args)
+            oracle.smallest_loss = 0.0
+            return oracle
+
+    with pytest.raises(OracleError, match="smallest_loss is 0"):
+        StructuralSVM(Losses(3)).fit(X, Y)
+
+
+def test_data_that_do_not_fit():
+    model, X, Y = examples("label sets")
+    with pytest.raises(DataError, match="there are 12 examples and 11 labels"):
+        StructuralSVM(model).fit(X, Y[:-1])
+    with pytest.raises(DataError, match="there are no examples"):
+        StructuralSVM(model).fit([], [])
+    with pytest.raises(DataError, match=r"label 2 is .* none of the model's"):
+        StructuralSVM(model).fit(X, [*Y[:2], (0, 1, 7), *Y[3:]])
+    with pytest.raises(DataError, match=r"the rows of example 3 have shape \(1, 2\)"):
+        StructuralSVM(model).fit([*X[:3], X[3][:2], *X[4:]], Y)
+    with pytest.raises(DataError, match="NaN or infinity"):
+        StructuralSVM(model).fit([*X[:3], X[3] * np.nan, *X[4:]], Y)
+    svm = StructuralSVM(model, C=0.3, tol=0.1).fit(X, Y)
+    with pytest.raises(DataError, match="the model says"):
+        svm.predict([x[:2] for x in X])
+    with pytest.raises(DataError, match="12 examples and 11 labels"):
+        svm.score(X, Y[:-1])
+    with pytest.raises(NotFittedError):
+        StructuralSVM(model).predict(X)
+
+
+def test_the_search_of_sarawagi_and_gupta_needs_the_cutting_plane():
+    model, X, Y = examples("label sets")
+    with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
+        StructuralSVM(model, search="sarawagi-gupta").fit(X, Y)
+    with pytest.warns(MarginConvergenceWarning, match="'sarawagi-gupta' finds no more violated label"):
+        svm = StructuralSVM(model, C=0.3, search="sarawagi-gupta", solver="cutting-plane").fit(X, Y)
+    assert svm.search_ == "sarawagi-gupta"

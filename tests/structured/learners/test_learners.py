@@ -1,0 +1,242 @@
+"""All learners against the exact optimum, their certificates, and what they promise of a run."""
+
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import LinearSVC
+
+from structured_models import LabelSets, exact_training, examples
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.solvers.base import Budget, Status
+from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
+from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.state import dual_value, weights_of
+from widemargin.structured.models.multiclass import MulticlassModel
+
+LEARNERS = [bcfw, sgd, n_slack, one_slack]
+KINDS = ["classes", "label sets", "sequences"]
+
+
+def name(module):
+    return module.__name__.rpartition(".")[2]
+
+
+def flat(weights):
+    return np.concatenate([weights.W.ravel(), weights.theta])
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+def test_every_learner_reaches_the_exact_optimum(learner, kind, rescaling):
+    model, X, Y = examples(kind)
+    optimum, w = exact_training(model, X, Y, C=0.3, slack=rescaling == "slack")
+    problem = StructuredProblem(model, X, Y, C=0.3, rescaling=rescaling, check=True)
+    tol = 0.03 if learner is sgd else 1e-3
+    result = learner.solve(problem, tol=tol, max_iter=600)
+    assert result.status == Status.CONVERGED
+    assert result.dual <= optimum * (1.0 + 1e-7) <= result.primal * (1.0 + 2e-7)
+    assert result.gap <= tol
+    assert result.certified
+    assert np.linalg.norm(flat(result.weights) - w) <= np.sqrt(2.0 * (result.primal - optimum)) + 1e-4
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+@given(seed=st.integers(0, 10_000), C=st.sampled_from([1e-3, 0.1, 1.0, 30.0]), slack=st.booleans())
+@settings(max_examples=8)
+def test_the_certificate_holds_at_any_time(learner, seed, C, slack):
+    """Dual <= optimum <= primal from the first look on; and both are what the formulas say."""
+    model, X, Y = examples("label sets", n=5, seed=seed)
+    rescaling = "slack" if slack else "margin"
+    optimum, _ = exact_training(model, X, Y, C=C, slack=slack)
+    problem = StructuredProblem(model, X, Y, C=C, rescaling=rescaling)
+    result = learner.solve(problem, tol=1e-9, max_iter=4)
+    for entry in result.history:
+        assert entry["dual"] <= optimum * (1.0 + 1e-6) + 1e-9
+        assert entry["primal"] >= optimum * (1.0 - 1e-6) - 1e-9
+    w, hinges = result.weights, 0.0
+    for i, (x, truth) in enumerate(zip(X, Y, strict=True)):
+        oracle = model.oracle(x, truth, problem.potentials(i, w.W), w.theta)
+        values = oracle.h * oracle.g if slack else oracle.h + oracle.g - 1.0
+        hinges += max(0.0, values.max())
+    assert result.primal == pytest.approx(0.5 * float((flat(w) ** 2).sum()) + C * hinges, rel=1e-8)
+    assert dual_value(result.blocks, weights_of(problem, result.blocks)) <= optimum * (1.0 + 1e-6) + 1e-9
+
+
+def test_margin_rescaling_of_classes_is_the_svm_of_crammer_and_singer():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    y = np.argmax(X[:, :3] + rng.normal(size=(60, 3)), axis=1)
+    problem = StructuredProblem(MulticlassModel(), X, y, C=0.5, rescaling="margin")
+    result = bcfw.solve(problem, tol=1e-4, max_iter=5000)
+    reference = LinearSVC(multi_class="crammer_singer", C=0.5, fit_intercept=False, tol=1e-6, max_iter=100_000)
+    coef = reference.fit(X, y).coef_
+    scores = X @ coef.T
+    hinge = (1.0 * (np.arange(3) != y[:, None]) + scores - scores[np.arange(60), y][:, None]).max(axis=1)
+    value = 0.5 * (coef**2).sum() + 0.5 * hinge.sum()
+    assert result.primal == pytest.approx(value, rel=2e-4)
+    assert result.dual <= value
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+def test_same_seed_same_bits_and_another_order_for_another_seed(learner):
+    model, X, Y = examples("sequences")
+
+    def run(seed):
+        problem = StructuredProblem(model, X, Y, C=0.3)
+        return flat(learner.solve(problem, tol=1e-9, max_iter=3, seed=seed).weights)
+
+    np.testing.assert_array_equal(run(1), run(1))
+    if learner in (bcfw, sgd):
+        assert (run(1) != run(2)).any()
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+@pytest.mark.parametrize("kind", ["label sets", "sequences"])
+def test_csr_rows_give_the_bits_of_dense_rows(learner, kind):
+    model, X, Y = examples(kind)
+    X = [np.where(np.abs(x) > 0.6, x, 0.0) for x in X]
+    sparse = [sp.csr_matrix(np.atleast_2d(x)) for x in X]
+    dense, csr = (learner.solve(StructuredProblem(model, rows, Y, C=0.3), tol=1e-9, max_iter=4) for rows in (X, sparse))
+    np.testing.assert_array_equal(flat(dense.weights), flat(csr.weights))
+    assert dense.dual == csr.dual
+
+
+def test_float32_rows():
+    model, X, Y = examples("label sets")
+    double = bcfw.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-4, max_iter=300)
+    single = bcfw.solve(StructuredProblem(model, [x.astype(np.float32) for x in X], Y, C=0.3), tol=1e-4, max_iter=300)
+    assert single.primal == pytest.approx(double.primal, rel=1e-3)
+
+
+def test_a_run_goes_on_where_it_stopped():
+    model, X, Y = examples("label sets")
+    problem = StructuredProblem(model, X, Y, C=0.3)
+    first = bcfw.solve(problem, tol=1e-9, max_iter=30)
+    again = bcfw.solve(problem, tol=1e-9, max_iter=1, start=first.blocks)
+    assert again.dual >= first.dual * (1.0 - 1e-12)
+    fresh = bcfw.solve(problem, tol=1e-9, max_iter=1)
+    assert again.gap < fresh.gap
+
+
+def test_blocks_of_one_C_are_a_start_for_another():
+    model, X, Y = examples("label sets")
+    large = bcfw.solve(StructuredProblem(model, X, Y, C=1.0), tol=1e-3, max_iter=300)
+    problem = StructuredProblem(model, X, Y, C=0.5)
+    optimum, _ = exact_training(model, X, Y, C=0.5, slack=True)
+    warm = bcfw.solve(problem, tol=1e-9, max_iter=1, start=large.blocks.scaled(0.5))
+    assert warm.dual <= optimum <= warm.primal
+    assert warm.gap < bcfw.solve(problem, tol=1e-9, max_iter=1).gap
+
+
+def test_foreign_blocks_are_refused():
+    model, X, Y = examples("label sets")
+    blocks = bcfw.solve(StructuredProblem(model, X[:5], Y[:5]), max_iter=1).blocks
+    with pytest.raises(DataError, match="the blocks to start from have shapes"):
+        bcfw.solve(StructuredProblem(model, X, Y), start=blocks)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+def test_time_limit_and_callback_end_a_run(learner):
+    model, X, Y = examples("label sets", n=60)
+    problem = StructuredProblem(model, X, Y, C=1.0)
+    late = learner.solve(problem, tol=0.0, max_iter=10_000, budget=Budget(0.03))
+    assert late.status == Status.TIME_LIMIT
+    assert late.dual <= late.primal < np.inf
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        return len(told) == 2
+
+    stopped = learner.solve(problem, tol=0.0, max_iter=1000, budget=Budget(None, (stop,)))
+    assert stopped.status == Status.STOPPED
+    assert len(told) >= 2
+    assert told[-1].seconds <= time.perf_counter()
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+def test_an_interrupt_keeps_what_there_is(learner):
+    model, X, Y = examples("label sets")
+    problem = StructuredProblem(model, X, Y, C=1.0)
+    oracle, calls = problem._oracle, []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 60:
+            raise KeyboardInterrupt
+        return oracle(*args)
+
+    problem._oracle = interrupted
+    budget = Budget()
+    result = learner.solve(problem, tol=0.0, max_iter=1000, budget=budget)
+    assert budget.interrupted
+    assert result.status == Status.INTERRUPTED
+    optimum, _ = exact_training(model, X, Y, C=1.0, slack=True)
+    assert result.dual <= optimum * (1.0 + 1e-7) <= result.primal * (1.0 + 2e-7)
+    assert dual_value(result.blocks, weights_of(problem, result.blocks)) <= optimum * (1.0 + 1e-7)
+
+
+@pytest.mark.parametrize("search", ["angular", "level", "levels", "hull", "bisecting", "binary"])
+def test_searches_in_training(search):
+    """Exact searches reach the optimum of the problem; the others a point with a bound that holds all the same."""
+    model, X, Y = examples("label sets")
+    problem = StructuredProblem(model, X, Y, C=0.3, search=search, check=True)
+    result = bcfw.solve(problem, tol=5e-3, max_iter=150)
+    optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
+    assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
+    assert problem.exact == (search in ("angular", "level", "levels"))
+    if problem.exact:
+        assert result.gap <= 5e-3
+    assert result.n_queries >= result.n_oracle_calls
+
+
+def test_sarawagi_and_gupta_s_search_needs_the_slacks_of_the_cutting_plane():
+    model, X, Y = examples("label sets")
+    problem = StructuredProblem(model, X, Y, C=0.3, search="sarawagi-gupta")
+    with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
+        bcfw.solve(problem)
+    with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
+        one_slack.solve(problem)
+    optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
+    result = n_slack.solve(problem, tol=1e-3, max_iter=60)
+    assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
+
+
+def test_known_labels_save_questions():
+    model, X, Y = examples("label sets")
+    plain, helped = (StructuredProblem(model, X, Y, C=0.3, search="angular") for _ in range(2))
+    plain._learn = lambda *args: None
+    results = [bcfw.solve(problem, tol=1e-9, max_iter=30) for problem in (plain, helped)]
+    assert results[1].n_queries < results[0].n_queries
+    assert results[1].primal == pytest.approx(results[0].primal, rel=1e-6)
+
+
+def test_margin_rescaling_needs_free_questions():
+    _, X, Y = examples("label sets")
+    with pytest.raises(CapabilityError, match="use rescaling='slack'"):
+        StructuredProblem(LabelSets(3, ("direct",)), X, Y, rescaling="margin")
+
+
+def test_averaging_helps_sgd_at_first():
+    model, X, Y = examples("label sets", n=30)
+    problem = StructuredProblem(model, X, Y, C=0.3)
+    plain = sgd.solve(problem, tol=1e-9, max_iter=2, average=False)
+    averaged = sgd.solve(problem, tol=1e-9, max_iter=2)
+    assert averaged.primal < plain.primal
+    assert averaged.averaged
+    assert not plain.averaged
+
+
+def test_the_history_counts():
+    model, X, Y = examples("label sets")
+    result = bcfw.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-9, max_iter=6, check_every=2, average=False)
+    assert [entry["iteration"] for entry in result.history] == [2, 4, 6]
+    n = len(X)
+    assert [entry["oracle_calls"] for entry in result.history] == [3 * n, 6 * n, 9 * n]
+    duals = [entry["dual"] for entry in result.history]
+    assert duals == sorted(duals)

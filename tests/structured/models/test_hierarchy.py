@@ -1,0 +1,91 @@
+"""Hierarchies: how they are given, closed sets, losses, cycles."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from testing import structured_cases as cases
+
+from widemargin.exceptions import DataError
+from widemargin.structured.models import HierarchyModel
+from widemargin.structured.models.label_graph import read_hierarchy
+
+X = np.zeros((2, 1))
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 7), over=st.sampled_from(["nodes", "leaves"]))
+def test_features_and_losses(seed, k, over):
+    model, truth, u, _, brute = cases.hierarchy(seed, k, over)
+    own = (model.features(None, truth).A * u).sum()
+    for y, h, g in zip(brute.labels, brute.h, brute.g, strict=True):
+        assert (model.features(None, y).A * u).sum() - own == pytest.approx(h - 1.0, abs=1e-9)
+        assert model.loss(y, truth) == g
+
+
+def test_three_ways_to_give_one_tree():
+    paths = ["01", "01/02", "01/02/07", "01/03", "05"]
+    graph = cases.Graph([("01", "01/02"), ("01/02", "01/02/07"), ("01", "01/03")], nodes=paths)
+    given = [read_hierarchy(hierarchy) for hierarchy in (paths, graph, np.array([-1, 0, 1, 0, -1]))]
+    for read in given:
+        assert sorted(map(tuple, read.arcs.tolist())) == [(0, 1), (0, 3), (1, 2)]
+        assert read.is_forest
+        assert (read.parent() == [5, 0, 1, 0, 5]).all()
+    assert given[0].names == given[1].names == tuple(paths)
+
+
+def test_a_missing_inner_path_is_skipped():
+    read = read_hierarchy(["a", "a.b.c", "a.b.c.d"], separator=".")
+    assert read.arcs.tolist() == [[0, 1], [1, 2]]
+
+
+def test_leaves_are_where_paths_stop():
+    """Stopping above the true leaf: the stop is wrong, and the leaf is missing."""
+    model = HierarchyModel([-1, 0, 1], loss="leaves")
+    model.prepare(X, [[1, 1, 1], [1, 0, 0]])
+    assert model.loss([1, 1, 0], [1, 1, 1]) == 2.0
+    assert model.loss([0, 0, 0], [1, 1, 1]) == 1.0
+    assert model.loss([1, 1, 1], [1, 1, 1]) == 0.0
+
+
+def test_closing_label_sets():
+    model = HierarchyModel([-1, 0, 1, 0])
+    assert (model.closed([[0, 0, 1, 0], [0, 0, 0, 0]]) == [[1, 1, 1, 0], [0, 0, 0, 0]]).all()
+    with pytest.raises(DataError, match="row 1 of Y has node 2 but not its parent 1"):
+        model.prepare(X, [[1, 0, 0, 0], [1, 0, 1, 0]])
+    model.prepare(X, [[1, 0, 0, 0], [1, 1, 1, 0]])
+    with pytest.raises(DataError, match="a label has node 1 but not its parent 0"):
+        model.encode([0, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "message"),
+    [
+        ([1, 2, 0, -1], "has a cycle: 3 nodes"),
+        (cases.Graph([("a", "b"), ("b", "a")]), "cycle.*'a'"),
+        ([-1, 7], "node 1 has the parent 7: there are 2 nodes"),
+        ([-2, 0], "node 0 has the parent -2"),
+        (["a", "b", "a"], "the path 'a' twice"),
+        ([], "no nodes"),
+        ([0.5, 1.0], "as parents of the nodes"),
+        (cases.Graph([("a", "b")], directed=False), "undirected"),
+    ],
+)
+def test_bad_hierarchies(hierarchy, message):
+    with pytest.raises(DataError, match=message):
+        read_hierarchy(hierarchy)
+
+
+def test_bad_labels_and_options():
+    with pytest.raises(DataError, match="Y has 3 columns, the hierarchy 2 nodes"):
+        HierarchyModel([-1, 0]).prepare(X, np.zeros((2, 3)))
+    with pytest.raises(DataError, match="'nodes' or 'leaves'"):
+        HierarchyModel([-1, 0], loss="depth").prepare(X, np.zeros((2, 2)))
+
+
+def test_a_graph_of_networkx():
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    graph = networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+    read = read_hierarchy(graph)
+    assert read.names == ("root", "a", "b", "both")
+    assert sorted(map(tuple, read.arcs.tolist())) == [(0, 1), (0, 2), (1, 3), (2, 3)]
+    assert not read.is_forest

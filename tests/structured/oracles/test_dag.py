@@ -1,0 +1,56 @@
+"""Closed sets of acyclic graphs by minimum cuts, against enumeration."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from testing import structured_brute
+from testing.structured_cases import Graph, halves
+
+from widemargin.exceptions import CapabilityError
+from widemargin.structured._loops.closure import closure
+from widemargin.structured.models import HierarchyModel
+
+
+def diamond():
+    return Graph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 7))
+def test_free_questions_and_decoding(seed, k):
+    rng = np.random.default_rng(seed)
+    graph = Graph([(p, q) for q in range(k) for p in range(q) if rng.random() < 0.4], nodes=range(k))
+    model = HierarchyModel(graph)
+    Y = model.closed((rng.random((3, k)) < 0.3).astype(int))
+    model.prepare(np.zeros((3, 1)), Y)
+    u, arcs = halves(rng, 1, k), graph.edges()
+    brute = structured_brute.closed_sets(u, arcs, np.ones(k), Y[0])
+    oracle = model.oracle(None, Y[0], u, np.zeros(0))
+    for lam in (0.0, 0.4, 3.0):
+        answer = oracle.free(lam)
+        assert brute.holds(answer)
+        assert answer.h + lam * answer.g == pytest.approx(brute.best(lam), abs=1e-9)
+    decoded = model.decode(None, u, np.zeros(0))
+    assert all(decoded[p] >= decoded[q] for p, q in arcs)
+    assert u[0] @ decoded == pytest.approx(max(u[0] @ y for y in brute.labels), abs=1e-9)
+
+
+def test_what_several_parents_leave():
+    model = HierarchyModel(diamond())
+    model.prepare(np.zeros((1, 1)), [[1, 1, 1, 1]])
+    assert not model.compiles(slack=False)
+    assert model.oracle(None, [1, 1, 0, 0], np.zeros((1, 4)), np.zeros(0)).capabilities == {"free"}
+    with pytest.raises(CapabilityError, match="'both' has several parents"):
+        HierarchyModel(diamond(), loss="leaves").prepare(np.zeros((1, 1)), [[1, 1, 1, 1]])
+
+
+def test_compiled_is_plain_python():
+    rng = np.random.default_rng(0)
+    arcs = np.array([[0, 1], [0, 2], [1, 3], [2, 3], [2, 4]])
+    for _ in range(10):
+        gain, labels = halves(rng, 5), []
+        for run in (closure, closure.py_func):
+            first, after, head = (np.empty(m, dtype=np.int64) for m in (7, 20, 20))
+            labels.append(np.empty(5, dtype=np.int64))
+            run(gain, arcs, first, after, head, np.empty(20), np.empty((4, 7), dtype=np.int64), labels[-1])
+        assert (labels[0] == labels[1]).all()

@@ -1,0 +1,48 @@
+"""Structures: integer costs, orders of forests."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widemargin.structured.compiled import forest, integer_costs
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 12))
+def test_children_come_before_parents(seed, k):
+    rng = np.random.default_rng(seed)
+    renamed = rng.permutation(k)
+    parent = np.empty(k, dtype=np.int64)
+    for q in range(k):
+        above = int(rng.integers(-1, q))
+        parent[renamed[q]] = k if above < 0 else renamed[above]
+    order, start, child = forest(parent)
+    place = np.empty(k, dtype=int)
+    place[order] = np.arange(k)
+    assert sorted(order.tolist()) == list(range(k))
+    assert all(parent[q] == k or place[q] < place[parent[q]] for q in range(k))
+    for p in range(k + 1):
+        own = child[start[p] : start[p + 1]]
+        assert sorted(own.tolist()) == np.flatnonzero(parent == p).tolist()
+        assert (np.diff(place[own]) > 0).all()
+
+
+def test_a_cycle_is_refused():
+    with pytest.raises(ValueError, match="2 nodes are not below a root"):
+        forest(np.array([1, 0, 3]))
+
+
+@pytest.mark.parametrize(
+    ("weight", "cost", "unit"),
+    [
+        ([1.0, 1.0], [1, 1], 1.0),
+        ([0.1, 0.3, 0.0], [1, 3, 0], 0.1),
+        ([2.0, 3.0], [0, 0], 0.0),
+        ([0.3, 0.7], [0, 0], 0.0),
+        ([1e-9, 1.0], [0, 0], 0.0),
+    ],
+)
+def test_units(weight, cost, unit):
+    found, step = integer_costs(np.array(weight))
+    assert found.tolist() == cost
+    assert step == unit
