@@ -70,7 +70,11 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
 
 
 class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
-    """A ready-made structural SVM that predicts 0/1 matrices."""
+    """A ready-made structural SVM that predicts 0/1 matrices.
+
+    Of scikit-learn's `check_estimator` it fails, on purpose, the checks that give a vector or a column of values other
+    than 0 and 1 as y (`tests/estimators/test_multilabel_svc.py` lists them).
+    """
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Any:
