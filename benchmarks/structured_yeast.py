@@ -1,7 +1,8 @@
 """`MultiLabelSVC` on yeast (14 labels, all pairs): time of 20 and 100 passes, certified gap, test Jaccard and Hamming.
 
-Exact slack and margin rescaling, on one thread. Seconds are those of the passes and of one certificate at the end; the
-microseconds an example are the difference of 100 and 20 passes, so they hold neither the certificate nor the set-up.
+Exact slack and margin rescaling, on one thread. Seconds are those of whole fits with their certificates; the
+microseconds an example (and a search, of which the averaged iterate and certificates ask for more than one an example)
+are the difference of 100 and 20 passes, so the set-up is not in them.
 Run as `python -m benchmarks.structured_yeast`; see README.md here.
 """
 
@@ -11,6 +12,7 @@ import io
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,9 @@ from widemargin.exceptions import MarginConvergenceWarning
 
 N_LABELS = 14
 PASSES = (20, 100)
-C = {"slack": 0.05, "margin": 0.05}
-SECONDS = {20: 1.0, 100: 5.0}
-"""Targets, with a slack argmax of at most 30 microseconds, a gap of at most 2% after 100 passes, test Jaccard at least
-.525, Hamming loss at most .202."""
+C = {"slack": 1 / (0.01 * 1500), "margin": 1 / (0.0003 * 1500)}
+"""The papers' .01 and .0003, which were chosen by example Jaccard on 1200 and 300 of the training rows."""
+SCORES = ("jaccard", "hamming", "micro_f1", "macro_f1", "example_f1")
 
 Array = npt.NDArray[Any]
 Task = tuple[Array, Array, Array, Array]
@@ -71,9 +72,7 @@ def synthetic(n: int = 60) -> Task:
 
 def _read(path: Path) -> tuple[Array, Array]:
     if not path.is_file():
-        raise MissingDataError(
-            f"{path.name} is not in {path.parent}; give the folder that holds multilabel/ by --data."
-        )
+        raise MissingDataError(f"{path.name} is not in {path.parent}; give the folder above by --data.")
     table, _ = arff.loadarff(io.StringIO(gzip.decompress(path.read_bytes()).decode()))
     rows = np.array([[float(value) for value in row] for row in table.tolist()])
     return rows[:, :-N_LABELS], rows[:, -N_LABELS:].astype(int)
@@ -99,7 +98,7 @@ def row(task: Task, rescaling: str, timings: Mapping[int, Timing]) -> dict[str, 
         "C": clf.C,
         **{f"passes_{count}": timings[count].to_dict() for count in PASSES},
         "us_per_step": 1e6 * (timings[many].processor_median - timings[few].processor_median) / steps,
-        "us_per_argmax": 1e6 * (timings[many].processor_median - timings[few].processor_median) / max(1, calls),
+        "us_per_search": 1e6 * (timings[many].processor_median - timings[few].processor_median) / max(1, calls),
         "gap_few": timings[few].result.gap_,
         "gap": clf.gap_,
         "jaccard": jaccard_score(Y, predicted, average="samples", zero_division=1.0),
@@ -112,26 +111,26 @@ def row(task: Task, rescaling: str, timings: Mapping[int, Timing]) -> dict[str, 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Print and return what was measured, and which targets it meets."""
-    columns = ["rescaling", "C", "20 passes s", "100 passes s", "us/example", "gap 20", "gap 100"]
-    columns += ["Jaccard", "Hamming", "micro F1", "macro F1", "example F1"]
-    first = show(
-        "Yeast, all pairs, processor seconds",
-        columns,
+    columns = ["rescaling", "C", "20 passes s", "100 passes s", "us/example", "us/search", "gap 20", "gap 100"]
+    columns += [name.replace("_", " ") for name in SCORES]
+    body = [
         [
-            [
-                one["rescaling"], one["C"], *(f"{one[f'passes_{count}']['median_processor_s']:.2f}" for count in PASSES),
-                f"{one['us_per_step']:.1f}", f"{one['gap_few']:.2%}", f"{one['gap']:.2%}",
-                *(f"{one[name]:.4f}" for name in ("jaccard", "hamming", "micro_f1", "macro_f1", "example_f1")),
-            ]
-            for one in rows
-        ],
-    )  # fmt: skip
+            one["rescaling"],
+            f"{one['C']:.3g}",
+            *(f"{one[f'passes_{count}']['median_processor_s']:.2f}" for count in PASSES),
+            f"{one['us_per_step']:.1f}",
+            f"{one['us_per_search']:.1f}",
+            f"{one['gap_few']:.2%}",
+            f"{one['gap']:.2%}",
+            *(f"{one[name]:.4f}" for name in SCORES),
+        ]
+        for one in rows
+    ]
+    first = show("Yeast, all pairs, processor seconds", columns, body)
     slack = rows[0]
     targets = [
-        *(
-            (f"{count} passes in {SECONDS[count]} s", slack[f"passes_{count}"]["median_processor_s"] <= SECONDS[count])
-            for count in PASSES
-        ),
+        ("20 passes in 1 s", slack["passes_20"]["median_processor_s"] <= 1.0),
+        ("100 passes in 5 s", slack["passes_100"]["median_processor_s"] <= 5.0),
         ("an example in 30 us", slack["us_per_step"] <= 30.0),
         ("gap at most 2% after 100 passes", slack["gap"] <= 0.02),
         ("Jaccard at least .525", slack["jaccard"] >= 0.525),
@@ -152,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     with one_thread():
         for rescaling, weight in C.items():
-            cases = {count: (lambda count=count: fit(task, rescaling, count, weight)) for count in PASSES}
+            cases = {count: partial(fit, task, rescaling, count, weight) for count in PASSES}
             rows.append(row(task, rescaling, interleave(cases, 1 if options.quick else options.repeats)))
     write(options, "structured_yeast", {"machine": about, "runs": rows}, tables(rows))
     return 0
