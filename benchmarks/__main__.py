@@ -14,6 +14,7 @@ from benchmarks import (
     memory,
     recall_churn,
     scaling,
+    structured_yeast,
     thermometer_adult,
 )
 
@@ -28,6 +29,7 @@ SCRIPTS = (
     kernel_scaling,
     kernel_svm,
     kernel_svc_accuracy,
+    structured_yeast,
     thermometer_adult,
     memory,
     scaling,

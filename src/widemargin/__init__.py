@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
+    from widemargin.estimators.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.estimators.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
     from widemargin.estimators.pareto import pareto_path as pareto_path
@@ -34,10 +37,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "C_from_nu",
+    "ChainSVC",
     "External",
     "GoalThresholdClassifier",
+    "HierarchicalSVC",
     "KernelPerceptron",
     "KernelSVC",
+    "MultiLabelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
@@ -56,10 +62,13 @@ __all__ = [
 
 _HOMES = {
     "C_from_nu": "widemargin.estimators.pareto",
+    "ChainSVC": "widemargin.estimators.chain_svc",
     "External": "widemargin.goals.sources",
     "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
+    "HierarchicalSVC": "widemargin.estimators.hierarchical_svc",
     "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
+    "MultiLabelSVC": "widemargin.estimators.multilabel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
     "SBPClassifier": "widemargin.estimators.sbp",

@@ -35,12 +35,16 @@ _OBJECTS = frozenset(
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.preprocessing._encoders.OneHotEncoder",
         "sklearn.svm._classes.LinearSVC",
+        "widemargin.estimators.chain_svc.ChainSVC",
         "widemargin.estimators.goal_threshold.GoalThresholdClassifier",
+        "widemargin.estimators.hierarchical_svc.HierarchicalSVC",
         "widemargin.estimators.kernel_perceptron.KernelPerceptron",
         "widemargin.estimators.kernel_svc.KernelSVC",
+        "widemargin.estimators.multilabel_svc.MultiLabelSVC",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",
         "widemargin.estimators.sbp.SBPClassifier",
+        "widemargin.estimators.structural_svm.StructuralSVM",
         "widemargin.persistence.stored.StoredGoal",
         "widemargin.persistence.stored.StoredInfeasibility",
         "widemargin.persistence.stored.StoredPopulation",
@@ -50,6 +54,10 @@ _OBJECTS = frozenset(
         "widemargin.preprocessing.schema.TableSchema",
         "widemargin.preprocessing.tables.TablePreprocessor",
         "widemargin.preprocessing.thermometer.ThermometerEncoder",
+        "widemargin.structured.models.chain.ChainModel",
+        "widemargin.structured.models.hierarchy.HierarchyModel",
+        "widemargin.structured.models.multiclass.MulticlassModel",
+        "widemargin.structured.models.multilabel.MultiLabelModel",
     }
 )
 
@@ -68,7 +76,14 @@ _BY_LOADER: dict[str, frozenset[str]] = {
     "SetNode": frozenset({"builtins.set"}),
     "SliceNode": frozenset({"builtins.slice"}),
     "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
-    "TupleNode": frozenset({"builtins.tuple"}),
+    "TupleNode": frozenset(
+        {
+            "builtins.tuple",
+            "widemargin.structured.compiled.Structure",
+            "widemargin.structured.learners.state.Blocks",
+            "widemargin.structured.models.label_graph.LabelGraph",
+        }
+    ),
     "TypeNode": _ARRAY_TYPES
     | {
         "builtins.bool",

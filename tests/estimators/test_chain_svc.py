@@ -1,0 +1,84 @@
+"""`ChainSVC`: lists of sequences in, lists of states out."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from widemargin import ChainSVC, StructuralSVM
+from widemargin.exceptions import DataError
+from widemargin.structured.models import ChainModel
+
+OPTIONS = {"C": 0.5, "tol": 0.05, "max_iter": 2000, "random_state": 0}
+
+
+def sequences(n=30, seed=0):
+    """A state that lasts three steps, and noisy sight of it."""
+    rng = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(n):
+        states = np.repeat(rng.integers(0, 3, 2), 3)[: rng.integers(3, 7)]
+        X.append(np.eye(3)[states] + 0.6 * rng.normal(size=(states.shape[0], 3)))
+        Y.append(np.array(["a", "b", "c"])[states])
+    return X, Y
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_it_is_the_structural_svm_of_its_model(rescaling):
+    X, Y = sequences()
+    clf = ChainSVC(rescaling=rescaling, **OPTIONS).fit(X, Y)
+    wide = [np.hstack([x, np.ones((x.shape[0], 1))]) for x in X]
+    svm = StructuralSVM(ChainModel(), rescaling=rescaling, **OPTIONS).fit(wide, Y)
+    np.testing.assert_array_equal(clf.coef_, svm.coef_[:-1].T)
+    np.testing.assert_array_equal(clf.theta_, svm.theta_)
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert clf.n_features_in_ == 3
+    assert clf.certified_
+    assert clf.score(X, Y) == pytest.approx(np.mean(np.concatenate(clf.predict(X)) == np.concatenate(Y)))
+    assert clf.score(X, Y) > 0.8
+    theta = clf.theta_.reshape(3, 3)
+    assert np.trace(theta) > theta.sum() - np.trace(theta)  # states last
+
+
+def test_predictions_have_the_largest_score():
+    X, Y = sequences(10)
+    clf = ChainSVC(**OPTIONS).fit(X, Y)
+    theta = clf.theta_.reshape(3, 3)
+    for x, found in zip(X, clf.predict(X), strict=True):
+        u = x @ clf.coef_.T + clf.intercept_
+        best = max(
+            itertools.product(range(3), repeat=len(x)),
+            key=lambda y: sum(u[t, s] for t, s in enumerate(y)) + sum(theta[a, b] for a, b in itertools.pairwise(y)),
+        )
+        assert found.tolist() == clf.classes_[list(best)].tolist()
+
+
+def test_sparse_sequences_and_no_intercept():
+    X, Y = sequences(10)
+    dense = ChainSVC(**OPTIONS).fit(X, Y)
+    sparse = ChainSVC(**OPTIONS).fit([sp.csr_matrix(x) for x in X], Y)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9, atol=1e-12)
+    assert sparse.score([sp.csr_array(x) for x in X], Y) == dense.score(X, Y)
+    assert not clone(dense).set_params(fit_intercept=False).fit(X, Y).intercept_.any()
+
+
+def test_bad_input():
+    X, Y = sequences(5)
+    with pytest.raises(DataError, match="sequence 1 has shape"):
+        ChainSVC().fit([X[0], X[1][:0], *X[2:]], Y)
+    with pytest.raises(DataError, match="sequence 0 holds NaN"):
+        ChainSVC().fit([X[0] * np.nan, *X[1:]], Y)
+    with pytest.raises(DataError, match=r"example 2 has . steps, its label"):
+        ChainSVC().fit(X, [*Y[:2], Y[2][:-1], *Y[3:]])
+    with pytest.raises(DataError, match="5 examples and 4 labels"):
+        ChainSVC().fit(X, Y[:-1])
+    clf = ChainSVC(**OPTIONS).fit(X, Y)
+    with pytest.raises(DataError, match="has 2 columns; the model knows 3"):
+        clf.predict([X[0][:, :2]])
+    with pytest.raises(DataError, match="other lengths"):
+        clf.score(X, Y[::-1] + Y[:1])
+    with pytest.raises(NotFittedError):
+        ChainSVC().predict(X)

@@ -1,0 +1,171 @@
+"""`MultiLabelSVC`: scikit-learn's contract, and the model of pairs behind it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import accuracy_score, f1_score, hamming_loss, jaccard_score, make_scorer
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM
+from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.structured.models import MultiLabelModel
+
+ONE_COLUMN = "y is a 0/1 matrix; the check gives one column of other values, or a vector, and wants one back"
+EXPECTED = dict.fromkeys(
+    (
+        "check_estimators_dtypes",
+        "check_classifier_data_not_an_array",
+        "check_classifiers_one_label",
+        "check_classifiers_classes",
+        "check_classifiers_train",
+        "check_classifiers_regression_target",
+        "check_classifier_not_supporting_multiclass",
+        "check_fit2d_1feature",
+    ),
+    ONE_COLUMN,
+)
+
+
+COLUMNS = dict.fromkeys(
+    (
+        "check_classifier_multioutput",
+        "check_classifiers_multilabel_representation_invariance",
+        "check_classifiers_multilabel_output_format_predict",
+        "check_classifiers_multilabel_output_format_predict_proba",
+        "check_classifiers_multilabel_output_format_decision_function",
+    ),
+    "the hierarchy says how many columns y has; these checks have others",
+)
+
+
+@parametrize_with_checks(
+    [cls(*given, C=0.1, tol=0.5, max_iter=1000) for cls, given in ((MultiLabelSVC, ()), (HierarchicalSVC, ([-1],)))],
+    expected_failed_checks=lambda estimator: EXPECTED | (COLUMNS if isinstance(estimator, HierarchicalSVC) else {}),
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+def sets(n=80, seed=0):
+    """Three labels; the third is on where the first two are, which needs a pair."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    one, two = X[:, 0] + 1.0 > 0.5, X[:, 1] > 0
+    return X, np.stack([one, two, one & two], axis=1).astype(int)
+
+
+@pytest.mark.parametrize("edges", ["full", "tree", None, [(0, 2), (2, 1)]])
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_it_is_the_structural_svm_of_its_model(edges, rescaling):
+    X, Y = sets()
+    options = {"C": 0.5, "rescaling": rescaling, "tol": 0.05, "max_iter": 2000, "random_state": 0}
+    clf = MultiLabelSVC(edges, **options).fit(X, Y)
+    wide = np.hstack([X, np.ones((80, 1))])
+    svm = StructuralSVM(MultiLabelModel(edges), **options).fit(wide, Y)
+    np.testing.assert_array_equal(clf.coef_, svm.coef_[:-1].T)
+    np.testing.assert_array_equal(clf.intercept_, svm.coef_[-1])
+    np.testing.assert_array_equal(clf.theta_, svm.theta_)
+    np.testing.assert_array_equal(clf.predict(X), svm.predict(wide))
+    assert clf.edges_.tolist() == {"full": [[0, 1], [0, 2], [1, 2]], "None": []}.get(str(edges), [[0, 2], [1, 2]])
+    assert (clf.gap_, clf.status_, clf.search_, clf.n_features_in_) == (svm.gap_, "converged", svm.search_, 4)
+    assert clf.certified_
+    assert clf.score(X, Y) > 0.7
+
+
+def test_predictions_have_the_largest_score():
+    X, Y = sets()
+    clf = MultiLabelSVC(C=0.5, tol=0.05, max_iter=2000, random_state=0).fit(X, Y)
+    every = np.array(np.meshgrid(*[[0, 1]] * 3)).reshape(3, -1).T
+    pairs = every[:, clf.edges_[:, 0]] * every[:, clf.edges_[:, 1]]
+    scores = (X @ clf.coef_.T + clf.intercept_) @ every.T + clf.theta_ @ pairs.T
+    np.testing.assert_array_equal(clf.predict(X), every[scores.argmax(axis=1)])
+
+
+def test_sparse_rows_and_labels_and_an_intercept():
+    X, Y = sets()
+    options = {"C": 0.5, "tol": 0.05, "max_iter": 2000, "random_state": 0}
+    dense = MultiLabelSVC(**options).fit(X, Y)
+    sparse = MultiLabelSVC(**options).fit(sp.csr_array(X), sp.csr_matrix(Y))
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(sparse.predict(sp.csc_matrix(X)), dense.predict(X))
+    plain = MultiLabelSVC(fit_intercept=False, **options).fit(X, Y)
+    assert not plain.intercept_.any()
+    assert plain.coef_.shape == (3, 4)
+    assert dense.intercept_[0] > 0.1  # the first label is on two times in three
+
+
+def test_scikit_learn_s_own_scores():
+    X, Y = sets()
+    scoring = {
+        "jaccard": make_scorer(jaccard_score, average="samples", zero_division=1.0),
+        "micro": "f1_micro",
+        "macro": "f1_macro",
+        "example": make_scorer(f1_score, average="samples", zero_division=1.0),
+        "hamming": make_scorer(hamming_loss, greater_is_better=False),
+    }
+    clf = MultiLabelSVC(C=0.5, tol=0.1, max_iter=1000, random_state=0)
+    found = cross_validate(clf, X, Y, cv=2, scoring=scoring)
+    assert min(found["test_jaccard"]) > 0.7
+    assert min(found["test_micro"].min(), found["test_macro"].min(), found["test_example"].min()) > 0.75
+    assert min(found["test_hamming"]) > -0.2
+    search = GridSearchCV(clf, {"C": [0.001, 0.5]}, cv=2, scoring="f1_macro").fit(X, Y)
+    assert search.best_params_ == {"C": 0.5}
+    assert search.best_estimator_.score(X, Y) == accuracy_score(Y, search.predict(X))
+
+
+def test_names_of_columns_are_kept():
+    pandas = pytest.importorskip("pandas")
+    X, Y = sets()
+    table = pandas.DataFrame(Y, columns=["a", "b", "both"])
+    clf = MultiLabelSVC(C=0.5, tol=0.5, max_iter=1000).fit(pandas.DataFrame(X, columns=list("wxyz")), table)
+    assert clf.classes_.tolist() == ["a", "b", "both"]
+    assert clf.feature_names_in_.tolist() == list("wxyz")
+    assert MultiLabelSVC(C=0.5, tol=0.5, max_iter=1000).fit(X, Y).classes_.tolist() == [0, 1, 2]
+
+
+def test_weights_of_the_loss_count():
+    X, Y = sets()
+    clf = MultiLabelSVC(None, weights=[1.0, 0.0, 0.0], rescaling="margin", C=0.5, tol=0.1, max_iter=1000).fit(X, Y)
+    assert clf.coef_[0].any()
+    assert not clf.coef_[1:].any()
+
+
+def test_warm_start_goes_on():
+    X, Y = sets()
+    clf = MultiLabelSVC(C=0.5, tol=0.02, max_iter=2000, warm_start=True, random_state=0).fit(X, Y)
+    first = clf.n_iter_
+    assert clf.fit(X, Y).n_iter_ < first
+    assert clf.set_params(C=0.4).fit(X, Y).n_iter_ < first
+
+
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
+    def interrupt(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    X, Y = sets()
+    clf = MultiLabelSVC(tol=0.0, callbacks=[interrupt], on_interrupt=on_interrupt)
+    with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
+        if on_interrupt == "raise":
+            with pytest.raises(KeyboardInterrupt):
+                clf.fit(X, Y)
+        else:
+            clf.fit(X, Y)
+    assert clf.status_ == "interrupted"
+    assert clf.predict(X).shape == Y.shape
+
+
+def test_bad_input():
+    X, Y = sets()
+    with pytest.raises(DataError, match=r"y has 1 dimension\(s\)"):
+        MultiLabelSVC().fit(X, Y[:, 0])
+    with pytest.raises(DataError, match="entries must be 0 or 1"):
+        MultiLabelSVC().fit(X, Y + 1)
+    with pytest.raises(DataError, match="80 examples and 79 labels"):
+        MultiLabelSVC().fit(X, Y[:-1])
+    with pytest.raises(DataError, match="two different labels out of 0 to 2"):
+        MultiLabelSVC([(0, 3)]).fit(X, Y)
+    with pytest.raises(ValueError, match="'edges' parameter"):
+        MultiLabelSVC("some").fit(X, Y)
