@@ -77,7 +77,8 @@ class NumpyBackend:
             narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
-        thin = Thin(X) if not sp.issparse(X) and is_thin(X) else None
+        products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        thin = Thin(X) if products and not sp.issparse(X) and is_thin(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
