@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._kernel_svc_advice import refuse_overflow
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import KERNELS, Kernel, check_precomputed, resolve_kernel
@@ -189,6 +190,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if missing.shape[0]:
             label = self.classes_.tolist()[missing[0]]
             raise DataError(f"class {label!r} has no row of positive weight; leave it out of y or give it some.")
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         with limit_threads(self.n_jobs):
             coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)

@@ -294,7 +294,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If a class has no row of positive weight, or features are too large.
+            If a class has no row of positive weight, its weight is not positive, or features are too large.
         KernelError
             If the kernel cannot be used, or the cache does not hold two rows.
         CapabilityError
@@ -329,6 +329,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"The number of classes has to be greater than one; got 1 class, {self.classes_.tolist()[0]!r}."
             )
         self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        for label, factor in zip(self.classes_.tolist(), self.class_weight_.tolist(), strict=True):
+            if not 0.0 < factor < np.inf:
+                raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.thin import Thin, is_thin
@@ -191,5 +191,24 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
     if kernel.name in ("poly", "sigmoid"):
         block *= kernel.gamma
         block += kernel.coef0
-        return xp.tanh(block, out=block) if kernel.name == "sigmoid" else block**kernel.degree
+        return xp.tanh(block, out=block) if kernel.name == "sigmoid" else _power(xp, kernel, block)
     return block
+
+
+def _power(xp: Any, kernel: Kernel, block: Any) -> Any:
+    """Powers of the degree of a polynomial kernel.
+
+    Raises
+    ------
+    KernelError
+        If one is not a finite number: a broken power of a negative number, or an overflow.
+    """
+    with np.errstate(all="ignore"):
+        values = block**kernel.degree
+    if not bool(xp.isfinite(values).all()):
+        raise KernelError(
+            f"kernel 'poly' gives values that are not finite numbers, as (gamma <x, y> + coef0) is between "
+            f"{float(block.min()):.3g} and {float(block.max()):.3g} and degree={kernel.degree:g}: use a whole degree "
+            "or a larger coef0 where it is negative; a lower degree or gamma, or scaled features, where it is large."
+        )
+    return values
