@@ -131,3 +131,9 @@ def test_stored_models_predict_the_same(kind, tmp_path):
     for loaded in (wm.load_model(tmp_path / "model.skops"), pickle.loads(pickle.dumps(clf))):
         np.testing.assert_array_equal(loaded.decision_function(data), clf.decision_function(data))
         assert loaded.get_params() == clf.get_params()
+
+
+def test_features_that_overflow_are_refused():
+    X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.raises(DataError, match=r"features as large as .* overflow kernel values in float64"):
+        wm.KernelPerceptron(kernel="linear").fit(X, np.arange(30) % 2)

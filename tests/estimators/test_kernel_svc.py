@@ -431,6 +431,11 @@ def test_bad_input_is_named():
         KernelSVC(cache_size=60 * 8 / 2**20).fit(X, y)
     with pytest.raises(DataError, match="all rows of the class 1 have weight 0"):
         KernelSVC().fit(X, y, sample_weight=(y == 0).astype(float))
+    for factor in (0.0, -1.0, np.nan):
+        with pytest.raises(DataError, match=rf"class_weight={factor:g} of the class 1 must be a finite number > 0"):
+            KernelSVC(class_weight={1: factor}).fit(X, y)
+    with pytest.raises(KernelError, match="kernel 'poly' gives values that are not finite numbers"):
+        KernelSVC(kernel="poly", degree=2.5).fit(X, y)
     for dtype, large in ((np.float32, 1e19), (np.float64, 1e154)):
         rows = (large * X).astype(dtype)
         for some in (rows, sp.csr_matrix(rows)):

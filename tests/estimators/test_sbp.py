@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import widemargin
 from svm_rows import noisy_products
 from widemargin.estimators.sbp import SBPClassifier
-from widemargin.exceptions import CapabilityError, KernelError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 
 BY_CHANCE = {
     "check_sample_weight_equivalence_on_dense_data": "the rows held out are drawn, so repeated rows give other draws",
@@ -217,3 +217,9 @@ def test_verbose_logs_every_look(data, caplog):
     with caplog.at_level("INFO", logger="widemargin"):
         model = SBPClassifier(0.03, verbose=1, random_state=0).fit(X, y)
     assert len(caplog.records) == len(model.history_)
+
+
+def test_features_that_overflow_are_refused():
+    X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.raises(DataError, match=r"features as large as .* overflow kernel values in float64"):
+        SBPClassifier(kernel="linear").fit(X, np.arange(30) % 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
 from widemargin.kernels.backend import backend_named, squared_norms
 from widemargin.kernels.functions import Kernel
@@ -67,3 +67,10 @@ def test_pytorch_refuses_what_it_cannot_do():
         KernelRows(Kernel("rbf"), sp.csr_matrix(np.eye(3)), backend="torch")
     with pytest.raises(CapabilityError, match="cannot do kernel 'laplacian'"):
         KernelRows(Kernel("laplacian"), np.eye(3), backend="torch")
+
+
+@pytest.mark.parametrize(("degree", "coef0", "scale"), [(2.5, 0.0, 1.0), (300, 1.0, 100.0)], ids=["broken", "overflow"])
+def test_a_polynomial_that_is_not_finite_is_refused(degree, coef0, scale):
+    X = scale * np.random.default_rng(0).standard_normal((20, 2))
+    with pytest.raises(KernelError, match=rf"not finite numbers.*degree={degree:g}"):
+        KernelRows(Kernel("poly", 1.0, degree, coef0), X).full()

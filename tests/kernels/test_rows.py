@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
@@ -156,3 +156,14 @@ def test_a_subset_counts_and_caches_with_the_whole(kernel):
     np.testing.assert_allclose(buffer[slot], K[[3]], rtol=1e-12)
     assert made.misses == 3
     assert part.misses == 6
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "laplacian", "sigmoid"])
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cached_rows_of_few_entries_are_those_of_sklearn(name, made, dtype):
+    X = (np.random.default_rng(0).random((60, 50)) < 0.1).astype(dtype)
+    wanted = pairwise_kernels(X, metric=name, filter_params=True, gamma=0.1, degree=2, coef0=0.5)
+    rows = KernelRows(Kernel(name, 0.1, 2, 0.5), made(X))
+    buffer, slot = rows.cached(np.arange(60))
+    np.testing.assert_allclose(buffer[slot], wanted, rtol=1e-5)

@@ -150,3 +150,14 @@ def test_a_subsample_that_is_as_good_ends_the_run(monkeypatch):
     assert np.isnan(result.primal)
     assert 0.0 < result.dual <= working_set.solve(p).dual
     assert np.count_nonzero(result.coef) < 2000
+
+
+def test_no_level_starts_from_a_guess_that_is_worse_than_no_model():
+    """With a large C and a narrow kernel "the lowest margins at their bound" can be."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    y = np.where(X[:, 0] + 2.0 * rng.normal(size=1200) > 0, 1.0, -1.0)
+    made = KernelProblem(KernelRows(RBF, X), y, np.full(1200, 1000.0), True)
+    result = nested_dual.solve(made, tol=0.1, size=256)
+    assert min(entry["dual"] for entry in result.history) >= 0.0
+    assert result.status is Status.CONVERGED

@@ -22,6 +22,7 @@ from widemargin.estimators._kernel_model import (
     refuse_single,
     worst,
 )
+from widemargin.estimators._kernel_svc_advice import refuse_overflow
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -186,6 +187,8 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_missing(self.classes_, codes[weight > 0.0])
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         with limit_threads(self.n_jobs):
             coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)

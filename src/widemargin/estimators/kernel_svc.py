@@ -286,7 +286,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Raises
         ------
         DataError
-            If a class has no row of positive weight, or features are too large.
+            If a class has no row of positive weight, its weight is not positive, or features are too large.
         KernelError
             If the kernel cannot be used, or the cache does not hold two rows.
         CapabilityError
@@ -318,6 +318,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.classes_, codes = np.unique(y, return_inverse=True)
         refuse_single(self.classes_)
         self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        for label, factor in zip(self.classes_.tolist(), self.class_weight_.tolist(), strict=True):
+            if not 0.0 < factor < np.inf:
+                raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import binary_classes
 from widemargin.estimators._kernel_model import CURES, DTYPES, KernelModel, interrupted
+from widemargin.estimators._kernel_svc_advice import refuse_overflow
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_space import model_scores
 from widemargin.exceptions import KernelError, MarginConvergenceWarning
@@ -288,6 +289,8 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         """The kernel rows of the rows with a weight."""
         if used.shape[0] < X.shape[0]:
             X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
         kernel = resolve_kernel(
             self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.thin import Thin, is_thin
@@ -77,7 +77,8 @@ class NumpyBackend:
             narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
-        thin = Thin(X) if not sp.issparse(X) and is_thin(X) else None
+        products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        thin = Thin(X) if products and not sp.issparse(X) and is_thin(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
@@ -190,5 +191,24 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
     if kernel.name in ("poly", "sigmoid"):
         block *= kernel.gamma
         block += kernel.coef0
-        return xp.tanh(block, out=block) if kernel.name == "sigmoid" else block**kernel.degree
+        return xp.tanh(block, out=block) if kernel.name == "sigmoid" else _power(xp, kernel, block)
     return block
+
+
+def _power(xp: Any, kernel: Kernel, block: Any) -> Any:
+    """Powers of the degree of a polynomial kernel.
+
+    Raises
+    ------
+    KernelError
+        If one is not a finite number: a broken power of a negative number, or an overflow.
+    """
+    with np.errstate(all="ignore"):
+        values = block**kernel.degree
+    if not bool(xp.isfinite(values).all()):
+        raise KernelError(
+            f"kernel 'poly' gives values that are not finite numbers, as (gamma <x, y> + coef0) is between "
+            f"{float(block.min()):.3g} and {float(block.max()):.3g} and degree={kernel.degree:g}: use a whole degree "
+            "or a larger coef0 where it is negative; a lower degree or gamma, or scaled features, where it is large."
+        )
+    return values

@@ -8,7 +8,8 @@
     repeated
 
 Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
-lowest margins of each class at their bound", as many as the last level foretells, and else from the last coefficients.
+lowest margins of each class at their bound", as many as the last level foretells; and else, or where these are worse
+than no model (large C, narrow kernel), from the last coefficients.
 """
 
 import math
@@ -124,6 +125,7 @@ class _Run:
         self.history: list[dict[str, float]] = []
         self._scored = np.zeros(problem.n_rows, dtype=bool)
         self._missed: npt.NDArray[np.bool_] | None = None
+        self._guess: Floats | None = None
         self._dual = 0.0
 
     def level(self, rows: Ints, before: int, tol: float) -> None:
@@ -174,18 +176,33 @@ class _Run:
         active = _active(problem, rows, self.coef, stale.scores)
         if before and self.noisy and problem.fit_intercept:
             total = float(self.coef[self.coef > 0.0].sum()) * rows.shape[0] / before
-            self.coef = np.zeros(problem.n_rows)
-            self.coef[rows] = covered(problem.y[rows], problem.upper[rows], stale.scores[rows], total)
-            active = np.union1d(active, np.flatnonzero(self.coef))
+            self._guess = np.zeros(problem.n_rows)
+            self._guess[rows] = covered(problem.y[rows], problem.upper[rows], stale.scores[rows], total)
+            active = np.union1d(active, np.flatnonzero(self._guess))
         stale.compute(active)
         return active
+
+    def _start(self, part: KernelProblem, active: Ints) -> tuple[Floats, Floats]:
+        """The guess, where there is one that is better than no model, else the last coefficients; and their scores.
+
+        A guess of a somewhat lower dual objective than the last coefficients is still the nearer start.
+        """
+        guess, self._guess = self._guess, None
+        if guess is not None:
+            begin = guess[active]
+            scores = working_set.responses(part.rows, begin)
+            if float(part.y @ begin - 0.5 * begin @ scores) > 0.0:
+                self.coef = guess
+                return begin, scores
+        begin = self.coef[active]
+        known = np.array_equal(self.coef, self.stale.coef)
+        return begin, self.stale.scores[active] if known else working_set.responses(part.rows, begin)
 
     def _solve(self, active: Ints, tol: float) -> None:
         """Solve in the active rows; change the coefficients, and the scores there."""
         problem, stale = self.problem, self.stale
         part = problem if active.shape[0] == problem.n_rows else _part(problem, active)
-        begin, known = self.coef[active], np.array_equal(self.coef, stale.coef)
-        inside = stale.scores[active] if known else working_set.responses(part.rows, begin)
+        begin, inside = self._start(part, active)
         result = working_set.solve(part, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
         self.rounds += result.n_iter
         self.intercept, self._dual = result.intercept, result.dual
