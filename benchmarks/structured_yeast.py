@@ -101,6 +101,7 @@ def row(task: Task, rescaling: str, timings: Mapping[int, Timing]) -> dict[str, 
         "us_per_search": 1e6 * (timings[many].processor_median - timings[few].processor_median) / max(1, calls),
         "gap_few": timings[few].result.gap_,
         "gap": clf.gap_,
+        "jaccard_few": jaccard_score(Y, timings[few].result.predict(task[2]), average="samples", zero_division=1.0),
         "jaccard": jaccard_score(Y, predicted, average="samples", zero_division=1.0),
         "hamming": hamming_loss(Y, predicted),
         "micro_f1": f1_score(Y, predicted, average="micro", zero_division=0.0),
@@ -111,7 +112,17 @@ def row(task: Task, rescaling: str, timings: Mapping[int, Timing]) -> dict[str, 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Print and return what was measured, and which targets it meets."""
-    columns = ["rescaling", "C", "20 passes s", "100 passes s", "us/example", "us/search", "gap 20", "gap 100"]
+    columns = [
+        "rescaling",
+        "C",
+        "20 passes s",
+        "100 passes s",
+        "us/example",
+        "us/search",
+        "gap 20",
+        "gap 100",
+        "jaccard 20",
+    ]
     columns += [name.replace("_", " ") for name in SCORES]
     body = [
         [
@@ -122,6 +133,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"{one['us_per_search']:.1f}",
             f"{one['gap_few']:.2%}",
             f"{one['gap']:.2%}",
+            f"{one['jaccard_few']:.4f}",
             *(f"{one[name]:.4f}" for name in SCORES),
         ]
         for one in rows
@@ -133,7 +145,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ("100 passes in 5 s", slack["passes_100"]["median_processor_s"] <= 5.0),
         ("an example in 30 us", slack["us_per_step"] <= 30.0),
         ("gap at most 2% after 100 passes", slack["gap"] <= 0.02),
-        ("Jaccard at least .525", slack["jaccard"] >= 0.525),
+        ("Jaccard at least .525 after 100 passes", slack["jaccard"] >= 0.525),
         ("Hamming loss at most .202", slack["hamming"] <= 0.202),
     ]
     second = show("Targets, slack rescaling", ["target", "reached"], [[name, verdict(met)] for name, met in targets])

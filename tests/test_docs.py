@@ -20,9 +20,10 @@ def blocks(name, language):
     return re.findall(pattern, text, re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "name", ["docs/goal-language.md", "docs/kernel-svm.md", "docs/structured.md", "docs/thresholds.md", "README.md"]
-)
+DOCUMENTS = ("docs/goal-language.md", "docs/kernel-svm.md", "docs/structured.md", "docs/thresholds.md", "README.md")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_python_examples_run_and_print_what_is_shown(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     found = blocks(name, "python")

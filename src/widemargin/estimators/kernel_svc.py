@@ -31,7 +31,7 @@ from widemargin.estimators._kernel_svc_fit import (
 from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
