@@ -167,3 +167,14 @@ def test_cached_rows_of_few_entries_are_those_of_sklearn(name, made, dtype):
     rows = KernelRows(Kernel(name, 0.1, 2, 0.5), made(X))
     buffer, slot = rows.cached(np.arange(60))
     np.testing.assert_allclose(buffer[slot], wanted, rtol=1e-5)
+
+
+def test_functions_that_are_not_symmetric_are_refused():
+    M = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    made = KernelRows(Kernel("callable", function=lambda A, B: A @ M @ B.T), rows(d=2))
+    with pytest.raises(KernelError, match=r"not symmetric: K\(x, z\) and K\(z, x\) differ by up to"):
+        made.check_symmetric()
+    KernelRows(Kernel("callable", function=lambda A, B: A @ (M + M.T) @ B.T), rows(d=2)).check_symmetric()
+    other = KernelRows(RBF, rows())
+    other.check_symmetric()
+    assert other.evaluations == 0

@@ -138,6 +138,7 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
     Several problems use one kernel matrix: computed once where it fits the cache, else row by row, through the cache
     of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
     """
+    training.rows.check_symmetric()
     matrix: KernelMatrix = training.rows
     spatial = training.spatial and (options.solver != "auto" or options.tol is None or options.tol >= _ROUGH)
     n, stored = training.rows.n_rows, False

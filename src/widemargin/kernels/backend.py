@@ -132,7 +132,12 @@ class TorchBackend:
         if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
             kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
             raise CapabilityError(f"backend 'torch' cannot do {kind}; use the default backend 'numpy'.")
-        placed = self._torch.from_numpy(np.array(X, dtype=dtype)).to(self._device)
+        try:
+            placed = self._torch.from_numpy(np.array(X, dtype=dtype)).to(self._device)
+        except RuntimeError as error:
+            raise CapabilityError(
+                f"backend 'torch:{self._device}' cannot hold the rows ({error}); use 'torch', or the default 'numpy'."
+            ) from error
         return Placed(placed, (placed * placed).sum(1) if kernel.name == "rbf" else None)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:

@@ -104,6 +104,25 @@ class KernelRows:
         self._slots: OrderedDict[int, int] = OrderedDict()
         self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
 
+    def check_symmetric(self) -> None:
+        """Refuse a user's function that is no kernel, on at most 64 rows.
+
+        Raises
+        ------
+        KernelError
+            If K(x, z) and K(z, x) differ by more than about the precision of the numbers.
+        """
+        if self.kernel.name != "callable":
+            return
+        some = np.unique(np.linspace(0, self.n_rows - 1, 64).astype(int))
+        values = self.block(some, some).astype(np.float64)
+        apart = float(np.abs(values - values.T).max(initial=0.0))
+        if apart > 1e-4 * max(float(np.abs(values).max(initial=0.0)), 1e-300):
+            raise KernelError(
+                f"the kernel function is not symmetric: K(x, z) and K(z, x) differ by up to {apart:.2g}; "
+                "no SVM has such a kernel."
+            )
+
     @property
     def evaluations(self) -> int:
         """Kernel values computed so far, those of every `subset` included."""
