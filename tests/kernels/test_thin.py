@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from widemargin.kernels import _thin_loops as loops
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.kernels.thin import Thin, is_thin
+from widemargin.kernels.thin import Thin, is_thin, list_entries
 
 
 def rows(seed=0, n=300, d=9, dtype=np.float32, binary=False, value=1.0):
@@ -36,7 +37,7 @@ def test_products_with_any_range_of_rows(seed, binary, float64, first, width, d,
     thin, last = Thin(X), min(300, first + width)
     assert (thin.value == value) == binary or not np.unique(X[X != 0]).shape[0] > 1
     out = np.full((7, last - first), np.nan, X.dtype)
-    assert thin.fill(X[10:15], None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
+    assert thin.fill(list_entries(X[10:15]), None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
     np.testing.assert_allclose(out[[6, 0, 2, 3, 4]], X[10:15] @ X[first:last].T, rtol=1e-5, atol=1e-6)
     assert np.isnan(out[[1, 5]]).all()
 
@@ -60,7 +61,7 @@ def test_new_rows_of_several_values_against_rows_of_one():
     made = KernelRows(Kernel("rbf", 0.3), X)
     wanted = gaussian(new, X, 0.3) @ np.arange(300.0)
     np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-5)
-    assert not Thin(X).fill(new, None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300))
+    assert not Thin(X).fill(list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300))
 
 
 @pytest.mark.parametrize("name", ["linear", "poly", "sigmoid", "rbf"])
@@ -148,3 +149,13 @@ def test_threads_change_nothing(binary, thin, monkeypatch):
             made.add(np.arange(80), np.arange(80.0), scores)
             blocks.append(np.vstack([made.block(np.arange(100)), scores]))
     np.testing.assert_array_equal(*blocks)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fitted", [np.asarray, sp.csr_matrix])
+def test_wide_new_rows_may_be_sparse_or_dense(dtype, fitted):
+    X = rows(d=1100, dtype=dtype)  # sparse rows of so many columns stay sparse
+    made = KernelRows(Kernel("rbf", 0.01), fitted(X))
+    wanted = gaussian(X[:40], X, 0.01) @ np.arange(300.0)
+    for new in (X[:40], sp.csr_matrix(X[:40])):
+        np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-4)

@@ -5,6 +5,7 @@ NumPy arrays. Everything above it (cache, counters, solvers) does not know which
 """
 
 import importlib
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from widemargin._threads import in_threads
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.thin import Thin, is_thin
+from widemargin.kernels.thin import Entries, Thin, is_thin, list_entries
 
 __all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_thin"]
 
@@ -48,10 +49,15 @@ class Placed:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
             return Placed(X, square, self.thin, self.first + rows.indices(len(self))[0])
-        return Placed(X, square, Thin(X))
+        return Placed(X, square, Thin(X, self.thin))
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @cached_property
+    def entries(self) -> Entries:
+        """What is not 0 in X, dense."""
+        return list_entries(self.X)
 
 
 class Backend(Protocol):
@@ -171,13 +177,13 @@ def squared_norms(X: Any) -> Any:
 
 
 def fill_thin(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any) -> bool:
-    """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where the right side is not thin."""
-    if right.thin is None:
+    """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
+    if right.thin is None or sp.issparse(left.X):
         return False
     fused = kernel.name == "rbf" and out.dtype == np.float32
     ranges = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
-    if not right.thin.fill(left.X, squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
+    if not right.thin.fill(left.entries, squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
         return False
     if not fused:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)

@@ -6,7 +6,7 @@ quarter of BLAS's time, and MNIST (784 columns, 19%) 0.6 of it.
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from widemargin._threads import in_threads
 from widemargin.kernels import _thin_loops as loops
 
-__all__ = ["Thin", "is_thin"]
+__all__ = ["Entries", "Thin", "is_thin", "list_entries"]
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,35 @@ def is_thin(X: Any) -> bool:
     return bool(X.size > 0 and np.count_nonzero(X) <= SHARE * X.size)
 
 
+class Entries(NamedTuple):
+    """The entries of rows that are not 0: of row i from `start[i]` to `start[i + 1]`, filled up to multiples of four.
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (m + 1,)
+    place : ndarray of int32
+        Columns.
+    weight : ndarray
+    one_value : bool
+        Whether every row has one value only.
+    """
+
+    start: Array
+    place: Array
+    weight: Array
+    one_value: bool
+
+
+def list_entries(X: Array) -> Entries:
+    """The entries of the left side of products, listed once for any number of them."""
+    m, d = X.shape
+    room = m * (d + 4)
+    start, place, weight = np.empty(m + 1, np.int64), np.empty(room, np.int32), np.zeros(room, X.dtype)
+    one_value = bool(loops.entries(X, start, place, weight))
+    count = int(start[-1]) if m else 0
+    return Entries(start, place[:count].copy(), weight[:count].copy(), one_value)
+
+
 class Thin:
     """The right side of products.
 
@@ -38,14 +67,18 @@ class Thin:
     ----------
     X : ndarray of shape (n, d)
         Packed at the first product.
+    whole : Thin, optional
+        The rows that X is a part of.
     """
 
-    def __init__(self, X: Array) -> None:
-        self._X = X
+    def __init__(self, X: Array, whole: "Thin | None" = None) -> None:
+        self._X, self._whole = X, whole
 
     @cached_property
     def value(self) -> float:
         """The one value of all entries that are not 0; 0.0 where there are several, or too many in a row to count."""
+        if self._whole is not None:
+            return self._whole.value
         if self._X.shape[0] == 0:
             return 0.0
         largest, smallest = float(self._X.max()), float(self._X.min())
@@ -67,14 +100,15 @@ class Thin:
         return packed
 
     def fill(
-        self, left: Array, squares: tuple[Array, Array] | None, scale: float, first: int, last: int, out: Array,
+        self, left: Entries, squares: tuple[Array, Array] | None, scale: float, first: int, last: int, out: Array,
         rows: Array,
     ) -> bool:  # fmt: skip
         """Set `out[rows[i]]` to the products of `left[i]` with the rows `first` to `last`.
 
         Parameters
         ----------
-        left : ndarray of shape (m, d)
+        left : Entries
+            Of m rows.
         squares : tuple of two ndarrays, shapes (m,) and (n,), or None
             Squared norms of both sides: give the Gaussian kernel `2^(scale |x - y|^2)`, float32, instead of products.
         scale : float
@@ -87,22 +121,17 @@ class Thin:
         bool
             False where nothing was done: matches cannot be counted, because a left row has several values.
         """
-        (m, d), dtype = left.shape, self._X.dtype
+        m, dtype = left.start.shape[0] - 1, self._X.dtype
         if m == 0 or last <= first:
             return True
-        room = m * (d + 4)  # a row is filled up to a multiple of four entries
-        start, place = np.empty(m + 1, np.int64), np.empty(room, np.int32)
-        weight = np.zeros(room, dtype)
-        one_value = loops.entries(left, start, place, weight)
-        if self.value and not one_value:
+        if self.value and not left.one_value:
             return False
         empty = np.empty(0, dtype)
         norms = (empty, empty) if squares is None else squares
         power = dtype.type(0.0 if squares is None else scale)
-        sides = (start, place, weight, self._packed, first)
+        weight = left.weight * dtype.type(self.value) if self.value else left.weight  # of both sides
+        sides = (left.start, left.place, weight, self._packed, first)
         rest = (*norms, power, out, rows)
-        if self.value:
-            weight *= dtype.type(self.value)  # of both sides
 
         def part(low: int, high: int) -> None:
             if self.value:
