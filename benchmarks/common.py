@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ from widemargin.datasets import synthetic_a9a as synthetic_adult
 from widemargin.exceptions import MissingDataError
 
 __all__ = [
-    "FEMALE", "MALE", "N_FEATURES", "ROOT", "Adult", "MissingDataError", "Timing", "compare", "describe", "interleave",
-    "load_adult", "load_peers", "machine", "one_thread", "parser", "show", "skipped", "synthetic_adult",
-    "verdict", "write",
+    "FEMALE", "MALE", "N_FEATURES", "ROOT", "Adult", "MissingDataError", "Timing", "compare", "describe",
+    "fresh_process", "interleave", "load_adult", "load_peers", "machine", "one_thread", "parser", "show", "skipped",
+    "synthetic_adult", "verdict", "write",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,6 +158,18 @@ def compare(peer: Timing, ours: Timing) -> float:
 def verdict(holds: bool) -> str:
     """Short mark for tables."""
     return "yes" if holds else "NO"
+
+
+def fresh_process(module: str, case: Sequence[Any], label: str, options: argparse.Namespace) -> dict[str, Any] | None:
+    """The last line that `python -m MODULE --case CASE` prints, read as JSON; None, and a message, where it fails."""
+    command = [sys.executable, "-m", module, "--case", json.dumps(list(case))]
+    command += ["--quick"] if options.quick else []
+    command += ["--data", str(options.data)] if options.data else []
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        print(f"{label} is left out: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import json
 import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -20,7 +19,17 @@ import numpy as np
 from sklearn.svm import SVC
 
 from benchmarks import kernel_svm
-from benchmarks.common import MissingDataError, machine, one_thread, parser, show, skipped, verdict, write
+from benchmarks.common import (
+    MissingDataError,
+    fresh_process,
+    machine,
+    one_thread,
+    parser,
+    show,
+    skipped,
+    verdict,
+    write,
+)
 from widemargin import KernelSVC
 
 REFERENCE, INTELEX = "LIBSVM", "scikit-learn-intelex"
@@ -77,14 +86,7 @@ def in_process(name: str, seed: int, solver: str, options: argparse.Namespace) -
     """A run in a fresh process (a quick one in this); None where the peer is not installed."""
     if options.quick and not solver.startswith(INTELEX):
         return run(name, seed, solver, options)
-    command = [sys.executable, "-m", "benchmarks.kernel_svc_accuracy", "--case", json.dumps([name, seed, solver])]
-    command += ["--quick"] if options.quick else []
-    command += ["--data", str(options.data)] if options.data else []
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        print(f"{solver} on {name} is left out: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return None
-    return dict(json.loads(ended.stdout.splitlines()[-1]))
+    return fresh_process("benchmarks.kernel_svc_accuracy", [name, seed, solver], f"{solver} on {name}", options)
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ import importlib
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from benchmarks.common import (
     ROOT,
     MissingDataError,
     data_folder,
+    fresh_process,
     machine,
     one_thread,
     parser,
@@ -186,14 +186,7 @@ def in_process(name: str, solver: str, options: argparse.Namespace) -> dict[str,
     """A run in a fresh process (a quick one in this); None where the peer is not installed."""
     if options.quick and solver not in PEERS:
         return run(name, solver, options)
-    command = [sys.executable, "-m", "benchmarks.kernel_svm", "--case", json.dumps([name, solver])]
-    command += ["--quick"] if options.quick else []
-    command += ["--data", str(options.data)] if options.data else []
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        print(f"{solver} on {name} is left out: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return None
-    return dict(json.loads(ended.stdout.splitlines()[-1]))
+    return fresh_process("benchmarks.kernel_svm", [name, solver], f"{solver} on {name}", options)
 
 
 def median(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

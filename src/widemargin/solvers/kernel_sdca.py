@@ -19,7 +19,7 @@ from widemargin.solvers.kernel_sgd import passes, refuse_bias
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, values
 from widemargin.solvers.kernel_watch import Watch
 from widemargin.solvers.row_visits import AHEAD, visit
-from widemargin.solvers.working_set import FINE, bounds, feasible, finish, responses
+from widemargin.solvers.working_set import FINE, bounds, conclude, feasible, responses
 
 __all__ = ["solve"]
 
@@ -101,7 +101,4 @@ def solve(
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    if watch.rule is not None and watch.rule.best is not None:
-        coef, scores = watch.rule.best.coef, watch.rule.best.scores
-    bound = tol if tol is not None else np.inf if converged else -1.0
-    return finish(problem, coef, scores, bound, budget, visits, watch.history)
+    return conclude(problem, coef, scores, tol, budget, visits, watch, ended=converged)

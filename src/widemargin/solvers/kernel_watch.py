@@ -63,6 +63,11 @@ class Watch:
         self._rough = ROUGH if problem.fit_intercept else 0.5 * ROUGH
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
+    def chosen(self, coef: Floats, scores: Floats) -> tuple[Floats, Floats]:
+        """What a run returns: the iterate that the hold-out rule found best, or else the one given."""
+        best = None if self.rule is None else self.rule.best
+        return (coef, scores) if best is None else (best.coef, best.scores)
+
     @property
     def work(self) -> int:
         """Kernel evaluations of this run so far."""

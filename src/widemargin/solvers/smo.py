@@ -23,7 +23,7 @@ from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_watch import Watch
-from widemargin.solvers.working_set import FINE, INDEFINITE, bounds, feasible, finish, responses
+from widemargin.solvers.working_set import FINE, INDEFINITE, bounds, conclude, feasible, responses
 
 __all__ = ["solve"]
 
@@ -84,11 +84,7 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     run.restore()
-    coef, scores = run.coef, run.scores
-    if watch.rule is not None and watch.rule.best is not None:
-        coef, scores = watch.rule.best.coef, watch.rule.best.scores
-    limit = tol if tol is not None else np.inf if run.ended else -1.0
-    result = finish(problem, coef, scores, limit, budget, run.steps, watch.history)
+    result = conclude(problem, run.coef, run.scores, tol, budget, run.steps, watch, ended=run.ended)
     return replace(result, indefinite=result.indefinite or run.indefinite)
 
 

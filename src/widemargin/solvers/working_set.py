@@ -22,7 +22,7 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_watch import Watch
 
-__all__ = ["Block", "bounds", "feasible", "finish", "responses", "solve", "status_of", "violation"]
+__all__ = ["Block", "bounds", "conclude", "feasible", "finish", "responses", "solve", "status_of", "violation"]
 
 SIZE = 1024
 """Rows of a working set; below that more rounds, above it longer steps (a step touches two rows of the block)."""
@@ -124,10 +124,7 @@ def solve(
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    if watch.rule is not None and watch.rule.best is not None:
-        coef, scores = watch.rule.best.coef, watch.rule.best.scores
-    limit = tol if tol is not None else np.inf if stopped else -1.0
-    result = finish(problem, coef, scores, limit, budget, rounds, watch.history)
+    result = conclude(problem, coef, scores, tol, budget, rounds, watch, ended=stopped)
     return replace(result, indefinite=result.indefinite or block.indefinite)
 
 
@@ -252,6 +249,15 @@ def status_of(budget: Budget, converged: bool) -> Status:
     if budget.stopped:
         return Status.STOPPED
     return Status.TIME_LIMIT if budget.exhausted else Status.MAX_ITER
+
+
+def conclude(
+    problem: KernelProblem, coef: Floats, scores: Floats, tol: float | None, budget: Budget, rounds: int, watch: Watch,
+    *, ended: bool,
+) -> KernelResult:  # fmt: skip
+    """The result of a watched run; without a tolerance it has converged where it `ended` by itself."""
+    limit = tol if tol is not None else np.inf if ended else -1.0
+    return finish(problem, *watch.chosen(coef, scores), limit, budget, rounds, watch.history)
 
 
 def finish(
