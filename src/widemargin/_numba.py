@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["cache_folder", "kernel", "source_hash"]
+__all__ = ["cache_folder", "kernel", "source_hash", "summing_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,12 +53,24 @@ def kernel(function: F) -> F:
 
     The plain Python function stays reachable as `.py_func`, which the tests compare with the compiled one.
     """
+    return _compiled(function)
+
+
+def summing_kernel(function: F) -> F:
+    """The same for loops whose sums may be added up in any order, which makes vector instructions of them.
+
+    The order is one and the same at every call: equal numbers give equal sums. NaN and infinities stay what they are.
+    """
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def _compiled(function: F, **options: object) -> F:
     chosen = cache_folder()
     before = numba.config.CACHE_DIR
     if chosen is not None:
         numba.config.CACHE_DIR = chosen
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
         numba.config.CACHE_DIR = before
     return compiled  # type: ignore[no-any-return]

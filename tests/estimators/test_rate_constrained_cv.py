@@ -71,7 +71,7 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
             objective[k, f] = np.where(y[test] == 1, 1 - said, said).mean()
             slack[k, f] = said[women].mean() - 0.8 * said[~women].mean(), said[y[test] == 1].mean() - 0.5
     # a convex step may have several best biases, so a warm one may lead majorisation elsewhere: a few 0/1 rows a fold
-    close = 0.025 if enforce == "deterministic" else 0.006
+    close = 0.03 if enforce == "deterministic" else 0.01
     np.testing.assert_allclose(np.stack([found[f"split{f}_objective"] for f in range(3)], 1), objective, atol=close)
     np.testing.assert_allclose(found["mean_slack"], slack.mean(axis=1), atol=2 * close)
     noise = norm.ppf(1 - 0.05 / 2) * found["slack_error"]

@@ -49,3 +49,16 @@ def test_an_unknown_that_nothing_depends_on_is_zero() -> None:
 def test_a_matrix_that_is_not_finite_is_refused() -> None:
     with pytest.raises(LinAlgError, match="scale the features"):
         cholesky.factor(np.full((2, 2), np.nan, order="F"))
+
+
+def test_a_factor_in_float32_where_it_can_be_made() -> None:
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((8, 8))
+    good, right = np.asfortranarray(root @ root.T + np.eye(8)), rng.standard_normal(8)
+    factored = cholesky.factor(good, single=True)
+    assert factored.dtype == np.float32
+    solution = cholesky.solve(factored, right)
+    assert solution.dtype == np.float64
+    np.testing.assert_allclose(solution, np.linalg.solve(good, right), rtol=1e-4, atol=1e-5)
+    for bad in (np.diag([1e50, 1.0]), np.array([[1.0, 1.0], [1.0, 1.0 + 1e-9]])):  # too large; singular in float32
+        assert cholesky.factor(np.asfortranarray(bad), single=True).dtype == np.float64

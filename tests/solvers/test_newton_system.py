@@ -78,6 +78,18 @@ def test_an_updated_gram_matrix_is_the_one_made_afresh(seed: int, sparse: bool, 
         curvature[some] = np.where(rng.random(8) < 0.5, 0.0, rng.random(8))
 
 
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newton_system, "_LARGE", 1)
+    monkeypatch.setattr(newton_system, "_COARSE", 0.0 if coarse else 0.1)
+    rows, curvature, H, gradient = problem(1, True, False)
+    system = FactoredSystem(rows, curvature, True, BandGram(rows, True), np.empty(rows.n_rows))
+    assert system._lower.dtype == np.float32
+    expected = np.linalg.solve(H, gradient)
+    np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    assert system._lower.dtype == (np.float64 if coarse else np.float32)
+
+
 def test_numbers_too_large_for_float32_are_multiplied_in_double_precision() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3)) * np.array([1.0, 1e25, 1.0])

@@ -466,6 +466,48 @@ def test_matrices_in_float32_lead_to_the_same_solution(monkeypatch: pytest.Monke
     assert mixed.dual == pytest.approx(solve_exact(sub).objective, rel=2e-8)
 
 
+def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide dense rows: a copy in float32 steers, the point is certified by the rows themselves."""
+    sub = random_subproblem(5, 400, 30, 2)
+    exact = solve(sub, tol=1e-7)
+    monkeypatch.setattr("widemargin.linalg.rows._WIDE", 10)
+    monkeypatch.setattr(newton_system, "_LARGE", 10)
+    monkeypatch.setattr(pmm_newton, "_BROAD", 10)
+    short = replace(sub, rows=RowBlocks([(block.X[block.row_of], None) for block in sub.rows.blocks]))
+    factors: list[Any] = []
+    factor = newton_system.cholesky.factor
+    monkeypatch.setattr(
+        newton_system.cholesky, "factor", lambda *a, **k: factors.append(factor(*a, **k)) or factors[-1]
+    )
+    single = solve(short, tol=1e-7)
+    assert short.rows.singles[0] is not None
+    assert {found.dtype for found in factors} >= {np.dtype(np.float32)}
+    assert single.gap <= 1e-7
+    assert single.primal == pytest.approx(exact.primal, rel=2e-7)
+    loss, _ = sub.values(sub.scores(single.w, single.b))
+    assert single.primal >= loss + 0.5 * sub.lam * float(single.w @ single.w) - 1e-12
+
+
+@pytest.mark.parametrize("wall", [1.0, 1e4])
+def test_a_line_search_ends_next_to_the_minimum(wall: float) -> None:
+    """Slopes that rise in pieces, with a wall: found within a tenth of the first slope in a few evaluations."""
+    sub = random_subproblem(6, 60, 3, 1)
+    run = pmm_newton._Run(sub, 1.0, None, None, None)
+    run.here = pmm_newton._Value(0.0, 0.0, np.zeros(1))
+    calls: list[float] = []
+
+    def evaluate(step: float) -> Any:
+        calls.append(step)
+        past = max(step - 0.01, 0.0)
+        return pmm_newton._Value(-step + 0.5 * wall * past**2, -1.0 + wall * past, np.zeros(1))
+
+    run.evaluate = evaluate  # type: ignore[method-assign]
+    found = run._search(-1.0, 0.0, 0.0)
+    assert found is not None
+    assert abs(found[1].slope) <= 0.1
+    assert len(calls) <= 15
+
+
 # compiled passes
 
 
@@ -485,8 +527,13 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
         sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
         change, sides, seen = np.empty((3, n)), start.copy(), known.copy()
         passes.smooth_sums(z, dz, 0.3, *common, sums)
-        passes.side_slopes(z, 1.0, weight, cell, keep, 0, up, delta, A, sides[0], change[0], curvature)
-        passes.side_slopes(z, -1.0, weight, cell, keep, 1, um, delta, B, sides[1], change[1], curvature)
+        ahead = np.zeros(n)
+        for band, second in (((0.4, True), ahead), ((0.0, False), curvature)):
+            sides[:] = start
+            passes.side_slopes(z, 1.0, weight, cell, keep, 0, up, delta, *band, A, sides[0], change[0], second)
+            passes.side_slopes(z, -1.0, weight, cell, keep, 1, um, delta, *band, B, sides[1], change[1], second)
+        assert np.all(ahead >= curvature)
+        assert np.any(ahead > curvature)
         both = np.empty((3, n))
         passes.slopes(z, *common, A, B, *both)
         np.testing.assert_allclose(both, [*sides, curvature], rtol=1e-13, atol=1e-15)
@@ -497,7 +544,7 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
         passes.move_dual(z, keep, point[0], point[1], delta)
         np.testing.assert_allclose(sides, start + change[:2], rtol=0, atol=1e-15)
         assert count == np.count_nonzero(change[2])
-        found.append((sums, masses, curvature, change, sides, seen, point))
+        found.append((sums, masses, curvature, ahead, change, sides, seen, point))
     for compiled, plain in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-13, atol=1e-15)
 
@@ -536,8 +583,10 @@ def test_smoothed_hinge_is_its_proximal_definition(seed: int, delta: float) -> N
         np.testing.assert_allclose(found[2:4], numeric, rtol=0, atol=h / delta + 1e-6)
         A, B = np.array([0.7]), np.array([1.3])
         rows = np.zeros((4, 1))
-        loops.side_slopes(z[which], 1.0, one, cell, keep, 0, u[which], delta, A, rows[0], rows[3], rows[2])
-        loops.side_slopes(z[which], -1.0, one, cell, keep, 1, other[which], delta, B, rows[1], rows[3], rows[2])
+        loops.side_slopes(z[which], 1.0, one, cell, keep, 0, u[which], delta, 0.0, False, A, rows[0], rows[3], rows[2])
+        loops.side_slopes(
+            z[which], -1.0, one, cell, keep, 1, other[which], delta, 0.0, False, B, rows[1], rows[3], rows[2]
+        )
         np.testing.assert_allclose(rows[:2, 0], best[which], rtol=0, atol=1e-3)
         inside = (rows[:2, 0] > 0.0) & (rows[:2, 0] < 1.0)
         assert rows[2, 0] == pytest.approx((0.7 * inside[0] + 1.3 * inside[1]) / delta)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import kernel, summing_kernel
 
 __all__ = [
     "add_border_csr",
@@ -170,31 +170,15 @@ def csr_equal_rows(data: Any, indices: Any, indptr: Any, first: Any, second: Any
         equal[i] = same
 
 
-@kernel
+@summing_kernel
 def dense_dot(X: Any, row_of: Any, w: Any, out: Any) -> None:
-    """Set `out[i] = <x_i, w>`, equal for equal rows to the last bit (a BLAS product is not).
-
-    Eight sums side by side become vector instructions: as fast as BLAS, with nothing gathered or converted before.
-    """
-    d = X.shape[1]
+    """Set `out[i] = <x_i, w>` in double precision, equal for equal rows to the last bit (a BLAS product is not)."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        k = 0
-        while k + 7 < d:
-            s0 += X[r, k] * w[k]
-            s1 += X[r, k + 1] * w[k + 1]
-            s2 += X[r, k + 2] * w[k + 2]
-            s3 += X[r, k + 3] * w[k + 3]
-            s4 += X[r, k + 4] * w[k + 4]
-            s5 += X[r, k + 5] * w[k + 5]
-            s6 += X[r, k + 6] * w[k + 6]
-            s7 += X[r, k + 7] * w[k + 7]
-            k += 8
-        while k < d:
-            s0 += X[r, k] * w[k]
-            k += 1
-        out[i] = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+        total = 0.0
+        for k in range(X.shape[1]):
+            total += X[r, k] * w[k]
+        out[i] = total
 
 
 @kernel

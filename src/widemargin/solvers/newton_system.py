@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsymv, dsyrk
 
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import Floats
@@ -28,6 +28,8 @@ _CHANGE = 1e-2  # of a curvature that makes a row worth counting anew
 _AFRESH = 0.7  # share of the band that has changed at which the matrix is better made afresh
 _SINGLE = 2  # rows of the band, in units of d, from which products are in float32
 _ROUNDING = 1e-5  # lam beside the diagonal at which they may always be: their error is below a hundredth of it
+_LARGE = 400  # features from which a factor in float32 pays
+_COARSE = 0.1  # of the gradient: a step of a float32 factor that leaves more is no use
 _RESIDUAL = 0.03  # of the gradient, in the preconditioner's norm, at which they stop; 0.1 takes a third more steps
 _MAX_PRODUCTS = 300
 
@@ -110,7 +112,7 @@ class BandGram:
         self.gram, self.sums, self.total = np.zeros((d, d), order="F"), np.zeros(d), 0.0
         self._known = np.zeros(rows.n_rows, dtype=np.float32)
         self._count = 0
-        self._single = False
+        self.single = False
 
     def rescale(self, factor: float) -> None:
         """Multiply all curvatures by a factor."""
@@ -129,10 +131,10 @@ class BandGram:
         harmless = self._count > 0 and lam > _ROUNDING * float(self.gram.diagonal().max())
         single = not exact and (wide or harmless)
         moved = loops.moved(curvature, self._known, _CHANGE, change)
-        if exact or moved > _AFRESH * count or (self._single and not single):
+        if exact or moved > _AFRESH * count or (self.single and not single):
             self._known[:] = curvature
             self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
-            self._single = single
+            self.single = single
         else:
             gram, sums = self.rows.moments(change, centred=self.centred, single=single)
             self.gram += gram
@@ -156,11 +158,13 @@ class FactoredSystem(_Centred):
         super().__init__(rows, curvature, fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
             band.update(curvature.by_row, curvature.lam, work)
+        self._full = self._matrix(band)
         try:
-            self._lower = cholesky.factor(self._matrix(band))
+            self._lower = cholesky.factor(self._full, single=band.single and rows.n_features >= _LARGE)
         except np.linalg.LinAlgError:
             band.update(curvature.by_row, curvature.lam, work, exact=True)
-            self._lower = cholesky.factor(self._matrix(band))
+            self._full = self._matrix(band)
+            self._lower = cholesky.factor(self._full)
 
     def _matrix(self, band: BandGram) -> Floats:
         """The Hessian's lower triangle in Fortran order."""
@@ -179,12 +183,21 @@ class FactoredSystem(_Centred):
         return matrix
 
     def solve(self, gradient: Floats) -> Floats:
-        """`H^-1 gradient`."""
-        return self.leave(cholesky.solve(self._lower, self.enter(gradient)))
+        """`H^-1 gradient`; a factor in float32 is followed by one correction, or replaced where that is too coarse."""
+        right = self.enter(gradient)
+        step = cholesky.solve(self._lower, right)
+        if self._lower.dtype == np.float32:
+            rest = right - dsymv(1.0, self._full, step, lower=1)
+            scale = 1.0 / np.diagonal(self._full)
+            if not rest @ (scale * rest) <= _COARSE**2 * (right @ (scale * right)):
+                self._lower = cholesky.factor(self._full)
+                return self.leave(cholesky.solve(self._lower, right))
+            step += cholesky.solve(self._lower, rest)
+        return self.leave(step)
 
     def estimate(self, gradient: Floats) -> float:
-        """`gradient' H^-1 gradient`."""
-        return float(gradient @ self.solve(gradient))
+        """`gradient' H^-1 gradient`, without the correction."""
+        return float(gradient @ self.leave(cholesky.solve(self._lower, self.enter(gradient))))
 
 
 class IterativeSystem(_Centred):

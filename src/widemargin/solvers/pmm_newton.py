@@ -2,8 +2,9 @@
 
 Outer loop (proximal point in the dual variables): each hinge `max(0, t) = max_{0<=U<=1} U t` gets a proximal term
 `-delta/2 (U - u)^2`, each constraint `max_{0<=v<=rho} v c` a term `-(v - v_old)^2 / (2 tau)`. What is left to minimise
-over (w, b) is convex, once differentiable and piecewise quadratic: Newton with an Armijo search. Its Hessian touches
-only the rows inside a band of width delta around the margin, so a step gets cheaper as the solution comes near.
+over (w, b) is convex, once differentiable and piecewise quadratic: Newton with a line search to the minimum. Its
+Hessian touches only the rows inside a band of width delta around the margin and next to it, so a step gets cheaper as
+the solution comes near.
 
 `U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the
 result (see `certificate`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
@@ -29,11 +30,14 @@ _DELTA_MIN, _TAU_MAX = 1e-3, 1e4  # where both stop, unless the gap does too
 _DELTA_LAST, _TAU_LAST = 1e-8, 1e8
 _MAX_OUTER = 60
 _MAX_INNER = 50
-_MAX_BACKTRACK = 30
+_MAX_EVALUATIONS = 30  # of a line search
+_SLOPE_LEFT = 0.1  # of the first slope, where a line search ends: an Armijo step takes a third more Newton steps
 _ARMIJO = 1e-4
+_AHEAD = 0.3  # of the last step: rows that near to the band count in the curvature
 _NOISE = 1e-13  # relative accuracy of the smoothed value, a sum over all rows
 _RIDGE = 1e-12
 _FINE = 1e-5  # gap
+_BROAD = 200  # features from which the wide bands of a first width of 1 cost more than they save
 _WIDE = 1500  # features from which factors of d x d matrices cost more than conjugate gradients
 _WIDE_SPARSE = 600  # the same where rows are thin: at 700 two to five times less, at 500 a quarter less to a half more
 _THIN = 0.15  # share of the numbers that are stored
@@ -66,7 +70,7 @@ def solve(
     max_iter : int, default=300
         Newton steps.
     delta : float, optional
-        First width of the proximal term: 1 from nothing, 0.1 from a warm start.
+        First width of the proximal term: 1 from nothing (0.3 with more than 200 features), 0.1 from a warm start.
     iterative : bool, optional
         Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 1500
         features, or with more than 600 of which less than a seventh are stored.
@@ -130,7 +134,7 @@ class _Run:
         if start is None:
             nothing = np.zeros(n, np.float32)
             start = ConvexState(np.zeros(d), 0.0, nothing, nothing, np.zeros(m))
-            first = 1.0
+            first = 1.0 if d < _BROAD else 0.3
         else:
             first = 0.1
         self.sub, self.rho = sub, rho
@@ -138,7 +142,7 @@ class _Run:
         self.up, self.um = start.up.astype(np.float64), start.um.astype(np.float64)
         self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
-        self.lag, self.steps = np.inf, 0
+        self.lag, self.steps, self.reach = np.inf, 0, 0.0
         thin = d > _WIDE_SPARSE and sub.rows.n_stored < _THIN * n * d
         self.iterative = (d > _WIDE or thin) if iterative is None else iterative
         self.sums = np.empty((k, 4))
@@ -161,9 +165,11 @@ class _Run:
         value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
         return _Value(float(value), float(loss_slope + vh @ slopes), vh)
 
-    def differentiate(self, *, afresh: bool = False) -> "_Slopes":
+    def differentiate(self, *, first: bool = False, afresh: bool = False) -> "_Slopes":
         """First derivatives at z, and in `curvature` the second ones by row.
 
+        A Newton step of the band alone would overshoot: rows enter while it is made. So the rows that the last step
+        would have brought near count, too, and `first` of a width those that the proximal point has inside the band.
         Most slopes are 0 or 1 and stay so: only what changed is added to the sums by cell, unless `afresh`.
         """
         sub, rows, vh, m = self.sub, self.sub.rows, self.here.vh, self.sub.n_constraints
@@ -172,10 +178,12 @@ class _Run:
         if afresh:
             self.plus[:], self.minus[:], self.above[:], self.below[:] = 0.0, 0.0, 0.0, 0.0
         common = (sub.weight, sub.cell, sub.keep)
+        near = 0.0 if first else _AHEAD * self.reach / self.delta
         change = self.dz  # its steps are done with
         sides = ((1.0, 0, self.up, A, self.plus), (-1.0, 1, self.um, B, self.minus))
         for (sign, bit, u, coefficient, slope), sums in zip(sides, (self.above, self.below), strict=True):
-            loops.side_slopes(self.z, sign, *common, bit, u, self.delta, coefficient, slope, change, self.curvature)
+            band = (self.delta, near, first)
+            loops.side_slopes(self.z, sign, *common, bit, u, *band, coefficient, slope, change, self.curvature)
             if self.by_cells:
                 rows.add_cell_sums(sub.cell, change, sums)
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
@@ -207,8 +215,11 @@ class _Run:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
         decrement_tol = 1e-2 * min(gap, 1e-4)
         harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
+        self.single = gap >= _FINE
         self.here = self.evaluate(0.0)
-        self.slopes = self.differentiate(afresh=gap < _FINE)  # the rounding of many small changes begins to count
+        self.slopes = self.differentiate(
+            first=True, afresh=gap < _FINE
+        )  # the rounding of many small changes begins to count
         system: NewtonSystem | None = None
         for _ in range(_MAX_INNER):
             gradient = self.gradient()
@@ -248,34 +259,61 @@ class _Run:
         return FactoredSystem(sub.rows, curvature, sub.fit_intercept, self.band, self.dz)
 
     def move(self, direction: Floats, gradient: Floats) -> bool:
-        """Search along the direction; False where no step decreases the value (the end of the numbers)."""
+        """Go to the minimum along the direction; False where no step decreases the value (the end of the numbers)."""
         sub = self.sub
         d = self.w.shape[0]
         dw = direction[:d]
         db = float(direction[d]) if sub.fit_intercept else 0.0
-        sub.rows.dot(dw, out=self.dz)
+        sub.rows.dot(dw, out=self.dz, single=self.single)
         self.dz -= db
-        linear, square = sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw)
-        initial = float(gradient @ direction)
+        found = self._search(float(gradient @ direction), sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
+        if found is None:
+            return False
+        step, self.here = found
+        self.w = self.w + step * dw
+        self.b += step * db
+        self.dz *= step
+        self.z += self.dz
+        self.reach = float(np.sqrt(self.dz @ self.dz / max(self.dz.shape[0], 1)))
+        self.steps += 1
+        return True
+
+    def _search(self, initial: float, linear: float, square: float) -> "tuple[float, _Value] | None":
+        """The step at which the slope along `dz` is next to zero, and the value there.
+
+        Along a line the slope rises, in straight pieces: false position with the weights of the Illinois rule, because
+        a constraint is a wall before which secants creep. The regulariser adds `linear + step square` to the slope.
+        """
         noise = _NOISE * max(abs(self.here.value), 1.0)
-        step = 1.0
-        for attempt in range(_MAX_BACKTRACK):
+        low, high, below, above = 0.0, np.inf, initial, 0.0
+        best: tuple[float, _Value] | None = None
+        step, side = 1.0, 0
+        for attempt in range(_MAX_EVALUATIONS):
             there = self.evaluate(step)
             change = there.value - self.here.value + step * linear + 0.5 * step * step * square
             slope = there.slope + linear + step * square
             flat = change <= noise and slope <= -(1.0 - 2.0 * _ARMIJO) * initial  # Hager and Zhang's approximate rule
             if change <= _ARMIJO * step * initial or flat:
-                self.w = self.w + step * dw
-                self.b += step * db
-                self.dz *= step
-                self.z += self.dz
-                self.here = there
-                self.steps += 1
-                return True
-            if attempt == 0:
-                step = min(step, self._far())
-            step *= 0.5  # not the zero of the slopes' secant: a constraint is a wall, and before a wall secants creep
-        return False
+                best = step, there
+                if abs(slope) <= -_SLOPE_LEFT * initial:
+                    break
+            if slope < 0.0:
+                low, below = step, slope
+                above *= 0.5 if side < 0 else 1.0
+                side = -1
+            else:
+                high, above = step, slope
+                below *= 0.5 if side > 0 else 1.0
+                side = 1
+            if high == np.inf:
+                step *= 2.0
+            elif attempt == 0 and self._far() < 0.5:
+                step = self._far()
+            else:
+                width = high - low
+                guess = low - below * width / (above - below)
+                step = min(max(guess, low + 0.05 * width), high - 0.05 * width)
+        return best
 
     def _far(self) -> float:
         """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
@@ -297,6 +335,8 @@ class _Run:
             rise = fall = common
         dual = 0.5 * (rise + fall) - float(q @ q) / (2.0 * sub.lam) - float(self.here.vh @ sub.gamma) + sub.constant
         best.add_dual(dual, self.here.vh)
+        if self.single:
+            self.z = sub.scores(self.w, self.b)
         loss, excess = sub.values(self.z)
         best.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)
 

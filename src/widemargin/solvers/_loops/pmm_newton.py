@@ -54,18 +54,19 @@ def slopes(
 
 @kernel
 def side_slopes(
-    z: Any, sign: float, weight: Any, cell: Any, keep: Any, bit: int, u: Any, delta: float, coefficient: Any,
-    slope: Any, change: Any, curvature: Any,
+    z: Any, sign: float, weight: Any, cell: Any, keep: Any, bit: int, u: Any, delta: float, near: float,
+    old: bool, coefficient: Any, slope: Any, change: Any, curvature: Any,
 ) -> None:  # fmt: skip
     """Set the slopes U of one side (`sign` 1 and `bit` 0, or -1 and 1) times the weight, and by how much they changed.
 
-    Add the second derivative of the smoothed Lagrangian to `curvature`.
+    Add the second derivative of the smoothed Lagrangian to `curvature`: that of the rows in the band, of those within
+    `near` of it, and with `old` of those whose proximal point is.
     """
     inverse = 1.0 / delta
     for i in range(z.shape[0]):
         s = weight[i] * ((keep[i] >> bit) & 1)
         U = u[i] + (0.5 + sign * z[i]) * inverse
-        if 0.0 < U < 1.0:
+        if -near < U < 1.0 + near or (old and 0.0 < u[i] < 1.0):
             curvature[i] += coefficient[cell[i]] * s * inverse
         new = s * min(1.0, max(0.0, U))
         change[i] = new - slope[i]
