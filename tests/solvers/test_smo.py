@@ -14,6 +14,7 @@ from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers import smo, working_set
 from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm import values
 
 
 def cache_of(rows, n):
@@ -73,7 +74,7 @@ def test_rows_left_out_save_evaluations_and_get_their_gradient_back(fit_intercep
 @settings(max_examples=15)
 @given(st.integers(0, 10_000), st.booleans(), st.integers(1, 40))
 def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
-    """Whatever was left out when the run ended, primal and dual are those of the coefficients returned."""
+    """Whatever was left out when the run ended, primal and violation are those of the coefficients returned."""
     rng = np.random.default_rng(seed)
     X, y = rng.integers(-2, 3, (30, 2)).astype(float), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, 30) ** 2, fit_intercept=fit_intercept)
@@ -81,8 +82,10 @@ def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
         patch.setattr(smo, "_INTERVAL", 3)
         patch.setattr(smo, "_SHRUNK", 0.9)
         result = smo.solve(p, tol=1e-6, max_iter=last)
-    square = float(result.coef @ working_set.responses(p.rows, result.coef))
-    assert result.dual == pytest.approx(y @ result.coef - 0.5 * square, rel=1e-9, abs=1e-9)
+    at = values(p, result.coef, working_set.responses(p.rows, result.coef), result.intercept)
+    assert result.primal == pytest.approx(at.primal, rel=1e-9, abs=1e-9)
+    assert result.violation == pytest.approx(at.violation, rel=1e-9, abs=1e-9)
+    assert result.dual >= at.dual - 1e-9 * abs(at.dual)
     assert result.n_iter <= last
     lower, upper = working_set.bounds(p)
     assert ((result.coef >= lower) & (result.coef <= upper)).all()

@@ -273,3 +273,13 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
     assert small.dual == pytest.approx(whole.dual, rel=1e-6)
     assert sizes[:2] == [300, 75]
     assert min(sizes) == 32
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_blocks_solved_in_slices_take_the_same_steps(monkeypatch, fit_intercept):
+    X, y = data(5, 200)
+    whole = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
+    monkeypatch.setattr(working_set, "_SLICE", 64 * 7)
+    sliced = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
+    assert whole.n_iter == sliced.n_iter > 1
+    np.testing.assert_array_equal(whole.coef, sliced.coef)

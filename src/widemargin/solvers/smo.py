@@ -61,7 +61,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the steps. Entries of the history while rows are left out lack `primal`.
+        `n_iter` counts the steps. Entries of the history while rows are left out lack `primal`. Where the budget or
+        `max_iter` ends the run this is the best model of those that have it, by its primal value, and the last one.
 
     Raises
     ------

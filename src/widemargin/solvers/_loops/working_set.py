@@ -120,11 +120,11 @@ def move_pair(
 def solve_pairs(
     K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, room: Any, lanes: Any, share: float, floor: float,
     most: int,
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float, float]:  # fmt: skip
     """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
     Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps and the smallest curvature met.
+    number of steps, the smallest curvature met, and this bound of the violation.
     """
     sides(g, b, lower, upper, room)
     up, down = room[0], room[1]
@@ -144,7 +144,7 @@ def solve_pairs(
         _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
         steps += 1
-    return steps, flattest
+    return steps, flattest, target
 
 
 @kernel
@@ -186,7 +186,7 @@ def move_single(i: int, row: Any, curvature: float, g: Any, b: Any, lower: Any, 
 @kernel
 def solve_singles(
     K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, gain: Any, share: float, floor: float, most: int
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float, float]:  # fmt: skip
     """The twin of `solve_pairs` without a bias: every step moves the variable that gains most."""
     q = g.shape[0]
     flattest = np.inf
@@ -202,4 +202,4 @@ def solve_singles(
             break
         move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
         steps += 1
-    return steps, flattest
+    return steps, flattest, target
