@@ -351,7 +351,7 @@ class _Search:
                     cell = self._cell(matrix, parts, grid.name, value, gamma)
                 except DataError:  # a nu that no C has
                     cell = None
-                yield f"{grid.name}={value:g} gamma={gamma}", cell
+                yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
 
     def _cell(
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None

@@ -181,7 +181,10 @@ def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_wei
 
 
 def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> float:
-    """The C of the SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
+    """The least C of an SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
+
+    On rows of few columns several C have the same solution: w then stays the same over whole intervals of C, while the
+    dual coefficients grow. This is the beginning of the interval.
 
     Some ten SVMs are solved by the working-set dual, each from the last one.
 
@@ -195,7 +198,8 @@ def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any =
     Returns
     -------
     float
-        To about 1e-4, relatively, where the losses are not tiny.
+        The least C whose nu is at most `1.0001 nu`. nu itself is computed to about 1e-4 relatively where the losses are
+        not tiny, so C is less exact where nu falls slowly.
 
     Raises
     ------

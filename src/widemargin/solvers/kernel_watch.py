@@ -1,4 +1,4 @@
-"""How a kernel solver is watched: looks on a schedule of kernel evaluations, the history, the hold-out rule, the best."""
+"""How a kernel solver is watched: looks on a schedule of evaluations, the history, the rule, the best iterate."""
 
 from collections.abc import Mapping
 
