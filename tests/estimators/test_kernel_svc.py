@@ -1,5 +1,6 @@
 """KernelSVC with two classes: scikit-learn's contract, agreement with SVC, certificate, and what is refused."""
 
+import inspect
 import logging
 import pickle
 import re
@@ -416,7 +417,7 @@ def test_a_negative_norm_is_reported_where_no_pair_of_rows_shows_it(solver):
 
 def test_bad_input_is_named():
     X, y = moons(40)
-    with pytest.raises(ValueError, match="number of classes has to be greater than one; got 1 class, 0"):
+    with pytest.raises(ValueError, match=r"y holds one class only, 0\.0; a classifier needs rows of at least two"):
         KernelSVC().fit(X, np.zeros(40))
     with pytest.raises(ValueError, match="Input X contains NaN"):
         KernelSVC().fit(np.where(X > 1, np.nan, X), y)
@@ -514,3 +515,25 @@ def test_a_kernel_function_has_no_place_in_a_model_file(tmp_path):
     model = KernelSVC(kernel=rbf_kernel).fit(*moons(30))
     with pytest.raises(ModelFileError, match=r"model\.kernel"):
         save_model(model, tmp_path / "m.skops")
+
+
+def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
+    with pytest.raises(CapabilityError, match="has no parameter 'probability': set calibration=\"sigmoid\""):
+        KernelSVC(probability=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
+        KernelSVC(probabilities=True)
+    theirs, ours = SVC().get_params(), KernelSVC().get_params()
+    assert theirs.keys() - ours.keys() == {"probability"}
+    assert all(ours[name] == value for name, value in theirs.items() if name in ours and name != "verbose")
+    assert list(inspect.signature(KernelSVC).parameters)[:3] == ["C", "kernel", "degree"]
+
+
+@pytest.mark.parametrize("solver", ["sbp", "sdca", "pegasos"])
+def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(solver):
+    X, y = moons(100)
+    options = {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0, "fit_intercept": solver == "sbp"}
+    with pytest.raises(KernelError, match=r"^kernel='sigmoid': .*positive semi-definite.* Or solver='dual'"):
+        KernelSVC(solver=solver, **options).fit(X, y)
+    if solver != "sbp":
+        with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
+            KernelSVC(solver=solver).fit(X, y)

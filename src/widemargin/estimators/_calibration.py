@@ -59,7 +59,9 @@ def fit_calibrator(method: str, scores: npt.NDArray[np.float64], second: npt.NDA
     scale = max(float(np.abs(scores).max(initial=0.0)), 1e-300)  # large scores would stop the optimiser early
     shares = np.concatenate((target * weight, (1.0 - target) * weight))  # a target t: a row of weight t, one of 1 - t
     labels = np.repeat([True, False], scores.shape[0])
-    model = LogisticRegression(C=np.inf, tol=1e-6).fit(np.tile(scores / scale, 2)[:, None], labels, sample_weight=shares)
+    model = LogisticRegression(C=np.inf, tol=1e-6).fit(
+        np.tile(scores / scale, 2)[:, None], labels, sample_weight=shares
+    )
     model.coef_ /= scale
     return model
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,9 +16,18 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
+from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._kernel_model import DTYPES, KernelModel, refuse_missing, refuse_single, worst
-from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales
+from widemargin.estimators._kernel_model import (
+    DTYPES,
+    KernelModel,
+    class_weights,
+    name_the_kernel,
+    refuse_missing,
+    refused_parameters,
+    worst,
+)
+from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales, warn_of_steepness
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
@@ -31,7 +40,7 @@ from widemargin.estimators._kernel_svc_fit import (
 from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import CapabilityError, DataError
+from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
@@ -200,6 +209,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "n_jobs": [Integral, None],
     }
 
+    @refused_parameters(probability='set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits')
     def __init__(
         self,
         *,
@@ -316,11 +326,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_single(self.classes_)
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        for label, factor in zip(self.classes_.tolist(), self.class_weight_.tolist(), strict=True):
-            if not 0.0 < factor < np.inf:
-                raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
+        refuse_one_class(self.classes_)
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, y)
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
@@ -339,6 +346,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
+        warn_of_steepness(self.C, kernel, rows)
         upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
@@ -354,7 +362,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
-        solved = train(training, self._splits(), options, budget)
+        with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
+            solved = train(training, self._splits(), options, budget)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)

@@ -175,7 +175,7 @@ class Duals:
                 raise DataError(
                     f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
-                    "narrower kernel."
+                    "kernel that separates them."
                 )
         while excess(low) < 0.0:
             low, high = low - _STEP, low
