@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import time
 import warnings
 
 import numpy as np
@@ -182,7 +181,8 @@ def test_refusals(data):
 def test_where_no_margin_is_positive_it_says_so():
     X = np.array([[1.0], [1.0], [-1.0], [2.0]] * 3)
     with pytest.warns(
-        MarginConvergenceWarning, match=r"at nu=0 in \d+ steps is .*, not positive, and there is none above .* raise nu"
+        MarginConvergenceWarning,
+        match=r"at nu=0 in \d+ steps is .*, not positive .*: raise max_iter .* raise nu",
     ):
         model = SBPClassifier(0.0, kernel="linear", tol=0.1, max_iter=20).fit(X, np.array([1, 0, 1, 0] * 3))
     assert model.margin_ <= 0.0
@@ -192,9 +192,8 @@ def test_where_no_margin_is_positive_it_says_so():
 @pytest.mark.parametrize(
     ("options", "cure"),
     [
-        ({"max_iter": 3}, r"there is one of 1e-06 to \d.* \(raise max_iter\)"),
+        ({"max_iter": 3}, r"there is one of at least 1e-06.*\(raise max_iter\)"),
         ({"callbacks": [lambda told: True]}, r"\(a callback ended the run\)"),
-        ({"time_budget": 0.01, "callbacks": [lambda told: time.sleep(0.02)]}, r"\(raise time_budget\)"),
         (
             {"nu": 0.0, "max_iter": 3},
             r"raise max_iter if the rows can be separated; if not, raise nu, or raise gamma\.",

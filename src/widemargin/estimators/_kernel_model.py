@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ __all__ = [
 ]  # fmt: skip
 
 P = ParamSpec("P")
-Model = TypeVar("Model")
 
 DTYPES = [np.float64, np.float32]
 
@@ -49,17 +48,15 @@ class KernelModel:
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
 
 
-def refused_parameters(
-    **cures: str,
-) -> Callable[[Callable[Concatenate[Model, P], None]], Callable[Concatenate[Model, P], None]]:
+def refused_parameters(**cures: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Let a constructor refuse parameters that a model deliberately lacks, with what to do instead."""
 
-    def decorate(init: Callable[Concatenate[Model, P], None]) -> Callable[Concatenate[Model, P], None]:
+    def decorate(init: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(init)  # scikit-learn reads the parameters of the wrapped function
-        def checked(self: Model, *args: P.args, **kwargs: P.kwargs) -> None:
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             for name in kwargs.keys() & cures.keys():
-                raise CapabilityError(f"{type(self).__name__} has no parameter {name!r}: {cures[name]}.")
-            init(self, *args, **kwargs)
+                raise CapabilityError(f"{type(args[0]).__name__} has no parameter {name!r}: {cures[name]}.")
+            init(*args, **kwargs)
 
         return checked
 

@@ -330,13 +330,11 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         more = {
             "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
         }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
+        bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
         if self.nu > 0.0:
-            return f"{found}; there is one of {self.nu:.2g} to {self.margin_bound_:.2g} ({more})."
+            return f"{found}; there is one of at least {self.nu:.2g}{bound} ({more})."
         kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
-        return (
-            f"{found}, and there is none above {self.margin_bound_:.2g}: {more} if the rows can be separated; if not, "
-            f"raise nu, or {kernel}."
-        )
+        return f"{found}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
