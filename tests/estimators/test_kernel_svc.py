@@ -4,6 +4,7 @@ import inspect
 import logging
 import pickle
 import re
+import sys
 import time
 import warnings
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
@@ -29,6 +30,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
     ModelFileError,
 )
+from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_solver_choice import SOLVERS
@@ -537,3 +539,21 @@ def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(s
     if solver != "sbp":
         with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
             KernelSVC(solver=solver).fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_model_of_torch_predicts_csr_rows_and_without_torch(dtype, monkeypatch):
+    pytest.importorskip("torch")
+    X, y = load_digits(return_X_y=True)
+    model = KernelSVC(backend="torch").fit(X[:200].astype(dtype), y[:200])
+    new = X[200:300].astype(dtype)
+    with_torch, calls = model.decision_function(new), []
+    place = NumpyBackend.place
+    monkeypatch.setattr(NumpyBackend, "place", lambda *a: calls.append(1) or place(*a))
+    model.decision_function(new)
+    assert not calls  # torch was used, so the comparison says something
+    np.testing.assert_allclose(model.decision_function(sp.csr_matrix(new)), with_torch, atol=1e-4)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(again.decision_function(new), with_torch, atol=1e-4)
+    assert calls
