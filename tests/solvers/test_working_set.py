@@ -201,7 +201,7 @@ def test_compiled_loops_are_their_python(kind):
     rng = np.random.default_rng(0)
     X, y = data(12, 40)
     K = KernelRows(RBF, X.astype(kind)).full()
-    for name in ("solve_pairs", "solve_singles"):
+    for name in ("solve_pairs", "solve_free"):
         ends = []
         for run in (getattr(loops, name), getattr(loops, name).py_func):
             g, b = y.copy(), np.zeros(40)
@@ -267,7 +267,7 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
         return solve(self, K, *rest)
 
     monkeypatch.setattr(working_set.Block, "solve", watched)
-    monkeypatch.setattr(working_set, "STEPS", 3)
+    monkeypatch.setattr(working_set, "STEPS", 1)
     small = working_set.solve(p, tol=1e-4)
     assert small.status is Status.CONVERGED
     assert small.dual == pytest.approx(whole.dual, rel=1e-6)

@@ -115,7 +115,7 @@ def _histories(
     plain: dict[str, Callable[..., Any]] = {
         "pegasos": partial(kernel_pegasos.solve, **fetched),
         "sdca": partial(kernel_sdca.solve, **fetched),
-        "smo": partial(smo.solve, tol=1e-3, shrinking=False, max_iter=epochs * n),
+        "smo": partial(smo.solve, tol=1e-3, shrinking=False, single=True, max_iter=epochs * n),
         "perceptron": partial(perceptron.solve, **{**fetched, "max_iter": settings["perceptron_epochs"][name]}),
     }
     found = {method: solve(CountedMatrix(values).problem(task, C)).history for method, solve in plain.items()}

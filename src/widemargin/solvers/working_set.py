@@ -196,7 +196,7 @@ class Block:
             if self._pairs:
                 taken, curvature, floor = loops.solve_pairs(*state, room, self._lanes, share, floor, most)
             else:
-                taken, curvature, floor = loops.solve_singles(*state, np.empty(q), share, floor, most)
+                taken, curvature, floor = loops.solve_free(*state, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
             more = 0 < taken == most and steps < STEPS * q and not self._budget.exhausted
         self.steps += steps
