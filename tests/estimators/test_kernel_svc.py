@@ -522,6 +522,8 @@ def test_a_kernel_function_has_no_place_in_a_model_file(tmp_path):
 def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
     with pytest.raises(CapabilityError, match="has no parameter 'probability': set calibration=\"sigmoid\""):
         KernelSVC(probability=True)
+    with pytest.raises(CapabilityError, match="has no parameter 'probability'"):
+        KernelSVC().set_params(probability=True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
         KernelSVC(probabilities=True)
     theirs, ours = SVC().get_params(), KernelSVC().get_params()
@@ -557,3 +559,11 @@ def test_a_model_of_torch_predicts_csr_rows_and_without_torch(dtype, monkeypatch
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_allclose(again.decision_function(new), with_torch, atol=1e-4)
     assert calls
+
+
+def test_numbers_that_overflow_are_named():
+    X, y = moons(40)
+    with pytest.raises(DataError, match=r"C times the weights is up to 1e\+300; lower it to 1e\+100 at most"):
+        KernelSVC().fit(X, y, sample_weight=np.full(40, 1e300))
+    with pytest.raises(KernelError, match="values that are not finite numbers"):  # and no warning of numpy
+        KernelSVC(kernel="poly", degree=50, gamma=100.0).fit(100.0 * X, y)

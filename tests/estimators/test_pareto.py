@@ -84,6 +84,12 @@ def test_time_and_the_keyboard_end_the_path(data):
             pareto_path(SBPClassifier(), X, y, nus=nus)
 
 
+@pytest.mark.parametrize("C", [0.0, -1.0, np.inf, np.nan, "a", None])
+def test_a_C_that_is_no_positive_number_is_refused(data, C):
+    with pytest.raises(DataError, match="must be a finite number > 0"):
+        nu_from_C(SBPClassifier(), *data, C=C)
+
+
 @pytest.mark.parametrize(
     "function", [partial(nu_from_C, C=1.0), C_from_nu, partial(pareto_path, nus=[0.1])], ids=["nu", "C", "path"]
 )

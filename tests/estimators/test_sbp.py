@@ -117,7 +117,7 @@ def test_weights_of_zero_are_absent_rows(data):
         new = rbf_kernel(X_new, X, gamma=0.3) if kernel == "precomputed" else X_new
         alone = SBPClassifier(0.1, gamma=0.3, tol=0.3, random_state=0).fit(X[weight > 0], y[weight > 0])
         np.testing.assert_allclose(model.decision_function(new), alone.decision_function(X_new), atol=1e-6)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(DataError, match="all rows of the class 'no' have weight 0"):
         SBPClassifier().fit(X, y, (y == "yes").astype(float))
 
 

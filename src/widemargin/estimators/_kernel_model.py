@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 P = ParamSpec("P")
+Result = TypeVar("Result")
 
 DTYPES = [np.float64, np.float32]
 
@@ -48,15 +49,15 @@ class KernelModel:
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
 
 
-def refused_parameters(**cures: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Let a constructor refuse parameters that a model deliberately lacks, with what to do instead."""
+def refused_parameters(**cures: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Let a constructor or `set_params` refuse parameters that a model deliberately lacks, with what to do instead."""
 
-    def decorate(init: Callable[P, None]) -> Callable[P, None]:
-        @functools.wraps(init)  # scikit-learn reads the parameters of the wrapped function
-        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+    def decorate(method: Callable[P, Result]) -> Callable[P, Result]:
+        @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
+        def checked(*args: P.args, **kwargs: P.kwargs) -> Result:
             for name in kwargs.keys() & cures.keys():
                 raise CapabilityError(f"{type(args[0]).__name__} has no parameter {name!r}: {cures[name]}.")
-            init(*args, **kwargs)
+            return method(*args, **kwargs)
 
         return checked
 

@@ -40,7 +40,7 @@ from widemargin.estimators._kernel_svc_fit import (
 from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import canonical_rows
@@ -49,6 +49,10 @@ from widemargin.solvers.hold_out import choose_rows
 from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
 
 __all__ = ["KernelSVC"]
+
+
+_REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
+_LARGEST = 1e100  # C times weights: their squares, times kernel values and rows, must be finite
 
 
 def _calibrates(estimator: "KernelSVC") -> bool:
@@ -210,7 +214,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "n_jobs": [Integral, None],
     }
 
-    @refused_parameters(probability='set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits')
+    @refused_parameters(**_REFUSED)
     def __init__(
         self,
         *,
@@ -265,6 +269,12 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.time_budget = time_budget
         self.callbacks = callbacks
         self.n_jobs = n_jobs
+
+    @refused_parameters(**_REFUSED)
+    def set_params(self, **params: Any) -> "KernelSVC":
+        """Set parameters by name, as everywhere in scikit-learn."""
+        super().set_params(**params)
+        return self
 
     @property
     def coef_(self) -> Any:
@@ -348,7 +358,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
         warn_of_scales(self, kernel, rows)
         warn_of_steepness(self.C, kernel, rows)
-        upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        with np.errstate(over="ignore"):
+            upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        if upper.max() > _LARGEST:
+            raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to {_LARGEST:g} at most.")
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0

@@ -1,5 +1,6 @@
 """Norm against mean hinge loss: the path of an `SBPClassifier` over nu, and which C each nu is."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -180,7 +181,7 @@ def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_wei
     3.0
     """
     _refuse_others(classifier, "nu_from_C")
-    if not (np.isfinite(C) and C > 0.0):
+    if not (isinstance(C, int | float | np.number) and 0.0 < C < math.inf):
         raise DataError(f"C={C!r} must be a finite number > 0.")
     with limit_threads(classifier.n_jobs):
         problem = _whole_problem(classifier, X, y, sample_weight)

@@ -14,7 +14,15 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import binary_classes
-from widemargin.estimators._kernel_model import CURES, DTYPES, KernelModel, class_weights, interrupted, name_the_kernel
+from widemargin.estimators._kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    class_weights,
+    interrupted,
+    name_the_kernel,
+    refuse_missing,
+)
 from widemargin.estimators._kernel_svc_advice import refuse_overflow, warn_of_scales
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_space import model_scores
@@ -267,9 +275,10 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         self.classes_ = binary_classes(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weight = weight * class_weights(self.class_weight, self.classes_, y)[np.searchsorted(self.classes_, y)]
+        codes = np.searchsorted(self.classes_, y)
+        weight = weight * class_weights(self.class_weight, self.classes_, y)[codes]
         used = np.flatnonzero(weight > 0.0)
-        binary_classes(y[used])
+        refuse_missing(self.classes_, codes[used])
         sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
         rows = self._rows(X, upper, used)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -332,6 +341,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
         bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
         if self.nu > 0.0:
+            more += ", or raise nu" if result.status == Status.CONVERGED else ""
             return f"{found}; there is one of at least {self.nu:.2g}{bound} ({more})."
         kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
         return f"{found}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."

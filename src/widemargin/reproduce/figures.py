@@ -62,6 +62,6 @@ FIGURES = {
         module="sbp_table",
         needs="a9a and MNIST, and covtype for the row of Forest",
         runs=3,
-        minutes=2,
+        minutes=4,
     ),
 }

@@ -30,6 +30,7 @@ TOL = 1e-4
 
 _WIDEST = 1e12  # C is sought between one over this and this, where the largest K(x, x) is 1
 _STEP = math.log(10.0)  # between the values of log C that are tried first
+_FLAT, _DECADES = 1e-3, 3  # nu that has not fallen by this share in so many steps will not fall any more
 _PRECISION = 1e-4  # of log C
 _SAME = 1e-4  # relative difference between nus that count as one: what TOL leaves open
 
@@ -98,7 +99,8 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
     Raises
     ------
     DataError
-        If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small.
+        If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small. The
+        search ends where C has grown a thousandfold without a smaller nu.
     """
     return Duals(replace(problem, upper=relative_weight(problem)), tol=tol).of(nu).factor
 
@@ -171,7 +173,9 @@ class Duals:
         low = high = first
         while excess(high) > 0.0:
             low, high = high, high + _STEP
-            if high - first > self._widest:
+            earlier = self._known.get(math.exp(low - _DECADES * _STEP))
+            settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - _FLAT) * earlier.nu
+            if settled or high - first > self._widest:
                 raise DataError(
                     f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
