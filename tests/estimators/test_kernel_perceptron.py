@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from testing.kernel_svms import RBF
 
 import widemargin as wm
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers import perceptron
 from widemargin.solvers.kernel_svm import KernelProblem
@@ -137,3 +137,9 @@ def test_features_that_overflow_are_refused():
     X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
     with pytest.raises(DataError, match=r"features as large as .* overflow kernel values in float64"):
         wm.KernelPerceptron(kernel="linear").fit(X, np.arange(30) % 2)
+
+
+def test_features_of_other_scales_are_named():
+    X, y = make_moons(60, random_state=0)
+    with pytest.warns(KernelWarning, match=r"feature 2 makes \d+\.\d% of the squared distances"):
+        wm.KernelPerceptron().fit(np.column_stack((X, 1000.0 * X[:, 0])), y)

@@ -3,16 +3,19 @@
 import logging
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from widemargin import KernelSVC, SBPClassifier, kernel_search, nu_from_C
-from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
 
 CS, GAMMAS = (1.0, 30.0), (0.1, 1.0)
 
@@ -200,17 +203,40 @@ def test_progress_limits_and_interrupts(caplog):
 
 def test_bad_input_is_named():
     X, y = moons(60)
-    with pytest.raises(DataError, match=r"Cs=\[0.0\] must hold numbers > 0"):
+    with pytest.raises(DataError, match=r"Cs=\(0\.0,\) must be a sequence of at least one finite number > 0"):
         kernel_search(KernelSVC(), X, y, Cs=(0.0,))
-    with pytest.raises(DataError, match=r"nus=\[\] must hold numbers > 0"):
+    with pytest.raises(DataError, match=r"nus=\(\) must be a sequence"):
         kernel_search(KernelSVC(), X, y, nus=())
     with pytest.raises(CapabilityError, match="give one of them"):
         kernel_search(KernelSVC(), X, y, Cs=(1.0,), nus=(0.1,))
     with pytest.raises(CapabilityError, match="nus need two classes and y has 3"):
         kernel_search(KernelSVC(), *load_iris(return_X_y=True), nus=(0.1,))
-    with pytest.raises(KernelError, match=r"gamma=-1\.0 must be"):
-        kernel_search(KernelSVC(), X, y, gammas=(-1.0,))
+    for options in ({"gammas": (-1.0,)}, {"gammas": "a"}, {"gammas": 0.1}, {"nus": "a"}, {"Cs": ["a"]}):
+        with pytest.raises(DataError, match=r"(gammas|nus|Cs)=.* must be a sequence"):
+            kernel_search(KernelSVC(), X, y, **options)
+    for options in ({"n_folds": 1}, {"n_folds": 2.5}, {"n_rows": 0}, {"n_rows": "a"}):
+        with pytest.raises(DataError, match="must be a whole number >= 2"):
+            kernel_search(KernelSVC(), X, y, **options)
+    with pytest.raises(CapabilityError, match=r"not Pipeline; of a pipeline give the last step .*pipe\[-1\]"):
+        kernel_search(make_pipeline(StandardScaler(), KernelSVC()), X, y)
     with pytest.raises(DataError, match="one class only"):
         kernel_search(KernelSVC(), X, np.zeros(60))
     with pytest.raises(DataError, match=r"has 2 of the rarest class and there are 3 folds; raise n_rows"):
         kernel_search(KernelSVC(), X, np.r_[np.ones(2), np.zeros(58)])
+
+
+@pytest.mark.parametrize("model", [KernelSVC(), SBPClassifier(random_state=0)])
+def test_features_of_other_scales_are_named_once_for_all_fits(model):
+    X, y = moons(300)
+    frame = pd.DataFrame(np.column_stack((X, 1000.0 * np.random.default_rng(0).normal(size=300))), columns=list("abc"))
+    with pytest.warns(KernelWarning, match=r"feature 'c' makes \d+\.\d% of the squared distances") as told:
+        kernel_search(model, frame, y, Cs=CS, n_rows=200, random_state=0)
+    assert len([one for one in told if one.category is KernelWarning]) == 1
+
+
+def test_a_stage_has_four_digits_of_gamma():
+    X, y = moons(60)
+    told = []
+    kernel_search(KernelSVC(), X, y, Cs=CS, gammas=(1 / 3,), callbacks=[told.append])
+    kernel_search(KernelSVC(kernel="linear"), X, y, Cs=CS, callbacks=[told.append])
+    assert [progress.stage for progress in told] == ["C=1 gamma=0.3333", "C=30 gamma=0.3333", "C=1", "C=30"]

@@ -1,8 +1,10 @@
 """KernelSVC with two classes: scikit-learn's contract, agreement with SVC, certificate, and what is refused."""
 
+import inspect
 import logging
 import pickle
 import re
+import sys
 import time
 import warnings
 
@@ -11,7 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
@@ -28,6 +30,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
     ModelFileError,
 )
+from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_solver_choice import SOLVERS
@@ -416,7 +419,7 @@ def test_a_negative_norm_is_reported_where_no_pair_of_rows_shows_it(solver):
 
 def test_bad_input_is_named():
     X, y = moons(40)
-    with pytest.raises(ValueError, match="number of classes has to be greater than one; got 1 class, 0"):
+    with pytest.raises(ValueError, match=r"y holds one class only, 0\.0; a classifier needs rows of at least two"):
         KernelSVC().fit(X, np.zeros(40))
     with pytest.raises(ValueError, match="Input X contains NaN"):
         KernelSVC().fit(np.where(X > 1, np.nan, X), y)
@@ -514,3 +517,53 @@ def test_a_kernel_function_has_no_place_in_a_model_file(tmp_path):
     model = KernelSVC(kernel=rbf_kernel).fit(*moons(30))
     with pytest.raises(ModelFileError, match=r"model\.kernel"):
         save_model(model, tmp_path / "m.skops")
+
+
+def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
+    with pytest.raises(CapabilityError, match="has no parameter 'probability': set calibration=\"sigmoid\""):
+        KernelSVC(probability=True)
+    with pytest.raises(CapabilityError, match="has no parameter 'probability'"):
+        KernelSVC().set_params(probability=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
+        KernelSVC(probabilities=True)
+    theirs, ours = SVC().get_params(), KernelSVC().get_params()
+    assert theirs.keys() - ours.keys() == {"probability"}
+    assert all(ours[name] == value for name, value in theirs.items() if name in ours and name != "verbose")
+    assert list(inspect.signature(KernelSVC).parameters)[:3] == ["C", "kernel", "degree"]
+
+
+@pytest.mark.parametrize("solver", ["sbp", "sdca", "pegasos"])
+def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(solver):
+    X, y = moons(100)
+    options = {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0, "fit_intercept": solver == "sbp"}
+    with pytest.raises(KernelError, match=r"^kernel='sigmoid': .*positive semi-definite.* Or solver='dual'"):
+        KernelSVC(solver=solver, **options).fit(X, y)
+    if solver != "sbp":
+        with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
+            KernelSVC(solver=solver).fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_model_of_torch_predicts_csr_rows_and_without_torch(dtype, monkeypatch):
+    pytest.importorskip("torch")
+    X, y = load_digits(return_X_y=True)
+    model = KernelSVC(backend="torch").fit(X[:200].astype(dtype), y[:200])
+    new = X[200:300].astype(dtype)
+    with_torch, calls = model.decision_function(new), []
+    place = NumpyBackend.place
+    monkeypatch.setattr(NumpyBackend, "place", lambda *a: calls.append(1) or place(*a))
+    model.decision_function(new)
+    assert not calls  # torch was used, so the comparison says something
+    np.testing.assert_allclose(model.decision_function(sp.csr_matrix(new)), with_torch, atol=1e-4)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(again.decision_function(new), with_torch, atol=1e-4)
+    assert calls
+
+
+def test_numbers_that_overflow_are_named():
+    X, y = moons(40)
+    with pytest.raises(DataError, match=r"C times the weights is up to 1e\+300; lower it to 1e\+100 at most"):
+        KernelSVC().fit(X, y, sample_weight=np.full(40, 1e300))
+    with pytest.raises(KernelError, match="values that are not finite numbers"):  # and no warning of numpy
+        KernelSVC(kernel="poly", degree=50, gamma=100.0).fit(100.0 * X, y)

@@ -1,5 +1,7 @@
 """The path over nu of an SBPClassifier, and the conversions, against SVC."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
@@ -7,8 +9,8 @@ from sklearn.svm import SVC
 
 import widemargin
 from svm_rows import noisy_products
-from widemargin import C_from_nu, SBPClassifier, nu_from_C, pareto_path
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin import C_from_nu, KernelSVC, SBPClassifier, nu_from_C, pareto_path
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,20 @@ def test_time_and_the_keyboard_end_the_path(data):
         assert len(pareto_path(SBPClassifier(time_budget=1e-9), X, y, nus=[0.1, 0.05]).models) == 1
     with pytest.raises(KeyboardInterrupt):
         pareto_path(SBPClassifier(callbacks=[interrupt]), X, y, nus=[0.1])
-    for nus in ([], [0.0], [np.nan]):
-        with pytest.raises(DataError, match="at least one number"):
+    for nus in ([], [0.0], [np.nan], "a", ["a"], 0.1, [None]):
+        with pytest.raises(DataError, match=r"nus=.* must be a sequence of at least one finite number > 0"):
             pareto_path(SBPClassifier(), X, y, nus=nus)
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.inf, np.nan, "a", None])
+def test_a_C_that_is_no_positive_number_is_refused(data, C):
+    with pytest.raises(DataError, match="must be a finite number > 0"):
+        nu_from_C(SBPClassifier(), *data, C=C)
+
+
+@pytest.mark.parametrize(
+    "function", [partial(nu_from_C, C=1.0), C_from_nu, partial(pareto_path, nus=[0.1])], ids=["nu", "C", "path"]
+)
+def test_other_models_are_refused(data, function):
+    with pytest.raises(CapabilityError, match="needs an SBPClassifier, not KernelSVC: give SBPClassifier"):
+        function(KernelSVC(), *data)

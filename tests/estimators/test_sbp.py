@@ -1,6 +1,7 @@
 """SBPClassifier: the contract of scikit-learn, its certificate, and clear refusals."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import widemargin
 from svm_rows import noisy_products
 from widemargin.estimators.sbp import SBPClassifier
-from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelError, KernelWarning, MarginConvergenceWarning
 
 BY_CHANCE = {
     "check_sample_weight_equivalence_on_dense_data": "the rows held out are drawn, so repeated rows give other draws",
@@ -116,7 +117,7 @@ def test_weights_of_zero_are_absent_rows(data):
         new = rbf_kernel(X_new, X, gamma=0.3) if kernel == "precomputed" else X_new
         alone = SBPClassifier(0.1, gamma=0.3, tol=0.3, random_state=0).fit(X[weight > 0], y[weight > 0])
         np.testing.assert_allclose(model.decision_function(new), alone.decision_function(X_new), atol=1e-6)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(DataError, match="all rows of the class 'no' have weight 0"):
         SBPClassifier().fit(X, y, (y == "yes").astype(float))
 
 
@@ -166,8 +167,9 @@ def test_refusals(data):
     X, y, *_ = data
     with pytest.raises(
         KernelError, match=r"kernel='sigmoid': a squared norm came out as .* not positive semi-definite"
-    ):
+    ) as told:
         SBPClassifier(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
+    assert "solver" not in str(told.value) and "KernelSVC" in str(told.value)
     with pytest.raises(KernelError, match="cannot hold one row"):
         SBPClassifier(cache_size=1e-3).fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
@@ -178,10 +180,45 @@ def test_refusals(data):
 
 def test_where_no_margin_is_positive_it_says_so():
     X = np.array([[1.0], [1.0], [-1.0], [2.0]] * 3)
-    with pytest.warns(MarginConvergenceWarning, match="at nu=0 is .*, not positive; raise nu"):
+    with pytest.warns(
+        MarginConvergenceWarning,
+        match=r"at nu=0 in \d+ steps is .*, not positive .*: raise max_iter .* raise nu",
+    ):
         model = SBPClassifier(0.0, kernel="linear", tol=0.1, max_iter=20).fit(X, np.array([1, 0, 1, 0] * 3))
     assert model.margin_ <= 0.0
     assert model.predict(X).shape == (12,)
+
+
+@pytest.mark.parametrize(
+    ("options", "cure"),
+    [
+        ({"max_iter": 3}, r"there is one of at least 1e-06.*\(raise max_iter\)"),
+        ({"callbacks": [lambda told: True]}, r"\(a callback ended the run\)"),
+        (
+            {"nu": 0.0, "max_iter": 3},
+            r"raise max_iter if the rows can be separated; if not, raise nu, or raise gamma\.",
+        ),
+        ({"nu": 0.0, "max_iter": 3, "kernel": "linear"}, r"raise nu, or use kernel='rbf'\."),
+    ],
+)
+def test_the_cure_for_no_margin_is_time_unless_nu_is_0(data, options, cure):
+    X, y, *_ = data
+    with pytest.warns(MarginConvergenceWarning) as told:
+        model = SBPClassifier(**{"nu": 1e-6, "tol": 0.1, "batch_size": 1, "random_state": 0} | options).fit(X, y)
+    assert model.margin_ <= 0.0 < model.margin_bound_
+    assert len(told) == 1 and re.search(cure, str(told[0].message))
+    assert ("raise nu" in str(told[0].message)) == (model.nu == 0.0)
+    assert "narrower" not in str(told[0].message)
+
+
+def test_features_of_other_scales_and_class_weights_are_checked(data):
+    X, y, *_ = data
+    wide = np.column_stack((X, 1000.0 * X[:, 0], X[:, 1]))
+    with pytest.warns(KernelWarning, match="of the squared distances"):
+        SBPClassifier(0.05, tol=0.5, random_state=0).fit(wide, y)
+    for factor in (0.0, -1.0, np.nan):
+        with pytest.raises(DataError, match=r"class_weight=.* of the class .* must be a finite number > 0"):
+            SBPClassifier(class_weight={np.unique(y)[0]: factor}).fit(X, y)
 
 
 def test_two_rows_hold_nothing_out():

@@ -1,6 +1,7 @@
 """The seam for accelerators: the compiled exponential, and every backend gives NumPy's values."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
-from widemargin.kernels.backend import backend_named, squared_norms
+from widemargin.kernels.backend import backend_named, squared_norms, usable_name
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 
@@ -74,3 +75,20 @@ def test_a_polynomial_that_is_not_finite_is_refused(degree, coef0, scale):
     X = scale * np.random.default_rng(0).standard_normal((20, 2))
     with pytest.raises(KernelError, match=rf"not finite numbers.*degree={degree:g}"):
         KernelRows(Kernel("poly", 1.0, degree, coef0), X).full()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pytorch_sums_squared_norms_in_double_precision(dtype):
+    pytest.importorskip("torch")
+    X = (1000.0 + np.random.default_rng(0).standard_normal((40, 300))).astype(dtype)
+    placed = backend_named("torch").place(X, Kernel("rbf", 1e-6), dtype)
+    np.testing.assert_array_equal(placed.square.numpy(), squared_norms(X))
+
+
+def test_a_backend_that_is_not_here_is_replaced_by_numpy(monkeypatch):
+    assert usable_name("numpy") == "numpy"
+    if importlib.util.find_spec("torch") is not None:
+        assert usable_name("torch") == "torch"
+        assert usable_name("torch:meta-device") == "numpy"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert usable_name("torch") == "numpy"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from widemargin.exceptions import MissingDataError
 from widemargin.reproduce import kernel_study as study
 from widemargin.reproduce import sbp_fig2, sbp_fig3, sbp_table
 from widemargin.solvers import sbp
@@ -13,7 +14,7 @@ FIGURES = {"fig2": sbp_fig2, "fig3": sbp_fig3, "table": sbp_table}
 
 @pytest.fixture(scope="module")
 def data():
-    return study.load(None, True)
+    return study.load_with_forest(None, True)
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +86,19 @@ def test_summary_table_and_figure(results, name):
     settings, runs = results[name]
     summary = figure.summarise(settings, runs)
     text = figure.table(summary)
-    for task, title in study.TITLES.items():
+    wanted = study.TITLES | (study.FOREST if name == "table" else {})
+    for task, title in wanted.items():
         assert summary[task]["runs"] == 2
-        assert title in text
+        assert f"synthetic rows like {title}" in text
+    assert "1980 s" not in text  # the paper's numbers are not of these rows
     for label in figure.METHODS.values():
         assert label in text
     drawn = figure.draw(summary)
-    assert [axes.get_title(loc="left").split(",")[0] for axes in drawn.axes] == ["Adult", "MNIST"]
+    heads = [axes.get_title(loc="left").split(",")[0] for axes in drawn.axes]
+    assert heads == [f"synthetic rows like {title.split(',')[0]}" for title in wanted.values()]
+    real = figure.summarise(settings | {"data": "real"}, runs)
+    assert "synthetic" not in figure.table(real) and all(title in figure.table(real) for title in wanted.values())
+    assert "synthetic" not in figure.draw(real).axes[0].get_title(loc="left")
     labels = [text.get_text() for text in drawn.axes[0].get_legend().get_texts()]
     assert set(figure.METHODS.values()) <= set(labels)
 
@@ -102,3 +109,20 @@ def test_means_are_those_of_the_runs(results):
     errors = [runs[f"adult, seed {seed}"]["error"]["sbp"][-1] for seed in range(2)]
     assert content["error"]["sbp"]["mean"][-1] == pytest.approx(np.mean(errors), abs=1e-6)
     assert content["rows"][-1] == 120.0 * settings["perceptron_epochs"]["adult"]
+
+
+def test_forest_is_left_out_where_its_data_are_not_there(data, results, monkeypatch):
+    settings, runs = results["table"]
+    few = study.Study({name: task for name, task in data.tasks.items() if name != "forest"}, "few")
+    assert sbp_table.run(few, settings, "forest, seed 0") == {}
+    left = {key: {} if key.startswith("forest") else found for key, found in runs.items()}
+    summary = sbp_table.summarise(settings, left)
+    assert list(summary) == ["adult", "mnist"]
+    assert "Forest" not in sbp_table.table(summary) and len(sbp_table.draw(summary).axes) == 2
+
+    def missing(folder):
+        raise MissingDataError("not here")
+
+    monkeypatch.setattr(study, "load_covtype", missing)
+    monkeypatch.setattr(study, "load", lambda folder, quick: few)
+    assert study.load_with_forest(None, False) is few

@@ -1,14 +1,17 @@
 """Looks on a schedule of kernel evaluations."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from testing.kernel_svms import data, problem
+from testing.kernel_svms import data, exact, problem
 
 from widemargin.exceptions import CapabilityError
-from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_watch import RATIO, Watch
+from widemargin.solvers import kernel_sdca, nested_dual, smo, spatial_dual, working_set
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm import values
+from widemargin.solvers.kernel_watch import RATIO, Best, Watch
 
 
 def test_looks_are_due_as_the_work_grows_by_the_ratio():
@@ -81,3 +84,57 @@ def test_steps_from_cached_rows_are_work_too():
     watch = Watch(p, "name", Budget(), None)
     ends = [watch.look(iteration, y, y, 0.0, {}) for iteration in (0, 10, 100, 1000, 2000)]
     assert ends == [False, False, False, True, True]
+
+
+def test_the_best_iterate_is_kept_as_a_copy_and_replaces_worse_ones_only():
+    best, coef, scores = Best(), np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    assert not best.restore(7.0, coef, scores)  # nothing was looked at
+    best.offer({"primal": 5.0, "dual": 1.0}, coef, scores)
+    best.offer({"dual": 2.0}, 9.0 * coef, scores)  # no primal
+    best.offer({"primal": 6.0, "dual": float("nan")}, 9.0 * coef, scores)
+    assert (best.primal, best.dual) == (5.0, 2.0)
+    coef *= 3.0
+    assert not best.restore(5.0, coef, scores)
+    assert best.restore(5.1, coef, scores)
+    np.testing.assert_array_equal(coef, [1.0, 2.0])
+
+
+SOLVERS = {
+    "dual": partial(working_set.solve, size=16),
+    "nested": partial(nested_dual.solve, size=16),
+    "spatial": spatial_dual.solve,
+    "smo": partial(smo.solve, shrinking=False),
+    "sdca": kernel_sdca.solve,
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("how", ["stopped", "interrupted"])
+def test_a_run_that_is_cut_short_returns_the_best_model_that_was_looked_at(name, how, monkeypatch):
+    """At a large C the primal value leaps while the dual one rises."""
+    for place, number in (("CELL", 32), ("GLOBAL", 8), ("EVERY", 1), ("FIRST", 1000)):
+        monkeypatch.setattr(spatial_dual, place, number)
+    X, y = data(2, 200)
+    fit_intercept = name != "sdca"
+    optimum, rose = exact(problem(X, y, 1e4, fit_intercept=fit_intercept)), 0
+    for last in range(1, 30, 3):
+        seen = []
+
+        def end(progress, seen=seen, last=last):
+            seen.append(progress)
+            if len(seen) == last and how == "interrupted":
+                raise KeyboardInterrupt
+            return len(seen) >= last
+
+        p = problem(X, y, 1e4, fit_intercept=fit_intercept)
+        found = SOLVERS[name](p, tol=1e-6, budget=Budget(callbacks=(end,)))
+        assert found.status is (Status.STOPPED if how == "stopped" else Status.INTERRUPTED)
+        looks = [entry["primal"] for entry in found.history]
+        assert found.primal <= min(looks) * (1 + 1e-12)
+        rose += looks[last - 1] > 1.01 * min(looks)
+        scores = p.rows.block(slice(None)) @ found.coef
+        at = values(p, found.coef, scores, found.intercept)
+        assert found.primal == pytest.approx(at.primal, rel=1e-4)
+        assert found.violation == pytest.approx(at.violation, rel=1e-3, abs=1e-6)
+        assert at.dual * (1 - 1e-4) <= found.dual <= optimum * (1 + 1e-6) <= found.primal * (1 + 1e-5)
+    assert rose > 0  # else the last one would have passed

@@ -5,6 +5,7 @@ import pytest
 
 from svm_rows import kernel_problem, noisy_products
 from widemargin.exceptions import DataError
+from widemargin.kernels.functions import Kernel
 from widemargin.solvers import working_set
 from widemargin.solvers.base import Budget
 from widemargin.solvers.nu_path import c_from_nu, nu_from_c, nu_path
@@ -79,3 +80,27 @@ def test_no_margin_and_the_end_of_the_budget():
     assert last.norm == np.inf and last.result.margin <= 0.0
     X, y = noisy_products(4, 60)
     assert len(list(nu_path(kernel_problem(X, y), [0.1, 0.05], budget=Budget(seconds=0.0)))) == 1
+
+
+def test_C_is_the_least_of_an_interval_with_one_solution():
+    """With two columns w often stays where three margins are 1, while C and the dual coefficients grow."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=60) > 0, 1.0, -1.0)
+    linear = Kernel("linear")
+    nus = [nu_from_c(kernel_problem(X, y, C, kernel=linear)) for C in (6.0, 10.0, 16.0)]
+    np.testing.assert_allclose(nus, nus[0], rtol=1e-4)
+    found = [c_from_nu(kernel_problem(X, y, kernel=linear), nu) for nu in nus]
+    assert found == pytest.approx([found[0]] * 3, rel=1e-3)
+    assert found[0] < 6.0
+    assert nu_from_c(kernel_problem(X, y, found[0], kernel=linear)) == pytest.approx(nus[0], rel=3e-4)
+    assert nu_from_c(kernel_problem(X, y, 0.98 * found[0], kernel=linear)) > 1.002 * nus[0]
+
+
+def test_a_nu_below_the_limit_is_told_soon():
+    """Two columns cannot separate the rows, and from some C on w stays: the last C tried is not 1e12."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=60) > 0, 1.0, -1.0)
+    with pytest.raises(DataError, match=r"nu=1e-09 is smaller than that of every C up to \de\+0[2-7], which has 0\.1"):
+        c_from_nu(kernel_problem(X, y, kernel=Kernel("linear")), 1e-9)

@@ -14,6 +14,7 @@ from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers import smo, working_set
 from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm import values
 
 
 def cache_of(rows, n):
@@ -73,7 +74,7 @@ def test_rows_left_out_save_evaluations_and_get_their_gradient_back(fit_intercep
 @settings(max_examples=15)
 @given(st.integers(0, 10_000), st.booleans(), st.integers(1, 40))
 def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
-    """Whatever was left out when the run ended, primal and dual are those of the coefficients returned."""
+    """Whatever was left out when the run ended, primal and violation are those of the coefficients returned."""
     rng = np.random.default_rng(seed)
     X, y = rng.integers(-2, 3, (30, 2)).astype(float), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, 30) ** 2, fit_intercept=fit_intercept)
@@ -81,8 +82,10 @@ def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
         patch.setattr(smo, "_INTERVAL", 3)
         patch.setattr(smo, "_SHRUNK", 0.9)
         result = smo.solve(p, tol=1e-6, max_iter=last)
-    square = float(result.coef @ working_set.responses(p.rows, result.coef))
-    assert result.dual == pytest.approx(y @ result.coef - 0.5 * square, rel=1e-9, abs=1e-9)
+    at = values(p, result.coef, working_set.responses(p.rows, result.coef), result.intercept)
+    assert result.primal == pytest.approx(at.primal, rel=1e-9, abs=1e-9)
+    assert result.violation == pytest.approx(at.violation, rel=1e-9, abs=1e-9)
+    assert result.dual >= at.dual - 1e-9 * abs(at.dual)
     assert result.n_iter <= last
     lower, upper = working_set.bounds(p)
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
@@ -259,6 +262,40 @@ def test_compiled_steps_are_their_python(kind):
         for _ in range(5):
             i, worst = call("most_gaining", diagonal, g, b, lower, upper, room)
             met += [i, worst, call("move_single", i, K[i], float(diagonal[i]), g, b, lower, upper)]
+        for _ in range(5):
+            i, _ = call("most_gaining", diagonal, g, b, lower, upper, room)
+            j = call("companion", i, K[i], diagonal, g, b, lower, upper, room)
+            met += [i, j, call("move_both", i, j, K[i], K[j], diagonal, g, b, lower, upper)]
         ends.append((np.array(met), g, b))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=2, max_size=2), st.lists(st.floats(0.1, 3), min_size=2, max_size=2),
+    st.floats(-0.99, 0.99), st.lists(st.floats(0, 2), min_size=4, max_size=4),
+)  # fmt: skip
+def test_the_joint_step_stays_in_its_bounds_and_beats_every_step_of_one(slopes, corners, share, rooms):
+    K = share * np.sqrt(corners[0] * corners[1])
+    low, high, least, most = -rooms[0], rooms[1], -rooms[2], rooms[3]
+    first, second, gain = loops.joint_step(*slopes, *corners, K, low, high, least, most)
+    d, H = np.array([first, second]), np.array([[corners[0], K], [K, corners[1]]])
+    assert low <= first <= high and least <= second <= most
+    assert gain == pytest.approx(d @ slopes - 0.5 * d @ H @ d, abs=1e-9)
+    inside = np.linalg.solve(H, slopes)
+    if low <= inside[0] <= high and least <= inside[1] <= most:
+        np.testing.assert_allclose(d, inside, atol=1e-6)
+    one = np.clip(slopes[1] / corners[1], least, most)  # the second alone
+    assert gain >= one * slopes[1] - 0.5 * corners[1] * one**2 - 1e-9 or first == 0.0
+
+
+def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
+    X, y = data(13, 250, 2)
+    p, q = (problem(X, y, 100.0, fit_intercept=False) for _ in range(2))
+    two, one = smo.solve(p, tol=1e-4), smo.solve(q, tol=1e-4, single=True)
+    assert two.status is one.status is Status.CONVERGED
+    assert two.dual == pytest.approx(one.dual, rel=1e-5)
+    assert 10 * two.n_iter < one.n_iter
+    thrifty = problem(X, y, 1.0, fit_intercept=False, cache_size=cache_of(1, 250))
+    same = smo.solve(thrifty, tol=1e-4)  # one row fits
+    assert same.dual == pytest.approx(smo.solve(problem(X, y, 1.0, fit_intercept=False), tol=1e-4).dual, rel=1e-5)

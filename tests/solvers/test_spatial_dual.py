@@ -108,3 +108,20 @@ def test_rows_held_out_end_the_run():
     assert errors[0] <= errors[1] + 0.03
     with pytest.raises(CapabilityError, match="0; hold some out"):
         spatial_dual.solve(whole, tol=None)
+
+
+def test_the_budget_is_looked_at_within_a_block(monkeypatch):
+    """One block of all rows takes tens of thousands of steps; slices of it end with the time."""
+    monkeypatch.setattr(spatial_dual, "CELL", 1500)
+    monkeypatch.setattr(spatial_dual, "FIRST", 1500)
+    monkeypatch.setattr(working_set, "_SLICE", 1500 * 10)
+    looks = iter([False] * 6 + [True] * 10_000)
+    monkeypatch.setattr(Budget, "exhausted", property(lambda self: next(looks)))
+    p = problem(C=1e5)
+    steps = []
+    solve_pairs = working_set.loops.solve_pairs
+    monkeypatch.setattr(working_set.loops, "solve_pairs", lambda *a: steps.append(a[-1]) or solve_pairs(*a))
+    cut = spatial_dual.solve(p, tol=1e-3)
+    assert cut.n_iter == 1
+    assert steps == [10] * len(steps) and 1 < len(steps) < 8
+    assert abs(cut.coef.sum()) < 1e-9 and cut.coef.any()

@@ -201,7 +201,7 @@ def test_compiled_loops_are_their_python(kind):
     rng = np.random.default_rng(0)
     X, y = data(12, 40)
     K = KernelRows(RBF, X.astype(kind)).full()
-    for name in ("solve_pairs", "solve_singles"):
+    for name in ("solve_pairs", "solve_free"):
         ends = []
         for run in (getattr(loops, name), getattr(loops, name).py_func):
             g, b = y.copy(), np.zeros(40)
@@ -267,9 +267,19 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
         return solve(self, K, *rest)
 
     monkeypatch.setattr(working_set.Block, "solve", watched)
-    monkeypatch.setattr(working_set, "STEPS", 3)
+    monkeypatch.setattr(working_set, "STEPS", 1)
     small = working_set.solve(p, tol=1e-4)
     assert small.status is Status.CONVERGED
     assert small.dual == pytest.approx(whole.dual, rel=1e-6)
     assert sizes[:2] == [300, 75]
     assert min(sizes) == 32
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_blocks_solved_in_slices_take_the_same_steps(monkeypatch, fit_intercept):
+    X, y = data(5, 200)
+    whole = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
+    monkeypatch.setattr(working_set, "_SLICE", 64 * 7)
+    sliced = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
+    assert whole.n_iter == sliced.n_iter > 1
+    np.testing.assert_array_equal(whole.coef, sliced.coef)

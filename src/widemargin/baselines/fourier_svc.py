@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._binary import refuse_one_class
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FourierPairs
@@ -136,8 +137,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if target != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
         self.classes_ = np.unique(y)
-        if self.classes_.shape[0] < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; a classifier needs two.")
+        refuse_one_class(self.classes_)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -59,7 +59,7 @@ def _do(
 ) -> None:
     """The runs that are not in the record yet."""
     for key in keys:
-        if key in record.runs:
+        if record.runs.get(key):  # an empty one had no data then
             continue
         progress.step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
         try:

@@ -11,6 +11,7 @@ from widemargin.datasets.a9a import (
     load_a9a,
     synthetic_a9a,
 )
+from widemargin.datasets.covtype import Forest, load_covtype, synthetic_forest
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 
 __all__ = [
@@ -21,9 +22,12 @@ __all__ = [
     "N_FEATURES",
     "Adult",
     "Digits",
+    "Forest",
     "data_folder",
     "load_a9a",
+    "load_covtype",
     "load_mnist",
     "synthetic_a9a",
     "synthetic_digits",
+    "synthetic_forest",
 ]

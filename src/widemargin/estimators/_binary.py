@@ -12,7 +12,13 @@ from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.sources import External, external_data, positive_class
 
-__all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows"]
+__all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class"]
+
+
+def refuse_one_class(classes: npt.NDArray[Any]) -> None:
+    """Raise a DataError, a ValueError as scikit-learn's checks ask for, where there is one class."""
+    if classes.shape[0] < 2:
+        raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two.")
 
 
 def binary_classes(y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
@@ -29,8 +35,7 @@ def binary_classes(y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -
                 "both must be the same two."
             )
         classes = known
-    if classes.shape[0] < 2:
-        raise ValueError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of both classes.")
+    refuse_one_class(classes)
     return classes
 
 

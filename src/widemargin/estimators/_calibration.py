@@ -44,11 +44,26 @@ def take_rows(table: Any, rows: Rows) -> Any:
 
 
 def fit_calibrator(method: str, scores: npt.NDArray[np.float64], second: npt.NDArray[np.bool_], weight: Any) -> Any:
-    """A map from scores to the probability of `classes_[1]`: Platt's sigmoid or isotonic regression."""
+    """A map from scores to the probability of `classes_[1]`: Platt's sigmoid or isotonic regression.
+
+    The sigmoid is fitted to Platt's targets `(N+ + 1) / (N+ + 2)` and `1 / (N- + 2)` in the place of 1 and 0, N+ and N-
+    being the sums of weights (J. Platt, "Probabilistic Outputs for Support Vector Machines", 1999, section 2.2): scores
+    that separate the classes then have a finite slope, and no probability comes from few rows alone.
+    """
     if method == "isotonic":
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
         return model.fit(scores, second.astype(np.float64), sample_weight=weight)
-    return LogisticRegression(C=np.inf).fit(scores[:, None], second, sample_weight=weight)
+    weight = np.ones(scores.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
+    positive, negative = float(weight[second].sum()), float(weight[~second].sum())
+    target = np.where(second, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    scale = max(float(np.abs(scores).max(initial=0.0)), 1e-300)  # large scores would stop the optimiser early
+    shares = np.concatenate((target * weight, (1.0 - target) * weight))  # a target t: a row of weight t, one of 1 - t
+    labels = np.repeat([True, False], scores.shape[0])
+    model = LogisticRegression(C=np.inf, tol=1e-6).fit(
+        np.tile(scores / scale, 2)[:, None], labels, sample_weight=shares
+    )
+    model.coef_ /= scale
+    return model
 
 
 def calibrated(model: Any, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

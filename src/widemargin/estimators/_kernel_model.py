@@ -1,18 +1,29 @@
 """What `KernelSVC`, `KernelPerceptron` and `SBPClassifier` share: their tags, new rows, classes, and how a fit ends."""
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import check_precomputed
+from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["CURES", "DTYPES", "KernelModel", "interrupted", "refuse_missing", "refuse_single", "worst"]
+__all__ = [
+    "CURES", "DTYPES", "KernelModel", "class_weights", "interrupted", "name_the_kernel", "positive_numbers",
+    "refuse_missing", "refused_parameters", "worst",
+]  # fmt: skip
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 DTYPES = [np.float64, np.float32]
 
@@ -38,10 +49,63 @@ class KernelModel:
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
 
 
-def refuse_single(classes: npt.NDArray[Any]) -> None:
-    """Raise a ValueError, as scikit-learn's checks ask for, where there is one class."""
-    if classes.shape[0] < 2:
-        raise ValueError(f"The number of classes has to be greater than one; got 1 class, {classes.tolist()[0]!r}.")
+def refused_parameters(**cures: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Let a constructor or `set_params` refuse parameters that a model deliberately lacks, with what to do instead."""
+
+    def decorate(method: Callable[P, Result]) -> Callable[P, Result]:
+        @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
+        def checked(*args: P.args, **kwargs: P.kwargs) -> Result:
+            for name in kwargs.keys() & cures.keys():
+                raise CapabilityError(f"{type(args[0]).__name__} has no parameter {name!r}: {cures[name]}.")
+            return method(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+@contextmanager
+def name_the_kernel(kernel: Any, cure: str) -> Iterator[None]:
+    """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
+    try:
+        yield
+    except KernelError as error:
+        if "positive semi-definite" not in str(error):
+            raise
+        shown = getattr(kernel, "__name__", None) or repr(kernel)
+        raise KernelError(f"kernel={shown}: {error} {cure}") from error
+
+
+def class_weights(class_weight: Any, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> Floats:
+    """The factor of every class, shape (n_classes,).
+
+    Raises
+    ------
+    DataError
+        If one is not a finite number > 0.
+    """
+    found: Floats = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
+    for label, factor in zip(classes.tolist(), found.tolist(), strict=True):
+        if not 0.0 < factor < np.inf:
+            raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
+    return found
+
+
+def positive_numbers(name: str, values: Any) -> list[float]:
+    """Numbers that a user gives for a grid, as floats.
+
+    Raises
+    ------
+    DataError
+        If there is none, or one is not a finite number > 0.
+    """
+    try:
+        numbers = [] if isinstance(values, str) else [float(value) for value in values]
+    except (TypeError, ValueError):
+        numbers = []
+    if not (numbers and all(0.0 < value < math.inf for value in numbers)):
+        raise DataError(f"{name}={values!r} must be a sequence of at least one finite number > 0, as [0.01, 0.1].")
+    return numbers
 
 
 def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:

@@ -1,6 +1,9 @@
-"""What a kernel SVM says about its data and about how training ended."""
+"""What kernel models say about their data, and a kernel SVM about how training ended."""
 
 import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
 
-__all__ = ["conclude", "refuse_overflow", "warn_of_scales"]
+__all__ = ["conclude", "refuse_overflow", "warn_of_scales", "warn_of_steepness", "without_scale_warnings"]
 
 _SAMPLE = 5000  # rows that scales are judged by
 
@@ -25,20 +28,21 @@ DOMINANT = 0.99
 FEW = 10
 """At most every so many-th feature has that share."""
 
+_DISTANCES = "of the squared distances"  # what tells this warning from others
+
 STEEP = 1e4
 """C K(x, x) in the mean (linear: of centred rows) above which a linear or polynomial kernel is slow."""
 
 
 def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
-    """Warn of features whose scales drown the other features, or make training long.
+    """Warn of features whose scales drown the other features.
 
-    Both are why SVC hangs or predicts one class: on scikit-learn's wine data as they are (a feature with 99.8% of the
-    squared distances) a Gaussian kernel has an accuracy of 0.66, on scaled ones 0.98; on its breast-cancer data (mean
-    `K(x, x)` 4.5e5) a linear one trains 50 times as long.
+    On scikit-learn's wine data as they are (a feature with 99.8% of the squared distances) a Gaussian kernel has an
+    accuracy of 0.66, on scaled ones 0.98.
     """
     if kernel.name in ("precomputed", "callable") or X.shape[0] < 2:
         return
-    variance = _variances(X[:: -(-X.shape[0] // _SAMPLE)])
+    variance = _variances(X)
     total, varying = float(variance.sum()), int((variance > 0.0).sum())
     if not (total > 0.0 and np.isfinite(total)):
         return
@@ -47,15 +51,33 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     share = float(variance[largest].sum()) / total
     if varying >= 3 and share >= DOMINANT:
         warn(
-            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} of the squared distances "
+            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
             f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
         )
-    steep = model.C * (total if kernel.name == "linear" else _polynomial(kernel, X))
-    if kernel.name in ("linear", "poly") and steep > STEEP:
+
+
+@contextmanager
+def without_scale_warnings() -> Iterator[None]:
+    """Keep `warn_of_scales` silent: the features were looked at before."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f".* {_DISTANCES} ", category=KernelWarning)
+        yield
+
+
+def warn_of_steepness(C: float, kernel: Kernel, X: Any) -> None:
+    """Warn of features so large that a linear or polynomial kernel trains long: this is where SVC hangs.
+
+    On scikit-learn's breast-cancer data (mean `K(x, x)` 4.5e5) a linear kernel trains 50 times as long as on scaled
+    ones.
+    """
+    if kernel.name not in ("linear", "poly") or X.shape[0] < 2:
+        return
+    size = float(_variances(X).sum()) if kernel.name == "linear" else _polynomial(kernel, X)
+    if STEEP < C * size < math.inf:
         warn(
-            f"C K(x, x) is {steep:.1e} on average, so training takes long and C={model.C:g} hardly regularises: scale "
+            f"C K(x, x) is {C * size:.1e} on average, so training takes long and C={C:g} hardly regularises: scale "
             "the features (sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
         )
@@ -76,7 +98,8 @@ def refuse_overflow(X: Any) -> None:
 
 
 def _variances(X: Any) -> Floats:
-    """Variance of every column, shape (d,)."""
+    """Variance of every column on some rows, shape (d,)."""
+    X = X[:: -(-X.shape[0] // _SAMPLE)]
     if sp.issparse(X):
         return np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)
     return np.asarray(X.var(axis=0, dtype=np.float64))
@@ -86,7 +109,8 @@ def _polynomial(kernel: Kernel, X: Any) -> float:
     """Mean of K(x, x) for a polynomial kernel, on some rows."""
     rows = X[:: -(-X.shape[0] // _SAMPLE)]
     square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if sp.issparse(rows) else (rows * rows).sum(axis=1)
-    return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
+    with np.errstate(over="ignore"):  # the kernel itself will say so
+        return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
 
 
 def _named(model: Any, columns: Any) -> str:

@@ -13,16 +13,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._kernel_model import (
     CURES,
     DTYPES,
     KernelModel,
     interrupted,
     refuse_missing,
-    refuse_single,
     worst,
 )
-from widemargin.estimators._kernel_svc_advice import refuse_overflow
+from widemargin.estimators._kernel_svc_advice import refuse_overflow, warn_of_scales
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -181,7 +181,7 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_single(self.classes_)
+        refuse_one_class(self.classes_)
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
@@ -190,6 +190,7 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         if self.kernel != "precomputed" and not callable(self.kernel):
             refuse_overflow(X)
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        warn_of_scales(self, kernel, X)
         with limit_threads(self.n_jobs):
             coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)
         self.gamma_, self.shape_fit_ = kernel.gamma, X.shape

@@ -13,17 +13,22 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.utils import check_random_state, check_X_y, compute_class_weight
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _get_feature_names
 
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
+from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._kernel_model import class_weights, positive_numbers
+from widemargin.estimators._kernel_svc_advice import warn_of_scales, without_scale_warnings
 from widemargin.estimators._kernel_svc_fit import Split, kernel_rows, splits
 from widemargin.estimators._progress import bar, watchers
 from widemargin.estimators.kernel_svc import KernelSVC
@@ -202,9 +207,15 @@ def kernel_search(
     Raises
     ------
     DataError
-        If a class has fewer rows in the subsample than there are folds, or no cell has one of the nus.
+        If a class has fewer rows in the subsample than there are folds, or no cell has one of the nus; if a value of a
+        grid is not positive, or n_folds or n_rows below 2.
     CapabilityError
-        If both Cs and nus are given, or nus with more than two classes.
+        If the model is another one; if both Cs and nus are given, or nus with more than two classes.
+
+    Warns
+    -----
+    KernelWarning
+        Once, where the scales of some features drown the others.
 
     Examples
     --------
@@ -215,9 +226,11 @@ def kernel_search(
     >>> clf = found.best_estimator.fit(X, y)
     """
     started = time.perf_counter()
+    _refuse(model, n_rows, n_folds)
     search = _Search(model, X, y, n_rows, n_folds, check_random_state(random_state))
     grid = search.grid(Cs, nus)
     kernels = search.kernels(gammas)
+    warn_of_scales(search, kernels[0][0], search.rows)
     total = len(kernels) * len(grid.values)
     with limit_threads(n_jobs), bar(total, verbose) as show:
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
@@ -238,12 +251,24 @@ def kernel_search(
     params = {"nu": best.nu} if isinstance(model, SBPClassifier) else {"C": best.C}
     params |= {} if best.gamma is None else {"gamma": best.gamma}
     chosen = clone(model).set_params(**params)
-    with limit_threads(n_jobs):
+    with limit_threads(n_jobs), without_scale_warnings():
         error, spread = search.on_new_rows(chosen)
     return KernelSearch(
         params, chosen, tuple(cells), grid.name, error, spread, search.n_rows, status, search.evaluations,
         time.perf_counter() - started,
     )  # fmt: skip
+
+
+def _refuse(model: Any, n_rows: Any, n_folds: Any) -> None:
+    """Refuse other models, and numbers that make no folds."""
+    if not isinstance(model, KernelSVC | SBPClassifier):
+        raise CapabilityError(
+            f"kernel_search needs a KernelSVC or an SBPClassifier, not {type(model).__name__}; of a pipeline give the "
+            "last step and transformed rows: kernel_search(pipe[-1], pipe[:-1].fit_transform(X), y)."
+        )
+    for name, value, least in (("n_folds", n_folds, 2), ("n_rows", n_rows, 2)):
+        if not isinstance(value, Integral) or value < least:
+            raise DataError(f"{name}={value!r} must be a whole number >= {least}.")
 
 
 def _least(cells: Sequence[Cell]) -> Cell:
@@ -280,12 +305,13 @@ class _Search:
     """The subsample, its folds, and the rows that are left for an honest error."""
 
     def __init__(self, model: KernelSVC | SBPClassifier, X: Any, y: Any, n_rows: int, n_folds: int, rng: Any) -> None:
+        if (names := _get_feature_names(X)) is not None:
+            self.feature_names_in_ = names
         X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
         self._model, self._X, self._y = model, X, y
         self._classes, codes = np.unique(y, return_inverse=True)
-        if self._classes.shape[0] < 2:
-            raise DataError(f"y holds one class only, {self._classes.tolist()[0]!r}; a search needs at least two.")
+        refuse_one_class(self._classes)
         chosen, self._rest = np.arange(codes.shape[0]), np.empty(0, dtype=np.intp)
         if n_rows < codes.shape[0]:
             chosen, rest = train_test_split(chosen, train_size=n_rows, stratify=codes, random_state=rng)
@@ -298,11 +324,15 @@ class _Search:
             )
         self.n_rows, self.evaluations = int(chosen.shape[0]), 0
         self._chosen, self._codes = chosen, codes[chosen]
-        weight = compute_class_weight(model.class_weight, classes=self._classes, y=y)
-        self._weight: Floats = np.asarray(weight, dtype=np.float64)[self._codes]
+        self._weight: Floats = class_weights(model.class_weight, self._classes, y)[self._codes]
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=rng).split(chosen, self._codes)
         self._folds: list[Ints] = [held for _, held in folds]
         self._splits = splits(self._classes.shape[0], self._option("multi_class", "ovo"))
+
+    @property
+    def rows(self) -> Any:
+        """The rows of the subsample."""
+        return self._part(self._chosen)
 
     def _option(self, name: str, default: str) -> str:
         """A parameter that only one of the two kinds of models has."""
@@ -318,26 +348,25 @@ class _Search:
                 "own. Give Cs; the cells say which nu they have."
             )
         name, given = ("Cs", CS if Cs is None else Cs) if nus is None else ("nus", nus)
-        values = sorted({float(value) for value in given}, reverse=nus is not None)
-        if not values or not all(0.0 < value < math.inf for value in values):
-            raise DataError(f"{name}={list(given)} must hold numbers > 0.")
+        values = sorted(set(positive_numbers(name, given)), reverse=nus is not None)
         return _Grid(name.removesuffix("s"), tuple(values))
 
     def kernels(self, gammas: Sequence[float] | None) -> list[tuple[Kernel, float | None]]:
         """The kernels to try, with their gamma; one without gamma where the kernel has none."""
-        model, rows = self._model, self._part(self._chosen)
+        model, rows = self._model, self.rows
         fixed: dict[str, Any] = {"degree": model.degree, "coef0": model.coef0}
         if callable(model.kernel) or model.kernel in ("linear", "precomputed"):
             return [(resolve_kernel(model.kernel, rows, **fixed), None)]
-        scale = resolve_kernel(model.kernel, rows, gamma="scale", **fixed).gamma
-        tried = [factor * scale for factor in GAMMAS] if gammas is None else sorted({float(value) for value in gammas})
+        base = resolve_kernel(model.kernel, rows, gamma="scale", **fixed)
+        given = [factor * base.gamma for factor in GAMMAS] if gammas is None else positive_numbers("gammas", gammas)
+        tried = sorted(set(given))
         return [(resolve_kernel(model.kernel, rows, gamma=value, **fixed), value) for value in tried]
 
     def cells(
         self, kernels: Sequence[tuple[Kernel, float | None]], grid: _Grid, budget: Budget
     ) -> Iterator[tuple[str, Cell | None]]:
         """Measure all cells, those of one kernel together; None where no SVM has the nu."""
-        rows, inner = self._part(self._chosen), Budget(budget.seconds, started=budget.started)
+        rows, inner = self.rows, Budget(budget.seconds, started=budget.started)
         for kernel, gamma in kernels:
             computed = kernel_rows(
                 kernel, rows, cache_size=_NO_CACHE, backend=self._option("backend", "numpy"),
@@ -351,7 +380,7 @@ class _Search:
                     cell = self._cell(matrix, parts, grid.name, value, gamma)
                 except DataError:  # a nu that no C has
                     cell = None
-                yield f"{grid.name}={value:g} gamma={gamma}", cell
+                yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
 
     def _cell(
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
@@ -374,7 +403,7 @@ class _Search:
         if not self._rest.shape[0]:
             return None, None
         own = {} if isinstance(model, SBPClassifier) else {"tol": TOL}
-        fitted = clone(model).set_params(**own).fit(self._part(self._chosen), self._y[self._chosen])
+        fitted = clone(model).set_params(**own).fit(self.rows, self._y[self._chosen])
         new = self._X[self._rest]
         new = new[:, self._chosen] if model.kernel == "precomputed" else new
         error = float(np.mean(fitted.predict(new) != self._y[self._rest]))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,9 +16,18 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators import _kernel_svc_layout as layout
+from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._kernel_model import DTYPES, KernelModel, refuse_missing, refuse_single, worst
-from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales
+from widemargin.estimators._kernel_model import (
+    DTYPES,
+    KernelModel,
+    class_weights,
+    name_the_kernel,
+    refuse_missing,
+    refused_parameters,
+    worst,
+)
+from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales, warn_of_steepness
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
@@ -40,6 +49,10 @@ from widemargin.solvers.hold_out import choose_rows
 from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
 
 __all__ = ["KernelSVC"]
+
+
+_REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
+_LARGEST = 1e100  # C times weights: their squares, times kernel values and rows, must be finite
 
 
 def _calibrates(estimator: "KernelSVC") -> bool:
@@ -107,7 +120,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
         of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast.
     backend : str, default="numpy"
-        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (dense rows).
+        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only).
+        `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
     validation_fraction : float in (0, 1), default=0.1
         With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -200,6 +214,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "n_jobs": [Integral, None],
     }
 
+    @refused_parameters(**_REFUSED)
     def __init__(
         self,
         *,
@@ -254,6 +269,12 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.time_budget = time_budget
         self.callbacks = callbacks
         self.n_jobs = n_jobs
+
+    @refused_parameters(**_REFUSED)
+    def set_params(self, **params: Any) -> "KernelSVC":
+        """Set parameters by name, as everywhere in scikit-learn."""
+        super().set_params(**params)
+        return self
 
     @property
     def coef_(self) -> Any:
@@ -316,11 +337,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_single(self.classes_)
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        for label, factor in zip(self.classes_.tolist(), self.class_weight_.tolist(), strict=True):
-            if not 0.0 < factor < np.inf:
-                raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
+        refuse_one_class(self.classes_)
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, y)
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
@@ -339,7 +357,11 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
-        upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        warn_of_steepness(self.C, kernel, rows)
+        with np.errstate(over="ignore"):
+            upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        if upper.max() > _LARGEST:
+            raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to {_LARGEST:g} at most.")
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
@@ -354,7 +376,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
-        solved = train(training, self._splits(), options, budget)
+        with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
+            solved = train(training, self._splits(), options, budget)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)

@@ -1,5 +1,6 @@
 """Norm against mean hinge loss: the path of an `SBPClassifier` over nu, and which C each nu is."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._kernel_model import name_the_kernel, positive_numbers
 from widemargin.estimators._progress import watchers
-from widemargin.estimators.sbp import SBPClassifier, Task, name_the_kernel
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.estimators.sbp import INDEFINITE, SBPClassifier, Task
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
@@ -88,6 +90,13 @@ def pareto_path(
     ParetoPath
         Shorter than `nus` where the budget ends it; then there is a warning.
 
+    Raises
+    ------
+    DataError
+        If a nu is not positive.
+    CapabilityError
+        If the model is no SBPClassifier.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -99,13 +108,12 @@ def pareto_path(
     >>> bool((path.gap <= 0.06).all())
     True
     """
-    values = [float(nu) for nu in nus]
-    if not values or not all(np.isfinite(nu) and nu > 0.0 for nu in values):
-        raise DataError(f"nus={values} must hold at least one number, all finite and > 0.")
+    _refuse_others(classifier, "pareto_path")
+    values = positive_numbers("nus", nus)
     model = clone(classifier)
     model._validate_params()
     budget = Budget(model.time_budget, watchers(model.callbacks, model.verbose))
-    with limit_threads(model.n_jobs), name_the_kernel(model.kernel):
+    with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
         task = model._prepare(X, y, sample_weight)
         found = nu_path(
             task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, batch=model.batch_size,
@@ -172,7 +180,8 @@ def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_wei
     >>> round(C_from_nu(SBPClassifier(nu, gamma=2.0), X, y), 2)
     3.0
     """
-    if not (np.isfinite(C) and C > 0.0):
+    _refuse_others(classifier, "nu_from_C")
+    if not (isinstance(C, int | float | np.number) and 0.0 < C < math.inf):
         raise DataError(f"C={C!r} must be a finite number > 0.")
     with limit_threads(classifier.n_jobs):
         problem = _whole_problem(classifier, X, y, sample_weight)
@@ -181,7 +190,10 @@ def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_wei
 
 
 def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> float:
-    """The C of the SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
+    """The least C of an SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
+
+    On rows of few columns several C have the same solution: w then stays the same over whole intervals of C, while the
+    dual coefficients grow. This is the beginning of the interval.
 
     Some ten SVMs are solved by the working-set dual, each from the last one.
 
@@ -195,16 +207,27 @@ def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any =
     Returns
     -------
     float
-        To about 1e-4, relatively, where the losses are not tiny.
+        The least C whose nu is at most `1.0001 nu`. nu itself is computed to about 1e-4 relatively where the losses are
+        not tiny, so C is less exact where nu falls slowly.
 
     Raises
     ------
     DataError
         If no C has this nu.
     """
+    _refuse_others(classifier, "C_from_nu")
     with limit_threads(classifier.n_jobs):
         problem = _whole_problem(classifier, X, y, sample_weight)
         return c_from_nu(problem, float(classifier.nu)) / float(problem.upper.max())
+
+
+def _refuse_others(classifier: Any, name: str) -> None:
+    """Refuse models that have no nu."""
+    if not isinstance(classifier, SBPClassifier):
+        raise CapabilityError(
+            f"{name} needs an SBPClassifier, not {type(classifier).__name__}: give SBPClassifier(kernel=..., gamma=...)"
+            " with the same kernel, and rows that are already transformed."
+        )
 
 
 def _whole_problem(classifier: SBPClassifier, X: Any, y: Any, sample_weight: Any) -> KernelProblem:

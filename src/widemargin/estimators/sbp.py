@@ -1,25 +1,32 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import binary_classes
-from widemargin.estimators._kernel_model import CURES, DTYPES, KernelModel, interrupted
-from widemargin.estimators._kernel_svc_advice import refuse_overflow
+from widemargin.estimators._kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    class_weights,
+    interrupted,
+    name_the_kernel,
+    refuse_missing,
+)
+from widemargin.estimators._kernel_svc_advice import refuse_overflow, warn_of_scales
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_space import model_scores
-from widemargin.exceptions import KernelError, MarginConvergenceWarning
+from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.rows import KernelRows
@@ -31,7 +38,10 @@ from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.sbp import BATCH, solve, solve_published
 from widemargin.solvers.sbp_run import SBPResult
 
-__all__ = ["SBPClassifier", "Task", "name_the_kernel"]
+__all__ = ["INDEFINITE", "SBPClassifier", "Task"]
+
+INDEFINITE = "Or KernelSVC, which goes on as LIBSVM does."
+"""What else to do with a kernel that is not positive semi-definite."""
 
 
 class Task(NamedTuple):
@@ -42,15 +52,6 @@ class Task(NamedTuple):
     seed: int
     X: Any
     used: npt.NDArray[np.intp]
-
-
-@contextmanager
-def name_the_kernel(kernel: Any) -> Iterator[None]:
-    """Put the estimator's kernel into the message of a KernelError of a solver."""
-    try:
-        yield
-    except KernelError as error:
-        raise KernelError(f"kernel={kernel!r}: {error}") from error
 
 
 class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -252,12 +253,14 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
             If the kernel cannot be used, is found not to be positive semi-definite, or a row does not fit the cache.
         CapabilityError
             If rows have weights and the algorithm is "published".
+        DataError
+            If y holds one class, the weight of a class is not positive, or features are too large.
         """
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         with limit_threads(self.n_jobs):
             task = self._prepare(X, y, sample_weight)
             options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}
-            with name_the_kernel(self.kernel):
+            with name_the_kernel(self.kernel, INDEFINITE):
                 if self.algorithm == "published":
                     result = solve_published(task.problem, nu=float(self.nu), **options)
                 else:
@@ -272,9 +275,10 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         self.classes_ = binary_classes(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weight = weight * compute_sample_weight(self.class_weight, y)
+        codes = np.searchsorted(self.classes_, y)
+        weight = weight * class_weights(self.class_weight, self.classes_, y)[codes]
         used = np.flatnonzero(weight > 0.0)
-        binary_classes(y[used])
+        refuse_missing(self.classes_, codes[used])
         sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
         rows = self._rows(X, upper, used)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -294,6 +298,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         kernel = resolve_kernel(
             self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
+        warn_of_scales(self, kernel, X)
         self.gamma_ = kernel.gamma
         return KernelRows(kernel, X, cache_size=self.cache_size)
 
@@ -316,11 +321,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         if interrupted(self, budget):
             return
         if result.margin <= 0.0:
-            warn(
-                f"the margin found at nu={self.nu:g} is {result.margin:.2g}, not positive; raise nu, or use a narrower "
-                "kernel.",
-                MarginConvergenceWarning,
-            )
+            warn(self._without_margin(result), MarginConvergenceWarning)
         elif result.status != Status.CONVERGED:
             limit = "raise max_iter or tol, or use tol=None, which stops by the error on rows held out"
             warn(
@@ -328,6 +329,22 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
                 f"({CURES.get(str(result.status), limit)}).",
                 MarginConvergenceWarning,
             )
+
+    def _without_margin(self, result: SBPResult) -> str:
+        """What is known where no positive margin was found, and the cure.
+
+        With nu > 0 there is always one: that of w = 0 is nu.
+        """
+        found = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
+        more = {
+            "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
+        }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
+        bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
+        if self.nu > 0.0:
+            more += ", or raise nu" if result.status == Status.CONVERGED else ""
+            return f"{found}; there is one of at least {self.nu:.2g}{bound} ({more})."
+        kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
+        return f"{found}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""

@@ -5,6 +5,7 @@ NumPy arrays. Everything above it (cache, counters, solvers) does not know which
 """
 
 import importlib
+import logging
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,8 +19,10 @@ from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.thin import Entries, Thin, is_thin, list_entries
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_thin"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_thin", "usable_name"]
 
+
+logger = logging.getLogger("widemargin")
 
 _NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
 _DENSE_BYTES = 256 << 20
@@ -138,13 +141,17 @@ class TorchBackend:
         if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
             kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
             raise CapabilityError(f"backend 'torch' cannot do {kind}; use the default backend 'numpy'.")
+        copied = np.array(X, dtype=dtype)
+        square = squared_norms(copied) if kernel.name == "rbf" else None  # in double precision, as NumPy's
         try:
-            placed = self._torch.from_numpy(np.array(X, dtype=dtype)).to(self._device)
+            placed, norms = (
+                None if part is None else self._torch.from_numpy(part).to(self._device) for part in (copied, square)
+            )
         except RuntimeError as error:
             raise CapabilityError(
                 f"backend 'torch:{self._device}' cannot hold the rows ({error}); use 'torch', or the default 'numpy'."
             ) from error
-        return Placed(placed, (placed * placed).sum(1) if kernel.name == "rbf" else None)
+        return Placed(placed, norms)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
@@ -166,6 +173,20 @@ def backend_named(name: str) -> Backend:
     if first == "torch":
         return TorchBackend(device or "cpu")
     raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'torch' or 'torch:DEVICE'.")
+
+
+def usable_name(name: str) -> str:
+    """The name of a backend, or "numpy" where it needs a library or a device that is not here.
+
+    A fitted model predicts so wherever it is loaded: both compute the same values up to rounding.
+    """
+    if name != "numpy":
+        try:
+            backend_named(name).place(np.zeros((1, 1)), Kernel("linear"), np.float32)
+        except CapabilityError as error:
+            logger.info("%s Predicting by NumPy.", error)
+            return "numpy"
+    return name
 
 
 def squared_norms(X: Any) -> Any:

@@ -20,11 +20,13 @@ from widemargin.reproduce.kernel_study import (
     CountedMatrix,
     Study,
     Task,
+    about,
     drawn_rows,
     load,
     matrix,
     reference,
     steps,
+    titles,
 )  # fmt: skip
 from widemargin.reproduce.summary import markdown, mean_and_sd, percent
 from widemargin.solvers import kernel_pegasos, kernel_sdca, perceptron, sbp, sbp_c_form, smo, working_set
@@ -113,7 +115,7 @@ def _histories(
     plain: dict[str, Callable[..., Any]] = {
         "pegasos": partial(kernel_pegasos.solve, **fetched),
         "sdca": partial(kernel_sdca.solve, **fetched),
-        "smo": partial(smo.solve, tol=1e-3, shrinking=False, max_iter=epochs * n),
+        "smo": partial(smo.solve, tol=1e-3, shrinking=False, single=True, max_iter=epochs * n),
         "perceptron": partial(perceptron.solve, **{**fetched, "max_iter": settings["perceptron_epochs"][name]}),
     }
     found = {method: solve(CountedMatrix(values).problem(task, C)).history for method, solve in plain.items()}
@@ -161,6 +163,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
         several = [result for key, result in runs.items() if key.startswith(f"{name},")]
         n = several[0]["n"]
         found[name] = {
+            **about(settings),
             "runs": len(several),
             "n": n,
             "rows": grid(_longest(settings, name), n),
@@ -174,7 +177,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
 def table(summary: Mapping[str, Any]) -> str:
     """Test errors after some parts of an epoch."""
     text = []
-    for name, title in TITLES.items():
+    for name, title in titles(summary).items():
         content = summary[name]
         n, grid_rows = content["n"], np.array(content["rows"])
         shares = [share for share in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) if share * n <= grid_rows[-1] * 1.001]
@@ -193,4 +196,4 @@ def table(summary: Mapping[str, Any]) -> str:
 
 def draw(summary: Mapping[str, Any]) -> Any:
     """The figure: a panel for each task."""
-    return evaluations_figure(summary, TITLES, METHODS)
+    return evaluations_figure(summary, titles(summary), METHODS)

@@ -14,7 +14,7 @@ import numpy as np
 from widemargin._threads import limit_threads
 from widemargin.baselines import FourierSVC
 from widemargin.plotting.reproductions import features_figure
-from widemargin.reproduce.kernel_study import TITLES, Study, drawn_rows, load, matrix, reference, steps
+from widemargin.reproduce.kernel_study import TITLES, Study, about, drawn_rows, load, matrix, reference, steps, titles
 from widemargin.reproduce.sbp_fig2 import grid, published_looks
 from widemargin.reproduce.summary import markdown, mean_and_sd, percent
 
@@ -78,6 +78,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
         several = [result for key, result in runs.items() if key.startswith(f"{name},")]
         n = several[0]["n"]
         found[name] = {
+            **about(settings),
             "runs": len(several),
             "n": n,
             "rows": {"sbp": grid(settings["epochs"], n), "fourier": settings["pairs"]},
@@ -90,7 +91,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
 def table(summary: Mapping[str, Any]) -> str:
     """Test errors at equal cost."""
     text = []
-    for name, title in TITLES.items():
+    for name, title in titles(summary).items():
         content = summary[name]
         sbp_rows = np.array(content["rows"]["sbp"])
         rows = []
@@ -107,4 +108,4 @@ def table(summary: Mapping[str, Any]) -> str:
 
 def draw(summary: Mapping[str, Any]) -> Any:
     """The figure: a panel for each task."""
-    return features_figure(summary, TITLES, METHODS)
+    return features_figure(summary, titles(summary), METHODS)

@@ -53,7 +53,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the rows visited.
+        `n_iter` counts the rows visited. Where the budget or `max_iter` ends the run this is the best model that was
+        looked at, by its primal value.
 
     Raises
     ------

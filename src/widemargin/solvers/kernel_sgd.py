@@ -216,5 +216,5 @@ def refuse_bias(problem: KernelProblem, name: str) -> None:
     if problem.fit_intercept:
         raise CapabilityError(
             f"{name} has no unregularised bias; solve with fit_intercept=False (a constant can be added to the kernel "
-            "instead), or use SMO or the working-set dual."
+            "instead), or use solver='smo' or 'dual' (solvers.smo, solvers.working_set)."
         )

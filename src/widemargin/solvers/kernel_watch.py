@@ -1,4 +1,6 @@
-"""How a kernel solver is watched: looks on a schedule of kernel evaluations, the history, the hold-out rule."""
+"""How a kernel solver is watched: looks on a schedule of evaluations, the history, the rule, the best iterate."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -7,7 +9,7 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.hold_out import HoldOut
 from widemargin.solvers.kernel_svm import KernelProblem
 
-__all__ = ["RATIO", "ROUGH", "Watch"]
+__all__ = ["RATIO", "ROUGH", "Best", "Watch"]
 
 RATIO = 1.1
 """Kernel evaluations between two looks, as a factor."""
@@ -28,6 +30,38 @@ _FROM_CACHE = 0.1
 """A step counts as so much of a kernel row, besides the rows that are computed: once all are cached work goes on."""
 
 
+class Best:
+    """The iterate of the least primal value that was looked at: what a run returns that ends before it has converged.
+
+    The last one may be far worse where C is large: the dual rises with every step, the primal does not fall with it.
+
+    Attributes
+    ----------
+    primal : float
+        The least; infinite before the first look.
+    dual : float
+        The largest dual value, a lower bound of the optimum as every one of them.
+    """
+
+    def __init__(self) -> None:
+        self.primal, self.dual = np.inf, -np.inf
+        self._coef: Floats = np.empty(0)
+        self._scores: Floats = np.empty(0)
+
+    def offer(self, facts: Mapping[str, float], coef: Floats, scores: Floats) -> None:
+        """Remember an iterate, by copies, if its `primal` is known and the least; and its `dual`, if that is known."""
+        self.dual = max(self.dual, facts.get("dual", -np.inf))
+        if facts.get("primal", np.inf) < self.primal:
+            self.primal, self._coef, self._scores = facts["primal"], coef.copy(), scores.copy()
+
+    def restore(self, primal: float, coef: Floats, scores: Floats) -> bool:
+        """Overwrite an iterate of this primal value by the best one, where that is better."""
+        if not self.primal < primal:
+            return False
+        coef[:], scores[:] = self._coef, self._scores
+        return True
+
+
 class Watch:
     """Looks at the iterates of a run.
 
@@ -46,7 +80,9 @@ class Watch:
         `iteration`, `seconds`, `evaluations` (since the counter of the rows began), what the solver knows, and
         `held_out_error` where rows are held out.
     rule : HoldOut or None
-        With the best iterate.
+        With the iterate of the least error.
+    best : Best
+        The iterate of the least primal value.
 
     Raises
     ------
@@ -57,16 +93,12 @@ class Watch:
     def __init__(self, problem: KernelProblem, stage: str, budget: Budget, tol: float | None) -> None:
         self.rule = HoldOut(problem) if tol is None else None
         self.history: list[dict[str, float]] = []
+        self.best = Best()
         self._problem, self._stage, self._budget = problem, stage, budget
         self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
         self._head_start = problem.n_rows * max(_EARLY_ROWS, problem.n_rows // _EARLY_SHARE)
         self._rough = ROUGH if problem.fit_intercept else 0.5 * ROUGH
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
-
-    def chosen(self, coef: Floats, scores: Floats) -> tuple[Floats, Floats]:
-        """What a run returns: the iterate that the hold-out rule found best, or else the one given."""
-        best = None if self.rule is None else self.rule.best
-        return (coef, scores) if best is None else (best.coef, best.scores)
 
     @property
     def work(self) -> int:
@@ -106,6 +138,7 @@ class Watch:
         if self._errors is not None:
             entry["held_out_error"] = self._errors.error(scores, intercept)
         self.history.append(entry)
+        self.best.offer(facts, coef, scores)
         primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
         gap = (primal - dual) / max(abs(primal), 1e-300)
         self._budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))

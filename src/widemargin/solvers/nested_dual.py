@@ -24,6 +24,7 @@ from widemargin.solvers import working_set
 from widemargin.solvers.base import Budget
 from widemargin.solvers.hold_out import HoldOut, could_gain
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, optimal_bias, values
+from widemargin.solvers.kernel_watch import Best
 
 __all__ = ["covered", "solve"]
 
@@ -67,7 +68,8 @@ def solve(
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
-        When it runs out the scores of all rows are still computed, for the certificate.
+        When it runs out the best model of the level is returned, by the primal value on its rows (or on all rows, where
+        these were looked at), and the scores of all rows are still computed, for the certificate.
     size : int, default=1024
         Rows of a working set.
     seed : int, default=0
@@ -106,7 +108,7 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     scores = run.stale.scores if done else working_set.responses(problem.rows, run.coef)
-    result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history)
+    result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history, run.best)
     return replace(result, indefinite=run.indefinite)
 
 
@@ -123,6 +125,7 @@ class _Run:
         self.rounds, self.intercept = 0, 0.0
         self.indefinite = self.noisy = False
         self.history: list[dict[str, float]] = []
+        self.best = Best()  # of the looks at all rows
         self._scored = np.zeros(problem.n_rows, dtype=bool)
         self._missed: npt.NDArray[np.bool_] | None = None
         self._guess: Floats | None = None
@@ -200,7 +203,7 @@ class _Run:
 
     def _solve(self, active: Ints, tol: float) -> None:
         """Solve in the active rows; change the coefficients, and the scores there."""
-        problem, stale = self.problem, self.stale
+        problem, stale, last = self.problem, self.stale, self.coef
         part = problem if active.shape[0] == problem.n_rows else _part(problem, active)
         begin, inside = self._start(part, active)
         result = working_set.solve(part, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
@@ -208,6 +211,9 @@ class _Run:
         self.intercept, self._dual = result.intercept, result.dual
         self.indefinite |= result.indefinite
         self.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
+        if self.coef is not last and self.budget.exhausted and result.primal > _primal(part, last, stale, active):
+            self.coef = last  # the guess has not made up for its start
+            return
         self.coef[active] = result.coef
         stale.put(active, inside, self.coef)
 
@@ -223,6 +229,7 @@ class _Run:
                 "dual": at.dual, "violation": at.violation, "rows": float(problem.n_rows),
             }
         )  # fmt: skip
+        self.best.offer(self.history[-1], self.coef, scores)
         if at.violation <= tol:
             return np.empty(0, dtype=np.int64)
         left = working_set.violation(problem, self.coef, scores, problem.n_rows, lower, upper)
@@ -300,6 +307,12 @@ def covered(y: Floats, upper: Floats, scores: Floats, total: float) -> Floats:
 def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
     """The problem on some of the rows."""
     return KernelProblem(problem.rows.subset(rows), problem.y[rows], problem.upper[rows], problem.fit_intercept)
+
+
+def _primal(part: KernelProblem, coef: Floats, stale: _Stale, rows: Ints) -> float:
+    """Primal value on some rows of the coefficients that their scores are of."""
+    scores = stale.scores[rows]
+    return values(part, coef[rows], scores, optimal_bias(part, scores)).primal
 
 
 def _active(problem: KernelProblem, rows: Ints, coef: Floats, scores: Floats) -> Ints:

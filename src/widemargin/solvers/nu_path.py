@@ -30,7 +30,9 @@ TOL = 1e-4
 
 _WIDEST = 1e12  # C is sought between one over this and this, where the largest K(x, x) is 1
 _STEP = math.log(10.0)  # between the values of log C that are tried first
+_FLAT, _DECADES = 1e-3, 3  # nu that has not fallen by this share in so many steps will not fall any more
 _PRECISION = 1e-4  # of log C
+_SAME = 1e-4  # relative difference between nus that count as one: what TOL leaves open
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def nu_from_c(problem: KernelProblem, *, tol: float = TOL) -> float:
 
 
 def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
-    """The C whose SVM has the solution of the slack-constrained problem at nu; rows keep their relative weights.
+    """The least C whose SVM has the solution of the slack-constrained problem at nu; rows keep their relative weights.
 
     Parameters
     ----------
@@ -91,12 +93,14 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
     Returns
     -------
     float
-        C of the rows of largest weight.
+        C of the rows of largest weight: the least whose nu is at most `1.0001 nu`. On rows of few columns w does not
+        change over whole intervals of C (with d columns, where d + 1 margins are exactly 1), and nor does nu.
 
     Raises
     ------
     DataError
-        If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small.
+        If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small. The
+        search ends where C has grown a thousandfold without a smaller nu.
     """
     return Duals(replace(problem, upper=relative_weight(problem)), tol=tol).of(nu).factor
 
@@ -149,7 +153,7 @@ class Duals:
         return self._known[factor]
 
     def of(self, nu: float) -> Dual:
-        """The SVM that has this nu.
+        """The SVM of the least factor that has this nu; with `near` any that is as near.
 
         Raises
         ------
@@ -161,17 +165,21 @@ class Duals:
 
         def excess(u: float) -> float:
             value = math.log(max(self.at(math.exp(u)).nu, 1e-300) / nu)
-            return 0.0 if abs(value) <= self._near else value
+            if self._near > 0.0:
+                return 0.0 if abs(value) <= self._near else value
+            return value - _SAME  # 0 at the beginning of an interval where nu stays the same
 
         first = -math.log(max(float(self._problem.rows.diagonal().max(initial=0.0)), 1e-300))
         low = high = first
         while excess(high) > 0.0:
             low, high = high, high + _STEP
-            if high - first > self._widest:
+            earlier = self._known.get(math.exp(low - _DECADES * _STEP))
+            settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - _FLAT) * earlier.nu
+            if settled or high - first > self._widest:
                 raise DataError(
                     f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
-                    "narrower kernel."
+                    "kernel that separates them."
                 )
         while excess(low) < 0.0:
             low, high = low - _STEP, low

@@ -132,7 +132,8 @@ def cached_responses(rows: KernelMatrix, coef: Floats) -> Floats:
 def _indefinite(square: float) -> KernelError:
     return KernelError(
         f"a squared norm came out as {square:.3g}: the kernel is not positive semi-definite on these rows, and this "
-        "method needs it to be. Use another kernel or parameters, or solver='dual', which goes on as LIBSVM does."
+        "method needs it to be. Use another kernel (rbf, laplacian, linear, or poly with coef0 >= 0), or other "
+        "parameters."
     )
 
 

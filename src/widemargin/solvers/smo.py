@@ -5,9 +5,12 @@
         j = of those that can go down, the one whose pair with i gains most to second order
         move both by the best step that keeps sum_i y_i a_i = 0 and the bounds
 
-Without a bias a step moves one variable, the one that gains most. Variables that the gradient holds at a bound are left
-out (shrinking): rows of the kernel are then only as long as the rest. What was left out gets its gradient back near the
-optimum, and again before the run ends.
+Without a bias a step moves the variable that gains most and the one that gains most with it (I. Steinwart, D. Hush and
+C. Scovel, "Training SVMs without offset", JMLR 2011); or that one variable alone, as in the paper, which at a large C
+takes twenty times as many steps.
+
+Variables that the gradient holds at a bound are left out (shrinking): rows of the kernel are then only as long as the
+rest. What was left out gets its gradient back near the optimum, and again before the run ends.
 
 The variables are `coef = y a`, and the gradient of the dual along them is `y - K coef`.
 """
@@ -41,6 +44,7 @@ def solve(
     budget: Budget | None = None,
     shrinking: bool = True,
     max_iter: int | None = None,
+    single: bool = False,
 ) -> KernelResult:
     """Solve the dual of a kernel SVM by SMO.
 
@@ -57,11 +61,14 @@ def solve(
         Whether to leave out rows that seem to stay at their bound.
     max_iter : int, optional
         Most steps; by default 10 million, or 100 a row.
+    single : bool, default=False
+        Without a bias: whether a step moves one variable. It does where the cache holds one row.
 
     Returns
     -------
     KernelResult
-        `n_iter` counts the steps. Entries of the history while rows are left out lack `primal`.
+        `n_iter` counts the steps. Entries of the history while rows are left out lack `primal`. Where the budget or
+        `max_iter` ends the run this is the best model of those that have it, by its primal value, and the last one.
 
     Raises
     ------
@@ -78,7 +85,7 @@ def solve(
         )
     most = max(_LEAST_STEPS, 100 * problem.n_rows) if max_iter is None else max_iter
     watch = Watch(problem, "smo", budget, tol)
-    run = _Run(problem, start, watch)
+    run = _Run(problem, start, watch, single=single)
     try:
         run.go(FINE if tol is None else tol, most, shrinking and tol is not None, budget)
     except KeyboardInterrupt:
@@ -91,7 +98,9 @@ def solve(
 class _Part:
     """The rows that take part, with all that a step touches as arrays of their length m."""
 
-    def __init__(self, problem: KernelProblem, index: Ints, coef: Floats, scores: Floats, diagonal: Floats) -> None:
+    def __init__(
+        self, problem: KernelProblem, index: Ints, coef: Floats, scores: Floats, diagonal: Floats, single: bool
+    ) -> None:
         m = index.shape[0]
         self.whole = m == problem.n_rows
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
@@ -103,18 +112,19 @@ class _Part:
         self._lanes = np.empty(loops.LANES, self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
         loops.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
-        self._pairs = problem.fit_intercept
+        self._pairs, self._single = problem.fit_intercept, single or self.rows.capacity < 2
+        self._best: tuple[int, float] | None = None  # what gains most, until the next step
 
     def violation(self) -> float:
         """The largest violation of the optimality conditions in this part."""
         if self._pairs:
             highest, lowest = self.sides()
             return max(0.0, highest - lowest)
-        return float(loops.most_gaining(*self._state, self._gain)[1])
+        return self._most_gaining()[1]
 
     def step(self) -> tuple[float, float]:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
-        return self._step_pair() if self._pairs else self._step_single()
+        return self._step_pair() if self._pairs else self._step_free()
 
     def _step_pair(self) -> tuple[float, float]:
         i = loops.peak(self._room[0], self._lanes)
@@ -128,14 +138,23 @@ class _Part:
             self._room,
         )  # fmt: skip
 
-    def _step_single(self) -> tuple[float, float]:
-        i, _ = loops.most_gaining(*self._state, self._gain)
+    def _most_gaining(self) -> tuple[int, float]:
+        if self._best is None:
+            self._best = loops.most_gaining(*self._state, self._gain)
+        return self._best
+
+    def _step_free(self) -> tuple[float, float]:
+        i, _ = self._most_gaining()
         if i < 0:
             return 0.0, np.inf
+        self._best = None
         buffer, slot = self.rows.cached(np.array([i]))
-        curvature = float(self.diagonal[i])
-        gain = loops.move_single(i, buffer[slot[0]], curvature, self.gradient, self.coef, self.lower, self.upper)
-        return gain, curvature
+        curvature, row = float(self.diagonal[i]), buffer[slot[0]]
+        j = -1 if self._single else loops.companion(i, row, *self._state, self._gain)
+        if j < 0:
+            return loops.move_single(i, row, curvature, *self._state[1:]), curvature
+        buffer, slot = self.rows.cached(np.array([i, j]))
+        return loops.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *self._state), curvature
 
     @property
     def _state(self) -> tuple[npt.NDArray[np.floating], Floats, Floats, Floats, Floats]:
@@ -161,8 +180,8 @@ class _Part:
 class _Run:
     """Coefficients and scores of all rows, and the part that is being solved."""
 
-    def __init__(self, problem: KernelProblem, start: Floats | None, watch: Watch) -> None:
-        self.problem, self.steps, self.ended = problem, 0, False
+    def __init__(self, problem: KernelProblem, start: Floats | None, watch: Watch, *, single: bool) -> None:
+        self.problem, self.steps, self.ended, self._single = problem, 0, False, single
         self.coef = feasible(problem, start)
         self.scores = responses(problem.rows, self.coef)
         self._watch, self._diagonal = watch, problem.rows.diagonal()
@@ -219,7 +238,7 @@ class _Run:
             self._stale.pop()
 
     def _take(self, index: Ints) -> _Part:
-        return _Part(self.problem, index, self.coef, self.scores, self._diagonal)
+        return _Part(self.problem, index, self.coef, self.scores, self._diagonal, self._single)
 
     def _restart(self, tol: float) -> None:
         """All rows again, if they are not optimal without those held at a bound.

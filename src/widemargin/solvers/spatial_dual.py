@@ -20,7 +20,8 @@ from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers import working_set
 from widemargin.solvers.base import Budget
 from widemargin.solvers.hold_out import HoldOut
-from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, values
+from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
+from widemargin.solvers.kernel_watch import Best
 
 __all__ = ["TiledMatrix", "solve"]
 
@@ -74,6 +75,8 @@ def solve(
     start : ndarray of shape (n,), optional
         `coef` to begin from; the smaller levels are then left out.
     budget : Budget, optional
+        When it runs out the best model of the level is returned, by the primal value on its rows: one look in eight
+        working sets. Then the scores of all rows are computed, for the certificate.
     seed : int, default=0
         Of the levels' rows.
 
@@ -113,7 +116,7 @@ def solve(
             level = _Level(problem, tiles, tiles.order, coef, budget)
             break
     limit = tol if tol is not None else np.inf if level.settled else LOOSE
-    result = working_set.finish(level.part, level.coef, level.scores, limit, budget, rounds, history)
+    result = working_set.finish(level.part, level.coef, level.scores, limit, budget, rounds, history, level.best)
     return replace(result, coef=coef, indefinite=indefinite)
 
 
@@ -126,7 +129,8 @@ class _Level:
         )
         self.tiles, self.index, self.budget = tiles, index, budget
         self.coef, self.scores = coef[index], np.zeros(index.shape[0])
-        self.block = working_set.Block(self.part, 0)
+        self.block = working_set.Block(self.part, 0, budget)
+        self.best = Best()
         self.rounds, self.settled = 0, False
         self.history: list[dict[str, float]] = []
         support = np.flatnonzero(self.coef)
@@ -161,7 +165,10 @@ class _Level:
         except KeyboardInterrupt:
             self.budget.interrupted = True
         if rule is not None and rule.best is not None:
-            self.coef, self.scores = rule.best.coef, rule.best.scores
+            self.coef, self.scores, self.best = rule.best.coef, rule.best.scores, Best()
+        elif self.budget.exhausted:
+            at = values(self.part, self.coef, self.scores, optimal_bias(self.part, self.scores))
+            self.best.restore(at.primal, self.coef, self.scores)
 
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
@@ -173,6 +180,7 @@ class _Level:
 
     def _note(self, left: working_set.Violation) -> None:
         at = values(self.part, self.coef, self.scores, left.middle)
+        self.best.offer(at._asdict(), self.coef, self.scores)
         self.history.append(
             {
                 "seconds": self.budget.elapsed, "evaluations": float(self.part.rows.evaluations), "primal": at.primal,

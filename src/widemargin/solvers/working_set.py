@@ -20,7 +20,7 @@ from widemargin.solvers._loops import working_set as loops
 from widemargin.solvers._loops.sdca import balance
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
-from widemargin.solvers.kernel_watch import Watch
+from widemargin.solvers.kernel_watch import Best, Watch
 
 __all__ = ["Block", "bounds", "conclude", "feasible", "finish", "responses", "solve", "status_of", "violation"]
 
@@ -32,6 +32,9 @@ FINE = 1e-3
 
 SHARE, STEPS = 0.1, 100
 """A block is solved to this share of its violation, or by this many steps a row."""
+
+_SLICE = 1 << 26
+"""Numbers that the steps of a block touch between two looks at the budget: about a tenth of a second."""
 
 INDEFINITE = 1e-5
 """Negative curvature, relative to the diagonal, that rounding does not explain."""
@@ -79,7 +82,8 @@ def solve(
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets.
+        `n_iter` counts the working sets. Where the budget ends the run this is the best model that was looked at, by
+        its primal value: one look a working set.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def solve(
         raise KernelError(
             f"the cache holds {problem.rows.capacity} kernel row and {least} are needed; raise cache_size."
         )
-    block = Block(problem, size)
+    block = Block(problem, size, budget)
     work: Ints = np.empty(0, dtype=np.int64)
     now = size
     watch = Watch(problem, "working set", budget, tol)
@@ -136,13 +140,16 @@ class Block:
     problem : KernelProblem
     size : int
         Largest number of rows of `improve`.
+    budget : Budget, optional
+        Its time is looked at between the steps; what they have gained by then is kept.
     """
 
-    def __init__(self, problem: KernelProblem, size: int) -> None:
+    def __init__(self, problem: KernelProblem, size: int, budget: Budget | None = None) -> None:
         self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
         self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
         self._lanes = np.empty(loops.LANES, dtype=self._dtype)
+        self._budget = budget or Budget()
         self.steps = 0
         self.tired = False  # whether the last block was left before it was solved
         self.indefinite = False
@@ -181,15 +188,17 @@ class Block:
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
         share = SHARE if q < self._y.shape[0] else 0.0  # there is no other block to turn to
-        if self._pairs:
-            steps, flattest = loops.solve_pairs(
-                K, diagonal, g, b, lower[work], upper[work], np.empty((5, q), K.dtype), self._lanes, share, floor,
-                STEPS * q,
-            )  # fmt: skip
-        else:
-            steps, flattest = loops.solve_singles(
-                K, diagonal, g, b, lower[work], upper[work], np.empty(q), share, floor, STEPS * q
-            )
+        state = (K, diagonal, g, b, lower[work], upper[work])
+        room, some = np.empty((5, q), K.dtype), max(1, _SLICE // max(q, 1))
+        steps, flattest, more = 0, np.inf, True
+        while more:
+            most = min(some, STEPS * q - steps)
+            if self._pairs:
+                taken, curvature, floor = loops.solve_pairs(*state, room, self._lanes, share, floor, most)
+            else:
+                taken, curvature, floor = loops.solve_free(*state, np.empty(q), share, floor, most)
+            steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
+            more = 0 < taken == most and steps < STEPS * q and not self._budget.exhausted
         self.steps += steps
         self.tired = steps >= STEPS * q
         self.indefinite |= bool(flattest < -INDEFINITE * max(1e-300, float(np.abs(diagonal).max(initial=0.0))))
@@ -255,22 +264,37 @@ def conclude(
     problem: KernelProblem, coef: Floats, scores: Floats, tol: float | None, budget: Budget, rounds: int, watch: Watch,
     *, ended: bool,
 ) -> KernelResult:  # fmt: skip
-    """The result of a watched run; without a tolerance it has converged where it `ended` by itself."""
-    limit = tol if tol is not None else np.inf if ended else -1.0
-    return finish(problem, *watch.chosen(coef, scores), limit, budget, rounds, watch.history)
+    """The result of a watched run; without a tolerance it has converged where it `ended` by itself.
+
+    The rule of rows held out knows the best model if it has judged one. `coef` and `scores` become those of the result.
+    """
+    limit, best = tol if tol is not None else np.inf if ended else -1.0, watch.best
+    if watch.rule is not None and watch.rule.best is not None:
+        coef[:], scores[:] = watch.rule.best.coef, watch.rule.best.scores
+        best = Best()
+    return finish(problem, coef, scores, limit, budget, rounds, watch.history, best)
 
 
 def finish(
     problem: KernelProblem, coef: Floats, scores: Floats, tol: float, budget: Budget, rounds: int,
-    history: list[dict[str, float]],
+    history: list[dict[str, float]], best: Best,
 ) -> KernelResult:  # fmt: skip
-    """The result, with the best intercept and the certificate."""
+    """The result, with the best intercept and the certificate.
+
+    Where the violation is above `tol` the best model that was looked at takes the place of a worse last one, in `coef`
+    and `scores` too; its primal value is bounded by the largest dual value.
+    """
     intercept = optimal_bias(problem, scores)
     at = values(problem, coef, scores, intercept)
-    status = status_of(budget, at.violation <= tol)
+    dual, status = at.dual, status_of(budget, at.violation <= tol)
+    if status is not Status.CONVERGED:
+        if best.restore(at.primal, coef, scores):
+            intercept = optimal_bias(problem, scores)
+            at = values(problem, coef, scores, intercept)
+        dual = max(dual, best.dual)
     evaluations = problem.rows.evaluations
     return KernelResult(
-        coef, intercept, at.primal, at.dual, at.violation, status, rounds, evaluations, budget.elapsed, tuple(history),
+        coef, intercept, at.primal, dual, at.violation, status, rounds, evaluations, budget.elapsed, tuple(history),
         _negative(problem, coef, scores),
     )  # fmt: skip
 

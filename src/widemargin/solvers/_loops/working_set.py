@@ -1,7 +1,7 @@
 """Compiled steps of the working-set dual: SMO inside a block of the kernel matrix, and the scores that follow.
 
 The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is the gradient of the dual: with a bias a
-step moves one of them up and another one down by the same amount, without a bias it moves one.
+step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 from widemargin._numba import kernel
 
 __all__ = [
-    "LANES", "gather", "most_gaining", "move_pair", "move_single", "partner", "peak", "sides", "solve_pairs",
-    "solve_singles",
+    "LANES", "companion", "gather", "joint_step", "most_gaining", "move_both", "move_pair", "move_single", "partner",
+    "peak", "sides", "solve_free", "solve_pairs",
 ]  # fmt: skip
 
 LANES = 64  # numbers that are compared side by side
@@ -120,11 +120,11 @@ def move_pair(
 def solve_pairs(
     K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, room: Any, lanes: Any, share: float, floor: float,
     most: int,
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float, float]:  # fmt: skip
     """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
     Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps and the smallest curvature met.
+    number of steps, the smallest curvature met, and this bound of the violation.
     """
     sides(g, b, lower, upper, room)
     up, down = room[0], room[1]
@@ -144,7 +144,7 @@ def solve_pairs(
         _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
         steps += 1
-    return steps, flattest
+    return steps, flattest, target
 
 
 @kernel
@@ -184,10 +184,69 @@ def move_single(i: int, row: Any, curvature: float, g: Any, b: Any, lower: Any, 
 
 
 @kernel
-def solve_singles(
+def joint_step(
+    slope: float, other: float, corner: float, end: float, between: float, low: float, high: float, least: float,
+    most: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The step of two variables by the best that their bounds allow, and its gain.
+
+    `slope`, `corner`, `low` and `high` are gradient, K(x, x) and room of the first; `other`, `end`, `least` and `most`
+    those of the second; `between` is their kernel value. The second goes to its place at the best of both, cut at its
+    bounds, the first follows, and then the second: exact where the best of both is within the bounds.
+    """
+    second = (other * corner - slope * between) / max(corner * end - between * between, _TAU)
+    second = min(max(second, least), most)
+    first = min(max((slope - between * second) / max(corner, _TAU), low), high)
+    second = min(max((other - between * first) / max(end, _TAU), least), most)
+    curved = 0.5 * (corner * first * first + end * second * second) + between * first * second
+    return first, second, first * slope + second * other - curved
+
+
+@kernel
+def companion(i: int, row: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, gain: Any) -> int:
+    """The variable that gains most together with i (-1: none gains). `row` is row i of K, `gain` room for q numbers."""
+    slope, corner = g[i], float(diagonal[i])
+    low, high = lower[i] - b[i], upper[i] - b[i]
+    for k in range(g.shape[0]):
+        _, _, gain[k] = joint_step(
+            slope, g[k], corner, float(diagonal[k]), float(row[k]), low, high, lower[k] - b[k], upper[k] - b[k]
+        )
+    gain[i] = 0.0
+    j = -1
+    best = 0.0
+    for k in range(g.shape[0]):
+        if gain[k] > best:
+            best = gain[k]
+            j = k
+    return j
+
+
+@kernel
+def move_both(
+    i: int, j: int, row: Any, other: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any
+) -> float:  # fmt: skip
+    """Move i and j by their joint step; `row` and `other` are their rows of K. Returns the gain of the dual."""
+    first, second, gain = joint_step(
+        g[i], g[j], float(diagonal[i]), float(diagonal[j]), float(row[j]), lower[i] - b[i], upper[i] - b[i],
+        lower[j] - b[j], upper[j] - b[j],
+    )  # fmt: skip
+    for k, step in ((i, first), (j, second)):
+        if step >= upper[k] - b[k]:
+            b[k] = upper[k]
+        elif step <= lower[k] - b[k]:
+            b[k] = lower[k]
+        else:
+            b[k] += step
+    for k in range(g.shape[0]):
+        g[k] -= first * row[k] + second * other[k]
+    return gain
+
+
+@kernel
+def solve_free(
     K: Any, diagonal: Any, g: Any, b: Any, lower: Any, upper: Any, gain: Any, share: float, floor: float, most: int
-) -> tuple[int, float]:  # fmt: skip
-    """The twin of `solve_pairs` without a bias: every step moves the variable that gains most."""
+) -> tuple[int, float, float]:  # fmt: skip
+    """The twin of `solve_pairs` without a bias: a step moves the variable that gains most, and its companion."""
     q = g.shape[0]
     flattest = np.inf
     for k in range(q):
@@ -200,6 +259,10 @@ def solve_singles(
             target = max(share * worst, floor)
         if i < 0 or worst <= target or steps >= most:
             break
-        move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
+        j = companion(i, K[i], diagonal, g, b, lower, upper, gain)
+        if j < 0:
+            move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
+        else:
+            move_both(i, j, K[i], K[j], diagonal, g, b, lower, upper)
         steps += 1
-    return steps, flattest
+    return steps, flattest, target

@@ -1,0 +1,106 @@
+"""Forest cover type (UCI), class 2 against the rest, and synthetic rows of its kind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from widemargin.exceptions import MissingDataError
+
+__all__ = ["Forest", "load_covtype", "synthetic_forest"]
+
+SOURCE = "https://archive.ics.uci.edu/dataset/31/covertype"
+NAMES = ("covtype.npz", "covtype.data", "covtype.data.gz")
+N_FEATURES, N_TRAIN = 54, 522_910
+"""Columns; training rows of Cotter, Shalev-Shwartz and Srebro (ICML 2012), nine tenths of all 581,012."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Rows in a fixed random order, nine tenths of them to train on.
+
+    Attributes
+    ----------
+    X, X_test : ndarray of float32, shape (n, 54) and (n_test, 54)
+        Columns as published, less their means over all rows: Gaussian kernels are the same, and lose less by rounding.
+    y, y_test : ndarray of -1 and +1
+        +1: cover type 2, lodgepole pine.
+    name : str
+    """
+
+    X: npt.NDArray[np.float32]
+    y: npt.NDArray[np.float64]
+    X_test: npt.NDArray[np.float32]
+    y_test: npt.NDArray[np.float64]
+    name: str
+
+
+def load_covtype(folder: Path | None) -> Forest:
+    """Read the cover types from a folder, or its subfolder `binary`, and shuffle them (seed 0): they are in order.
+
+    Parameters
+    ----------
+    folder : Path or None
+        With UCI's `covtype.data`, packed (`.gz`) or not, or `covtype.npz` with arrays X and y.
+
+    Raises
+    ------
+    MissingDataError
+        If there is no such file, or it holds other numbers.
+    """
+    how = f"Get covtype.data.gz from {SOURCE} and name its folder by --data or $WIDEMARGIN_DATA."
+    if folder is None:
+        raise MissingDataError(f"the data set covtype is needed, and no folder of data was named. {how}")
+    places = [place / name for place in (folder, folder / "binary") for name in NAMES]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise MissingDataError(f"none of {', '.join(NAMES)} is in {folder} nor in {folder / 'binary'}. {how}")
+    try:
+        X, kind = _arrays(path)
+    except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+        raise MissingDataError(f"{path} cannot be read ({error}). {how}") from error
+    if X.ndim != 2 or X.shape[1] != N_FEATURES or kind.shape != X.shape[:1]:
+        raise MissingDataError(f"{path} holds shapes {X.shape} and {kind.shape}, not rows of {N_FEATURES}. {how}")
+    order = np.random.default_rng(0).permutation(kind.shape[0])
+    return _split(X[order].astype(np.float32), kind[order] == 2, "covtype")
+
+
+def synthetic_forest(n: int, seed: int = 0) -> Forest:
+    """Patches of two kinds of forest in ten columns of different scales, with noise; the other 44 columns are 0 or 1.
+
+    Parameters
+    ----------
+    n : int
+        Training rows; the test rows are a ninth of them.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    total = n + max(1, n // 9)
+    place = rng.uniform(-1.0, 1.0, (total, 2))
+    X = np.zeros((total, N_FEATURES), dtype=np.float32)
+    waves = np.cos(place @ rng.normal(size=(2, 10)) + rng.uniform(0.0, 6.0, 10))
+    X[:, :10] = 1000.0 * waves + 20.0 * rng.normal(size=(total, 10))
+    X[np.arange(total), 10 + rng.integers(44, size=total)] = 1.0
+    second = np.sin(5.0 * place[:, 0]) * np.cos(5.0 * place[:, 1]) + 0.1 * rng.normal(size=total) > 0.0
+    return _split(X, second, f"synthetic rows (n={n})", n)
+
+
+def _arrays(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Columns and cover types."""
+    if path.suffix == ".npz":
+        with np.load(path) as stored:
+            return stored["X"], stored["y"]
+    table = pa.csv.read_csv(path, read_options=pa.csv.ReadOptions(autogenerate_column_names=True))
+    values = np.column_stack([column.to_numpy() for column in table.columns])
+    return values[:, :-1], values[:, -1]
+
+
+def _split(X: npt.NDArray[np.float32], second: npt.NDArray[np.bool_], name: str, n: int | None = None) -> Forest:
+    X -= X.mean(axis=0, dtype=np.float64).astype(np.float32)
+    y = np.where(second, 1.0, -1.0)
+    n = round(N_TRAIN / 581_012 * y.shape[0]) if n is None else n
+    return Forest(X[:n], y[:n], X[n:], y[n:], name)
