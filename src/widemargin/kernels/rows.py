@@ -6,6 +6,7 @@ instrumented kernel function would have counted.
 
 import copy
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = ["KernelRows"]
 MEGABYTE = 1 << 20
 
 _BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
+_STRIP = 4096  # columns whose rows are copied at a time for sums: memory that is new is slow
 _HEIGHT, _WIDTH = 256, 1024  # of a block whose values are summed at once
 _WORTH = 1 << 21  # values that are worth a thread
 
@@ -232,10 +234,19 @@ class KernelRows:
             numbers = slice(None) if columns is None else columns
             add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
             return
-        right = self._rows if columns is None else self._rows[columns]
         parts = [slice(low, low + _HEIGHT) for low in range(0, rows.shape[0], _HEIGHT)]
         left = [self._rows[rows[part]] for part in parts]
+        if columns is None or isinstance(columns, slice):
+            self._add(parts, left, change, scores, self._rows if columns is None else self._rows[columns])
+        else:
+            for low in range(0, columns.shape[0], _STRIP):
+                strip = slice(low, low + _STRIP)
+                self._add(parts, left, change, scores[strip], self._rows[columns[strip]])
+        self._count.evaluations += rows.shape[0] * scores.shape[0]
 
+    def _add(
+        self, parts: Sequence[slice], left: Sequence[Placed], change: Floats, scores: Floats, right: Placed
+    ) -> None:
         def add_columns(first: int, last: int) -> None:
             room = np.empty(_HEIGHT * _WIDTH, dtype=self.dtype)  # one for all blocks: memory that is new is slow
             for part, placed in zip(parts, left, strict=True):
@@ -245,9 +256,8 @@ class KernelRows:
                     add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
         alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
-        least = scores.shape[0] if alone else max(_WIDTH, _WORTH // max(rows.shape[0], 1))
+        least = scores.shape[0] if alone else max(_WIDTH, _WORTH // max(change.shape[0], 1))
         in_threads(scores.shape[0], least, add_columns)
-        self._count.evaluations += rows.shape[0] * scores.shape[0]
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
