@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics import accuracy_score, f1_score, hamming_loss, jaccard_score, make_scorer
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, hamming_loss, jaccard_score, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM
@@ -169,3 +170,61 @@ def test_bad_input():
         MultiLabelSVC([(0, 3)]).fit(X, Y)
     with pytest.raises(ValueError, match="'edges' parameter"):
         MultiLabelSVC("some").fit(X, Y)
+
+
+@pytest.mark.parametrize("edges", ["full", "tree", None])
+def test_decision_function_agrees_with_predictions(edges):
+    X, Y = sets()
+    clf = MultiLabelSVC(edges, C=0.5, tol=0.05, max_iter=2000, random_state=0).fit(X, Y)
+    scores = clf.decision_function(X)
+    np.testing.assert_array_equal(scores > 0.0, clf.predict(X) == 1)
+    assert average_precision_score(Y, scores, average="macro") > 0.9
+    if edges is None:
+        np.testing.assert_allclose(scores, X @ clf.coef_.T + clf.intercept_, rtol=1e-12)
+    labels, proved = clf.decode_certified(X)
+    np.testing.assert_array_equal(labels, clf.predict(X))
+    assert proved.all()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Twenty labels in a ring, beyond enumeration: each likes the one before and dislikes the one after next."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 20))
+    return X, (X + np.roll(X, 1, axis=1) - 0.7 * np.roll(X, 2, axis=1) > 0.3).astype(int)
+
+
+def test_local_search_says_what_is_proved(many):
+    X, Y = many
+    clf = MultiLabelSVC(C=0.1, tol=0.02, max_iter=2000, random_state=0).fit(X, Y)
+    assert not clf.certified_
+    assert clf.gap_ <= 0.02 < clf.proved_gap_ < 1.0
+    assert clf.proved_primal_ >= clf.primal_
+    labels, proved = clf.decode_certified(X)
+    assert proved.mean() > 0.2
+    for i in np.flatnonzero(proved)[:20]:
+        others = clf.decision_function(X[i : i + 1])[0]
+        np.testing.assert_array_equal(others >= 0.0, labels[i] == 1)  # no single change is better
+    np.testing.assert_array_equal(clf.predict(X[5:7]), labels[5:7])  # whatever was decoded before
+
+
+def test_threads_change_nothing(many):
+    X, Y = many
+    one, two = (
+        MultiLabelSVC(C=0.1, tol=0.1, max_iter=2000, random_state=0, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert (one.primal_, one.proved_primal_) == (two.primal_, pytest.approx(two.proved_primal_, rel=1e-12))
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_relaxed_training_bounds_the_label_sets(rescaling):
+    X, Y = sets()
+    options = {"C": 0.5, "tol": 0.05, "max_iter": 300, "random_state": 0, "rescaling": rescaling}
+    relaxed, exact = MultiLabelSVC(oracle="roof", **options).fit(X, Y), MultiLabelSVC(**options).fit(X, Y)
+    assert relaxed.certified_
+    assert relaxed.gap_ <= 0.05
+    assert relaxed.primal_ >= exact.dual_  # the relaxed hinge is no less than that of the label sets
+    assert relaxed.score(X, Y) > 0.6
+    with pytest.raises(InvalidParameterError, match="oracle"):
+        MultiLabelSVC(oracle="relaxed").fit(X, Y)

@@ -23,8 +23,8 @@ _SHARED = (
     "callbacks", "verbose", "n_jobs",
 )  # fmt: skip
 _RESULTS = (
-    "model_", "primal_", "dual_", "gap_", "certified_", "averaged_", "search_", "status_", "n_iter_",
-    "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_blocks_C",
+    "model_", "primal_", "dual_", "gap_", "certified_", "proved_primal_", "proved_gap_", "averaged_",
+    "search_", "status_", "n_iter_", "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_blocks_C",
 )  # fmt: skip
 
 
@@ -117,13 +117,48 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         ndarray of shape (n, k)
             0 or 1.
         """
+        return self.decode_certified(X)[0]
+
+    def decode_certified(self, X: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The predictions, and which of them are proved to have the largest score of all label sets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+        proved : ndarray of bool of shape (n,)
+            All True where the argmax is exact.
+        """
+        u = self._potentials(X)
+        sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
+        for i in range(u.shape[0]):
+            sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+        return sets, proved
+
+    def decision_function(self, X: Any) -> Floats:
+        """How much every label is wanted: the best score with it on, minus the best score with it off.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels are
+            kept as predicted.
+        """
+        u = self._potentials(X)
+        scores: Floats = self.model_.max_marginals(u, self.theta_)
+        return scores
+
+    def _potentials(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        u = potentials(X, self.coef_, self.intercept_)
-        sets = np.empty(u.shape, dtype=np.int64)
-        for i in range(u.shape[0]):
-            sets[i] = self.model_.decode(None, u[i : i + 1], self.theta_)
-        return sets
+        return potentials(X, self.coef_, self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from widemargin.estimators._structural_ready import LabelSetSVM
 from widemargin.solvers.base import Progress
 from widemargin.structured.models import HierarchyModel
+from widemargin.structured.models.label_graph import storable
 
 __all__ = ["HierarchicalSVC"]
 
@@ -31,8 +32,8 @@ class HierarchicalSVC(LabelSetSVM):
     ----------
     hierarchy : array-like of int, sequence of str, or directed graph
         Parent of every node (-1: root); or the paths of the nodes, such as "animal/cat"; or a networkx graph, arcs from
-        parent to child. Nodes are the columns of y, in this order. A model with a graph cannot be saved by
-        `save_model`: give parents or paths.
+        parent to child. Nodes are the columns of y, in this order. Copies and saved models hold the nodes and arcs of
+        a graph instead of it.
     loss : {"nodes", "leaves"}, default="nodes"
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
@@ -42,7 +43,7 @@ class HierarchicalSVC(LabelSetSVM):
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     C : float, default=1.0
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a another C than margin
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
@@ -79,7 +80,9 @@ class HierarchicalSVC(LabelSetSVM):
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that a heuristic search found.
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
     search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
     model_ : HierarchyModel
         The model that was trained.
@@ -146,6 +149,10 @@ class HierarchicalSVC(LabelSetSVM):
         self.callbacks = callbacks
         self.verbose = verbose
         self.n_jobs = n_jobs
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"hierarchy": storable(self.hierarchy)}
 
     def _model(self) -> HierarchyModel:
         return HierarchyModel(self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator)

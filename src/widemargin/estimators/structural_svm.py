@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import DataError, MarginConvergenceWarning, OracleWarning
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
@@ -102,6 +103,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
         Whether the oracle's answers are exact, so that `primal_` is proved; else it is relative to what it found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever the oracle finds: where `certified_` is
+        False, by a relaxation that the oracle offers (with pairs of labels roof duality; infinite and 1 without one).
     search_ : str
         The search used; "margin" for margin rescaling.
     status_ : str
@@ -262,6 +266,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.coef_, self.theta_ = result.weights
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
         self.certified_, self.averaged_ = result.certified, result.averaged
+        self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
@@ -281,7 +286,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             }
             if result.n_iter < self.max_iter:
                 cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
-            relative = "" if result.certified else ", relative to the labels that the inexact oracle found"
+            relative = ""
+            if not result.certified:
+                relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
             warn(
                 f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
                 f"({cures[result.status]}).",
@@ -303,6 +310,33 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
+
+    def decode_certified(self, X: Any) -> tuple[list[Any], npt.NDArray[np.bool_]]:
+        """The predictions, and which of them are proved to have the largest score of all labels.
+
+        Parameters
+        ----------
+        X : sequence or matrix
+
+        Returns
+        -------
+        labels : list
+        proved : ndarray of bool of shape (n,)
+
+        Raises
+        ------
+        CapabilityError
+            If the model has no `decode_certified(potentials, theta)`.
+        """
+        check_is_fitted(self)
+        decode: Any = getattr(self.model_, "decode_certified", None)
+        if decode is None:
+            raise CapabilityError(
+                f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
+                "whether it is proved to be the best one; use `predict`."
+            )
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, X, self.coef_)]
+        return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def score(self, X: Any, Y: Any) -> float:
         """Minus the mean loss of the predictions: 0 is perfect.

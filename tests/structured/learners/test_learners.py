@@ -163,7 +163,7 @@ def test_time_limit_and_callback_end_a_run(learner):
 def test_an_interrupt_keeps_what_there_is(learner):
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=1.0)
-    oracle, calls = problem._oracle, []
+    oracle, calls = problem.oracle, []
 
     def interrupted(*args):
         calls.append(args)
@@ -171,7 +171,7 @@ def test_an_interrupt_keeps_what_there_is(learner):
             raise KeyboardInterrupt
         return oracle(*args)
 
-    problem._oracle = interrupted
+    problem.oracle = interrupted
     budget = Budget()
     result = learner.solve(problem, tol=0.0, max_iter=1000, budget=budget)
     assert budget.interrupted

@@ -209,7 +209,7 @@ class StructuredProblem:
         self._options = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
-        oracle = self._oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
+        oracle = self.oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
         self.certain = bool(getattr(oracle, "exact", True))
         self.search_name = self._choose(search, oracle)
@@ -258,7 +258,8 @@ class StructuredProblem:
             truth = self._truth[i] = self._features(i, self.Y[i])
         return Features(truth.A - label.A, truth.b - label.b)
 
-    def _oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
+    def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
+        """The oracle of example i at its potentials and theta."""
         return self.model.oracle(self.X[i], self.Y[i], u, theta)
 
     def potentials(self, i: int, W: Floats) -> Floats:
@@ -287,7 +288,7 @@ class StructuredProblem:
         OracleError
             In `check` mode, if the oracle contradicts the model.
         """
-        oracle = self._oracle(i, u, theta)
+        oracle = self.oracle(i, u, theta)
         if not self.slack:
             return self._margin(i, oracle, u, theta)
         options: dict[str, Any] = dict(self._options)

@@ -1,8 +1,10 @@
 """What a learner returns, and how its run is watched."""
 
+import math
 from dataclasses import dataclass, field
 
 from widemargin.solvers.base import Budget, Status
+from widemargin.structured.learners.bound import proved_primal
 from widemargin.structured.learners.passes import Passes, Responses
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.state import Blocks, norm2
@@ -26,6 +28,9 @@ class LearnerResult:
         Lower bound of the optimum.
     certified : bool
         Whether the oracle's answers are exact; else `primal` is relative to the best labels it found.
+    proved : float
+        Upper bound of the same that holds for all labels: `primal` where that is certified, else by the oracle's
+        relaxation (`learners.bound`); infinite where it has none, or the run was broken off.
     status : Status
     n_iter : int
         Passes over the examples (cutting plane: rounds).
@@ -45,6 +50,7 @@ class LearnerResult:
     primal: float
     dual: float
     certified: bool
+    proved: float
     status: Status
     n_iter: int
     n_oracle_calls: int
@@ -56,7 +62,18 @@ class LearnerResult:
     @property
     def gap(self) -> float:
         """`(primal - dual) / primal`, 0 where the primal value is 0."""
-        return (self.primal - self.dual) / self.primal if self.primal > 0.0 else 0.0
+        return _relative(self.primal, self.dual)
+
+    @property
+    def proved_gap(self) -> float:
+        """The same with `proved`: 1 where nothing is."""
+        return _relative(self.proved, self.dual)
+
+
+def _relative(primal: float, dual: float) -> float:
+    if primal <= 0.0:
+        return 0.0
+    return 1.0 if math.isinf(primal) else (primal - dual) / primal
 
 
 def primal_value(problem: StructuredProblem, weights: Weights, responses: Responses) -> float:
@@ -102,7 +119,7 @@ class Watch:
     @property
     def gap(self) -> float:
         """Relative gap so far."""
-        return (self.primal - self.dual) / self.primal if self.primal > 0.0 else 0.0
+        return _relative(self.primal, self.dual)
 
     def look(self, iteration: int) -> bool:
         """Note and tell where the run is; True when the gap is closed."""
@@ -118,6 +135,14 @@ class Watch:
         )
         self.budget.tell(self.stage, iteration, self.primal, self.gap, 0.0)
         return self.gap <= self.tol
+
+    def _proved(self) -> float:
+        """Upper bound of the best primal value over all labels."""
+        if self.passes.certain:
+            return self.primal
+        if self.weights is None or self.budget.interrupted:
+            return math.inf
+        return proved_primal(self.problem, self.weights)
 
     def result(self, weights: Weights, blocks: Blocks, iterations: int, converged: bool) -> LearnerResult:
         """The best point seen; `weights` only where none was evaluated."""
@@ -138,6 +163,7 @@ class Watch:
             primal=self.primal,
             dual=self.dual,
             certified=self.passes.certain,
+            proved=self._proved(),
             status=status,
             n_iter=iterations,
             n_oracle_calls=self.calls + self.checks,

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, Structure, make_structure
 from widemargin.structured.models.base import check_lengths
-from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy
+from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy, storable
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.models.max_marginals import of_closed_sets, of_closures
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.dag import ClosureOracle, best_closure
 
@@ -55,6 +56,10 @@ class HierarchyModel(LabelSetModel):
         self.separator = separator
 
     graph: LabelGraph
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the nodes and arcs of a graph in its place."""
+        return super().__getstate__() | {"hierarchy": storable(self.hierarchy)}
 
     def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Read the hierarchy and check that the label sets are closed; returns (d, k, 0).
@@ -105,6 +110,10 @@ class HierarchyModel(LabelSetModel):
         if self.graph.is_forest:
             return super().decode(x, potentials, theta)
         return best_closure(potentials[0], self.graph.arcs)
+
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score of a closed label set with each label on, minus the best with it off."""
+        return of_closed_sets(u, self.structure) if self.graph.is_forest else of_closures(u, self.graph.arcs)
 
     def _check_closed(self, label: Ints, what: str) -> None:
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
