@@ -24,7 +24,7 @@ _SHARED = (
 )  # fmt: skip
 _RESULTS = (
     "model_", "primal_", "dual_", "gap_", "certified_", "proved_primal_", "proved_gap_", "averaged_",
-    "search_", "status_", "n_iter_", "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_blocks_C",
+    "search_", "status_", "n_iter_", "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_origin",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
     C: float
     fit_intercept: bool
     warm_start: bool
+    _origin: tuple[float, int, int]
     model_: Any
     coef_: Floats
     intercept_: Floats
@@ -52,7 +53,7 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
         """Train on rows that have their constant column already."""
         svm = StructuralSVM(self._model(), **{name: getattr(self, name) for name in _SHARED})
         if self.warm_start and hasattr(self, "blocks_"):
-            svm.blocks_, svm._blocks_C = self.blocks_, self._blocks_C
+            svm.blocks_, svm._origin = self.blocks_, self._origin
         try:
             svm.fit(X, Y)
         finally:  # an interrupt leaves a fitted model

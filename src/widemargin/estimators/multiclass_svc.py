@@ -43,7 +43,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (on the same examples; C may differ). Keeps it in `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"

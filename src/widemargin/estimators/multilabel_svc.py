@@ -24,11 +24,8 @@ class MultiLabelSVC(LabelSetSVM):
     exact without cycles of edges, and up to 18 labels; beyond, labels are found by local search, `certified_` is False,
     and `proved_gap_` and `decode_certified` say what roof duality proves nevertheless.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy). Other
-    measures are scikit-learn's own, as `scoring=` of its searches or as functions: "jaccard_samples" (example Jaccard),
-    "f1_micro", "f1_macro", "f1_samples" (example F1), and `make_scorer(hamming_loss, greater_is_better=False)`. They
-    count 0/0 as 0, with a warning; `make_scorer(jaccard_score, average="samples", zero_division=1.0)` counts an empty
-    set that is predicted to be empty as right.
+    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
+    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
 
     Parameters
     ----------
@@ -59,8 +56,8 @@ class MultiLabelSVC(LabelSetSVM):
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"

@@ -78,8 +78,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss: for a model under development.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -252,13 +252,21 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         options["seed"] = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.solver in ("bcfw", "sgd"):
             options |= {"average": self.average, "check_every": self.check_every}
-        if self.warm_start and self.solver == "bcfw" and hasattr(self, "blocks_"):
-            options["start"] = self.blocks_.scaled(self.C / self._blocks_C)
+        if self.warm_start:
+            options |= self._resume(problem)
         with limit_threads(self.n_jobs):
             result: LearnerResult = _SOLVERS[self.solver](problem, **options)
         self._adopt(result, problem)
         self._conclude(result, budget)
         return self
+
+    def _resume(self, problem: StructuredProblem) -> dict[str, Any]:
+        """Where the learner starts from: the dual point of the last fit, if that was one of the same problem."""
+        C, steps, fingerprint = getattr(self, "_origin", (1.0, 0, None))
+        if fingerprint != problem.fingerprint():
+            return {}
+        start = {"start": self.blocks_.scaled(self.C / C)}
+        return start | {"steps": steps} if self.solver == "sgd" else start
 
     def _adopt(self, result: LearnerResult, problem: StructuredProblem) -> None:
         """Set the fitted attributes."""
@@ -270,7 +278,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
-            self.blocks_, self._blocks_C = result.blocks, float(self.C)
+            self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
 
     def _conclude(self, result: LearnerResult, budget: Budget) -> None:
         """Warn or raise according to how the run ended."""

@@ -8,6 +8,7 @@ C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 """
 
 import itertools
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -268,6 +269,20 @@ class StructuredProblem:
         u = np.empty((last - first, self.S))
         loops.scores(self.rows, first, last, W, u)
         return u
+
+    def fingerprint(self) -> int:
+        """A number that tells examples, labels and losses from others, as far as the model shows them.
+
+        Dual points are those of one problem: with another one they prove nothing.
+        """
+        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
+        structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
+        known = [] if structure is None else [structure.weight, structure.pairs, structure.parent]
+        known += [] if graph is None else [graph.arcs]
+        truths = (self._features(i, y) for i, y in enumerate(self.Y))
+        for array in itertools.chain(self.rows, [self.start], known, *truths):
+            seen = zlib.crc32(np.ascontiguousarray(array).tobytes(), seen)
+        return seen
 
     def violation(self, i: int, u: Floats, theta: Floats, slack: float | None = None) -> Violation:
         """The most violating label of example i, as the search finds it.

@@ -39,6 +39,8 @@ class LearnerResult:
     n_queries : int
         Questions that the searches asked.
     seconds : float
+    steps : int
+        Examples visited on the way to `blocks`, earlier runs of SGD included: what it needs to go on.
     averaged : bool
         Whether `weights` are the averaged iterate.
     history : tuple of dict
@@ -56,6 +58,7 @@ class LearnerResult:
     n_oracle_calls: int
     n_queries: int
     seconds: float
+    steps: int = 0
     averaged: bool = False
     history: tuple[dict[str, float], ...] = ()
 
@@ -144,7 +147,9 @@ class Watch:
             return math.inf
         return proved_primal(self.problem, self.weights)
 
-    def result(self, weights: Weights, blocks: Blocks, iterations: int, converged: bool) -> LearnerResult:
+    def result(
+        self, weights: Weights, blocks: Blocks, iterations: int, converged: bool, *, steps: int | None = None
+    ) -> LearnerResult:
         """The best point seen; `weights` only where none was evaluated."""
         budget = self.budget
         if budget.interrupted:
@@ -169,6 +174,7 @@ class Watch:
             n_oracle_calls=self.calls + self.checks,
             n_queries=self.passes.queries,
             seconds=budget.elapsed,
+            steps=iterations * self.problem.n if steps is None else steps,
             averaged=self.averaged,
             history=tuple(self.history),
         )
