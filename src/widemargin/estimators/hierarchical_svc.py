@@ -20,7 +20,7 @@ class HierarchicalSVC(LabelSetSVM):
 
     The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest
     training and prediction are exact, by dynamic programming; where nodes have several parents, prediction and margin
-    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap).
+    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap) unless `oracle="milp"`.
 
     `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
     `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
@@ -37,6 +37,8 @@ class HierarchicalSVC(LabelSetSVM):
         Loss of each of them, `>= 0`. None: 1 each.
     separator : str, default="/"
         Between the parts of a path.
+    oracle : {"auto", "milp"}, default="auto"
+        "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     C : float, default=1.0
@@ -106,6 +108,7 @@ class HierarchicalSVC(LabelSetSVM):
         "loss": [StrOptions({"nodes", "leaves"})],
         "weights": ["array-like", None],
         "separator": [str],
+        "oracle": [StrOptions({"auto", "milp"})],
     }
 
     def __init__(
@@ -115,6 +118,7 @@ class HierarchicalSVC(LabelSetSVM):
         loss: str = "nodes",
         weights: npt.ArrayLike | None = None,
         separator: str = "/",
+        oracle: str = "auto",
         fit_intercept: bool = True,
         C: float = 1.0,
         rescaling: str = "slack",
@@ -133,6 +137,7 @@ class HierarchicalSVC(LabelSetSVM):
         self.loss = loss
         self.weights = weights
         self.separator = separator
+        self.oracle = oracle
         self.fit_intercept = fit_intercept
         self.C = C
         self.rescaling = rescaling
@@ -152,7 +157,9 @@ class HierarchicalSVC(LabelSetSVM):
         return state | {"hierarchy": storable(self.hierarchy)}
 
     def _model(self) -> HierarchyModel:
-        return HierarchyModel(self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator)
+        return HierarchyModel(
+            self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator, oracle=self.oracle
+        )
 
     def closed(self, y: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Label sets with the ancestors of their nodes added: what `fit` wants.

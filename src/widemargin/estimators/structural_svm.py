@@ -70,7 +70,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     check_every : int, default=None
         For "bcfw" and "sgd": passes between two certificates, which cost one or two passes each. None: rarely.
     search_tol : float, default=1e-9
-        Relative error of a search; an oracle by linear programming needs 1e-6.
+        Relative error of a search; that of an oracle by linear programming is 1e-6 at least.
     search_ratio : float, default=1.0
         A search may stop at this share of its upper bound; the paper uses 0.999.
     max_queries : int, default=1000

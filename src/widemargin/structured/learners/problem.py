@@ -151,7 +151,7 @@ class StructuredProblem:
     search : str, default="auto"
         Of slack rescaling: see `structured.search.choice`.
     eps, ratio, max_queries
-        Of the search.
+        Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
         Compare every answer of the oracle with the model's own features and loss.
 
@@ -207,11 +207,12 @@ class StructuredProblem:
         self.gram = np.empty(self.gram_start[-1])
         loops.grams(self.rows, self.start, self.gram_start, self.gram)
         self._truth: list[Features | None] = [None] * self.n
-        self._options = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
+        self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         oracle = self.oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
+        self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
         self.search_name = self._choose(search, oracle)
         self.exact = self.certain and self.search_name in EXACT | {"margin"}
