@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from testing.structured_cases import Graph
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM
 from widemargin.exceptions import CapabilityError, DataError, OracleWarning
@@ -79,7 +78,8 @@ def test_bad_hierarchies():
 
 
 def test_two_parents_exactly_by_integer_programming():
-    graph = Graph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    graph = networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
     X, _ = sets(12)
     a, b = X[:, 0] > 0, X[:, 1] > 0
     Y = np.stack([np.ones(12), a, b, a & b], axis=1).astype(int)
