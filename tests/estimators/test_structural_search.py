@@ -131,3 +131,16 @@ def test_it_can_be_ended():
             structural_search(model, X, Y, Cs=Cs)
         with pytest.raises(DataError, match="must hold at least one number"):
             structural_path(model, X, Y, Cs=Cs)
+
+
+def test_passes_are_searched_from_nothing():
+    X, Y = sets()
+    model = MultiLabelSVC("tree", random_state=0)
+    options = {"max_iters": [3, 1], "rescalings": ["slack"], "scoring": "jaccard", "cv": 2}
+    found = structural_search(model, X, Y, Cs=[0.01, 0.1], **options)
+    assert [(cell.C, cell.max_iter, cell.passes) for cell in found.cells] == [
+        (0.01, 1, 1.0), (0.01, 3, 3.0), (0.1, 1, 1.0), (0.1, 3, 3.0),
+    ]  # fmt: skip
+    assert found.best_params["tol"] == 0.0
+    assert found.best_estimator.max_iter in (1, 3)
+    assert f"max_iter={found.best_estimator.max_iter}" in str(found)

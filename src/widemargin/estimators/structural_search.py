@@ -44,16 +44,19 @@ class StructuralCell(NamedTuple):
     ----------
     rescaling : str
     C : float
+    max_iter : int or None
+        Passes, where they were tried too.
     score, standard_error : float
         Mean over the folds, and its standard error; NaN with one fold.
     gap : float
         Largest relative duality gap of the folds.
     passes : float
-        Mean number of passes, from the solution of the last C.
+        Mean number of passes, from the solution of the last C; all of them where `max_iter` is given.
     """
 
     rescaling: str
     C: float
+    max_iter: int | None
     score: float
     standard_error: float
     gap: float
@@ -67,7 +70,7 @@ class StructuralSearch:
     Attributes
     ----------
     best_params : dict
-        "C" and "rescaling": for `set_params`.
+        "C" and "rescaling", and where passes were tried "max_iter" and "tol" (0): for `set_params`.
     best_estimator : estimator
         The model with these parameters, not fitted.
     best_score : float
@@ -92,7 +95,8 @@ class StructuralSearch:
             score = f"{cell.score:.4f} ± {cell.standard_error:.4f}"
             lines.append(f"{cell.rescaling:>9} {cell.C:>10.4g} {score:>18} {cell.gap:>7.1%} {cell.passes:>7.0f}")
         best = self.best_params
-        return "\n".join([*lines, f"best: rescaling={best['rescaling']}, C={best['C']:.4g}"])
+        passes = f", max_iter={best['max_iter']}" if "max_iter" in best else ""
+        return "\n".join([*lines, f"best: rescaling={best['rescaling']}, C={best['C']:.4g}{passes}"])
 
 
 def structural_path(model: Any, X: Any, y: Any, *, Cs: Sequence[float]) -> Iterator[Any]:
@@ -164,6 +168,7 @@ def structural_search(
     *,
     Cs: Sequence[float] | None = None,
     rescalings: Sequence[str] = ("slack", "margin"),
+    max_iters: Sequence[int] | None = None,
     scoring: Any = None,
     cv: Any = 3,
     patience: int = 2,
@@ -185,6 +190,9 @@ def structural_search(
         By default nine, from `1 / (0.1 n)` to `1 / (1e-5 n)` with n training rows.
     rescalings : sequence of {"slack", "margin"}, default=("slack", "margin")
         Each has its own path: a good C of the one is none of the other.
+    max_iters : sequence of int, optional
+        Numbers of passes to try at each C, from nothing, whatever the gap: stopping early regularises too, and may
+        score better than the optimum. None: train up to the gap.
     scoring : str or callable, optional
         As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
         "example_f1". None: the model's own `score`.
@@ -226,13 +234,14 @@ def structural_search(
     started = time.perf_counter()
     search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
     values = search.default() if Cs is None else _values(Cs)
-    total = len(values) * len(rescalings)
+    passes = [None] if max_iters is None else sorted({int(most) for most in max_iters})
+    total = len(values) * len(rescalings) * len(passes)
     cells: list[StructuralCell] = []
     with bar(total, verbose) as show:
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
         try:
             for rescaling in rescalings:
-                for cell in search.path(rescaling, values, patience, budget):
+                for cell in search.path(rescaling, values, passes, patience, budget):
                     cells.append(cell)
                     stage = f"{rescaling} C={cell.C:.4g}"
                     budget.tell(stage, len(cells), cell.score, max(one.score for one in cells), cell.standard_error)
@@ -251,7 +260,8 @@ def structural_search(
             f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning
         )
     best = max(cells, key=lambda cell: (cell.score, -cell.C))
-    params = {"C": best.C, "rescaling": best.rescaling}
+    params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
+    params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
     chosen = clone(model).set_params(**params)
     return StructuralSearch(params, chosen, best.score, tuple(cells), status, time.perf_counter() - started)
 
@@ -272,29 +282,37 @@ class _Search:
         n = float(np.mean([train.shape[0] for train, _ in self._folds]))
         return [1.0 / (regulariser * n) for regulariser in REGULARISERS]
 
-    def path(self, rescaling: str, Cs: Sequence[float], patience: int, budget: Budget) -> Iterator[StructuralCell]:
+    def path(
+        self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], patience: int, budget: Budget
+    ) -> Iterator[StructuralCell]:
         """Cells of increasing C, until the score has not risen for a while."""
         last: list[Any] = [None] * len(self._folds)
         best, since = -math.inf, 0
         for C in Cs:
-            scores = []
-            for number, (train, test) in enumerate(self._folds):
-                last[number] = self._fit(last[number], C, rescaling, train, budget)
+            top = -math.inf
+            for most in passes:
+                scores = []
+                for number, (train, test) in enumerate(self._folds):
+                    last[number] = self._fit(last[number], C, rescaling, most, train, budget)
+                    if budget.exhausted:
+                        return
+                    scores.append(self._score(last[number], test))
+                mean = float(np.mean(scores))
+                spread = float(np.std(scores, ddof=1)) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
+                gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
+                yield StructuralCell(rescaling, C, most, mean, spread, gap, done)
                 if budget.exhausted:
                     return
-                scores.append(self._score(last[number], test))
-            mean = float(np.mean(scores))
-            spread = float(np.std(scores, ddof=1)) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
-            gap, passes = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
-            yield StructuralCell(rescaling, C, mean, spread, gap, passes)
-            best, since = (mean, 0) if mean > best else (best, since + 1)
-            if since >= patience or budget.exhausted:
+                top = max(top, mean)
+            best, since = (top, 0) if top > best else (best, since + 1)
+            if since >= patience:
                 return
 
-    def _fit(self, last: Any, C: float, rescaling: str, rows: Any, budget: Budget) -> Any:
+    def _fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, budget: Budget) -> Any:
         left = None if budget.seconds is None else max(1e-3, budget.seconds - budget.elapsed)
-        tol = max(TOL, self._model.tol)
-        one = _from(last, self._model, C, rescaling=rescaling, tol=tol, time_budget=left, on_interrupt="raise")
+        limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
+        one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
+        one.set_params(time_budget=left, on_interrupt="raise")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))

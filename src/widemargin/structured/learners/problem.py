@@ -30,6 +30,7 @@ __all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows", "pot
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_ASKED = ("prepare", "rows", "features", "loss", "oracle", "decode")
 _KEPT = 4  # labels of an example that are kept to start a search from
 
 
@@ -198,6 +199,12 @@ class StructuredProblem:
             raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
         if self.n == 0:
             raise DataError("there are no examples to learn from.")
+        lacking = [name for name in _ASKED if not callable(getattr(model, name, None))]
+        if lacking:
+            raise DataError(
+                f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
+                "or an object with the methods of widemargin.structured.model.StructuredModel."
+            )
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check = rescaling == "slack", check
         self.d, self.S, self.P = model.prepare(X, Y)

@@ -95,7 +95,12 @@ def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
         listed = list(hierarchy)
         if not listed:
             raise DataError("the hierarchy has no nodes.")
-        graph = _from_paths(listed, separator) if listed and isinstance(listed[0], str) else _from_parents(listed)
+        paths = sum(isinstance(node, str) for node in listed)
+        if 0 < paths < len(listed):
+            raise DataError(
+                f"the hierarchy mixes {paths} paths with {len(listed) - paths} other entries: give one kind."
+            )
+        graph = _from_paths(listed, separator) if paths else _from_parents(listed)
     graph.topological()
     return graph
 

@@ -67,7 +67,7 @@ def indicator(Y: Any) -> Ints:
     wrong = np.argwhere((Y != 0) & (Y != 1))
     if wrong.size:
         i, label = wrong[0]
-        raise DataError(f"Y[{i}, {label}] is {Y[i, label]!r}: entries must be 0 or 1.")
+        raise DataError(f"Y[{i}, {label}] is {Y[i, label].item()!r}: entries must be 0 or 1.")
     whole: Ints = Y.astype(np.int64)
     return whole
 

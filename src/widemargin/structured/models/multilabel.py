@@ -203,9 +203,10 @@ def _pairs(edges: Any, Y: Ints) -> Ints:
         if edges == "tree":
             return spanning_tree(Y)
         raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
-    listed = list(edges) if isinstance(edges, Iterable) else [edges]
-    pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
-    pairs = np.sort(pairs, axis=1)
+    listed = np.asarray(list(edges) if isinstance(edges, Iterable) else [edges])
+    if listed.size and (listed.ndim != 2 or listed.shape[1] != 2 or not np.issubdtype(listed.dtype, np.integer)):
+        raise DataError(f"edges must be pairs of numbers of labels, such as [(0, 1), (1, 2)]; got {edges!r}.")
+    pairs = np.sort(listed.reshape(-1, 2).astype(np.int64), axis=1)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= k or (pairs[:, 0] == pairs[:, 1]).any()):
         raise DataError(f"edges must join two different labels out of 0 to {k - 1}.")
     if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:
