@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structured_models import LabelSets, exact_training, examples
+from widemargin._threads import limit_threads
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import bcfw, one_slack
 from widemargin.structured.learners.bound import hinge_bound, proved_primal
@@ -66,8 +67,6 @@ def test_threads_change_no_bound(seed):
     problem = problem_of(seed, True, n=200)
     rng = np.random.default_rng(seed)
     weights = Weights(rng.normal(size=(4, 3)), rng.normal(size=3))
-    from widemargin._threads import limit_threads
-
     with limit_threads(1):
         one = proved_primal(problem, weights)
     with limit_threads(2):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from structured_models import LabelSets, exact_training, examples
+from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
@@ -291,3 +292,16 @@ def test_the_fingerprint_knows_the_problem():
     ]
     assert len(set(seen)) == len(seen)
     assert print_of() == seen[0]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+@pytest.mark.parametrize("compiled", [None, False])
+def test_threads_change_nothing(learner, compiled):
+    _, X, Y = examples("label sets", n=150)
+    problem = StructuredProblem(MultiLabelModel(), np.array(X), np.array(Y), C=0.05)
+    runs = []
+    for threads in (1, 2):
+        with limit_threads(threads):
+            runs.append(learner.solve(problem, tol=0.0, max_iter=3, compiled=compiled))
+    np.testing.assert_array_equal(flat(runs[0].weights), flat(runs[1].weights))
+    assert (runs[0].primal, runs[0].dual, runs[0].n_queries) == (runs[1].primal, runs[1].dual, runs[1].n_queries)
