@@ -36,6 +36,7 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
         "fit_intercept": ["boolean"],
     }
 
+    _prove = True
     C: float
     fit_intercept: bool
     warm_start: bool
@@ -52,6 +53,7 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
     def _train(self, X: Any, Y: Any) -> None:
         """Train on rows that have their constant column already."""
         svm = StructuralSVM(self._model(), **{name: getattr(self, name) for name in _SHARED})
+        svm._prove = self._prove
         if self.warm_start and hasattr(self, "blocks_"):
             svm.blocks_, svm._origin = self.blocks_, self._origin
         try:

@@ -313,6 +313,7 @@ class _Search:
         limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
         one.set_params(time_budget=left, on_interrupt="raise")
+        one._prove = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))

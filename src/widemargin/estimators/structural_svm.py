@@ -135,6 +135,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _prove = True  # a search has no use for the bounds of its models
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "model": "no_validation",  # type: ignore[dict-item]
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -240,6 +242,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             ratio=self.search_ratio,
             max_queries=self.max_queries,
             check=self.debug,
+            prove=self._prove,
         )
         if self.search == "auto" and problem.certain and not problem.exact:
             warn(

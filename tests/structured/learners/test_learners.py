@@ -15,6 +15,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
 from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import next_look
 from widemargin.structured.learners.state import dual_value, weights_of
 from widemargin.structured.models import MulticlassModel, MultiLabelModel
 
@@ -305,3 +306,11 @@ def test_threads_change_nothing(learner, compiled):
             runs.append(learner.solve(problem, tol=0.0, max_iter=3, compiled=compiled))
     np.testing.assert_array_equal(flat(runs[0].weights), flat(runs[1].weights))
     assert (runs[0].primal, runs[0].dual, runs[0].n_queries) == (runs[1].primal, runs[1].dual, runs[1].n_queries)
+
+
+def test_the_next_look_is_where_the_gap_should_be_closed():
+    assert next_look(100, 0.015, 0.01) == 158  # 1.05 * 150, rounded up
+    assert next_look(100, 0.5, 0.01) == 200  # at most twice as many
+    assert next_look(100, 0.0101, 0.01) == 111  # 1.1 times: not at once again
+    assert next_look(10, 0.011, 0.01) == 15
+    assert next_look(10, 0.5, 0.0) == 20

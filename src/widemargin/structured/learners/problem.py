@@ -155,6 +155,9 @@ class StructuredProblem:
         Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
         Compare every answer of the oracle with the model's own features and loss.
+    prove : bool, default=True
+        End a run whose oracle is not exact with an upper bound by its relaxation, where there is one: it costs a search
+        of the relaxation per example.
 
     Attributes
     ----------
@@ -193,6 +196,7 @@ class StructuredProblem:
         ratio: float = 1.0,
         max_queries: int = 1000,
         check: bool = False,
+        prove: bool = True,
     ) -> None:
         self.n = count(X)
         if self.n != count(Y):
@@ -206,7 +210,7 @@ class StructuredProblem:
                 "or an object with the methods of widemargin.structured.model.StructuredModel."
             )
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
-        self.slack, self.check = rescaling == "slack", check
+        self.slack, self.check, self.prove = rescaling == "slack", check, prove
         self.d, self.S, self.P = model.prepare(X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)

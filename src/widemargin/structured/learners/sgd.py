@@ -10,13 +10,13 @@ import numpy as np
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.passes import PART, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import LearnerResult, Watch
+from widemargin.structured.learners.result import LearnerResult, Watch, next_look
 from widemargin.structured.learners.state import Blocks, begin, dual_value
 from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
 
-_FIRST = 10  # passes to the first certificate; from one to the next their number doubles
+_FIRST = 10  # passes to the first certificate
 
 
 def solve(
@@ -103,8 +103,8 @@ def solve(
                 break
             done += 1
             if done >= due:
-                due = done + check_every if check_every else 2 * done
                 converged = look()
+                due = done + check_every if check_every else next_look(done, watch.gap, tol)
             else:
                 budget.tell("sgd", done, watch.primal, watch.gap, 0.0)
             if budget.exhausted:
