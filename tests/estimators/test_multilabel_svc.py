@@ -226,3 +226,17 @@ def test_relaxed_training_bounds_the_label_sets(rescaling):
     assert relaxed.score(X, Y) > 0.6
     with pytest.raises(InvalidParameterError, match="oracle"):
         MultiLabelSVC(oracle="relaxed").fit(X, Y)
+
+
+def test_an_offset_adds_labels():
+    X, Y = sets()
+    clf = MultiLabelSVC(C=0.5, tol=0.05, max_iter=2000, random_state=0).fit(X, Y)
+    counts = []
+    for offset in (-100.0, -0.5, 0.0, 0.5, 100.0):
+        found = clf.set_params(offset=offset).predict(X)
+        counts.append(found.sum())
+        np.testing.assert_array_equal(clf.decision_function(X) > 0.0, found == 1)
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, Y.size)
+    again = MultiLabelSVC(**clf.get_params() | {"offset": 0.0}).fit(X, Y)
+    np.testing.assert_array_equal(clf.coef_, again.coef_)  # training does not see it

@@ -14,6 +14,7 @@ from widemargin import (
     structural_path,
     structural_search,
 )
+from widemargin.estimators.structural_search import _nearest
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
@@ -67,7 +68,7 @@ def test_the_search_finds_a_good_C_for_each_rescaling():
     assert all(cell.gap < 1.0 and cell.standard_error < 0.1 for cell in found.cells)
     assert found.status == "converged"
     assert found.best_estimator.get_params()["C"] == found.best_params["C"]
-    assert "best: rescaling=" in str(found)
+    assert str(found).endswith(f"best: C={found.best_params['C']:.4g}, rescaling={found.best_params['rescaling']}")
     again = structural_search(
         MultiLabelSVC(max_iter=300, random_state=0), X, Y, Cs=[1e-5, 1e-3, 0.1], scoring="jaccard",
         random_state=0,
@@ -144,3 +145,29 @@ def test_passes_are_searched_from_nothing():
     assert found.best_params["tol"] == 0.0
     assert found.best_estimator.max_iter in (1, 3)
     assert f"max_iter={found.best_estimator.max_iter}" in str(found)
+
+
+def test_the_offset_is_the_least_one_that_is_about_as_good():
+    X, Y = sets(200)
+    model = MultiLabelSVC(None, tol=0.05, max_iter=1000, random_state=0)
+    options = {"Cs": [1e-3], "rescalings": ["slack"], "scoring": "example_f1", "random_state": 0}
+    plain = structural_search(model, X, Y, **options)
+    found = structural_search(model, X, Y, offsets=[0.3, 0.0, 5.0, -0.3, 0.1], **options)
+    assert plain.cells[0].offset is None
+    assert "offset" not in plain.best_params
+    assert found.best_params["offset"] in (0.0, 0.1, -0.3, 0.3)
+    assert found.best_score >= plain.best_score - plain.cells[0].standard_error
+    assert found.best_estimator.offset == found.best_params["offset"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "place"),
+    [
+        ([[0.5, 0.6], [0.6, 0.7]], 1),  # better by two standard errors
+        ([[0.5, 0.54], [0.7, 0.74]], 0),  # within one
+        ([[0.5, 0.51]], 1),  # one fold: no error is known
+        ([[0.5, 0.5], [0.5, 0.5]], 0),
+    ],
+)
+def test_within_a_standard_error(scores, place):
+    assert _nearest(np.array(scores))[0] == place

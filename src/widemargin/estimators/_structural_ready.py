@@ -1,12 +1,14 @@
 """What the ready-made structural SVMs share: parameters of training, the constant column, training itself."""
 
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -78,6 +80,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     Of scikit-learn's `check_estimator` it fails, on purpose, the checks that give a vector or a column of values other
     than 0 and 1 as y (`tests/estimators/test_multilabel_svc.py` lists them).
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReadyMadeSVM._parameter_constraints,
+        "offset": [Interval(Real, None, None, closed="neither")],
+    }
+
+    offset: float
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Any:
@@ -161,7 +170,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _potentials(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        return potentials(X, self.coef_, self.intercept_)
+        return potentials(X, self.coef_, self.intercept_ + self.offset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

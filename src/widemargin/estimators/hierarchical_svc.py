@@ -41,6 +41,9 @@ class HierarchicalSVC(LabelSetSVM):
         "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
@@ -120,6 +123,7 @@ class HierarchicalSVC(LabelSetSVM):
         separator: str = "/",
         oracle: str = "auto",
         fit_intercept: bool = True,
+        offset: float = 0.0,
         C: float = 1.0,
         rescaling: str = "slack",
         solver: str = "bcfw",
@@ -139,6 +143,7 @@ class HierarchicalSVC(LabelSetSVM):
         self.separator = separator
         self.oracle = oracle
         self.fit_intercept = fit_intercept
+        self.offset = offset
         self.C = C
         self.rescaling = rescaling
         self.solver = solver

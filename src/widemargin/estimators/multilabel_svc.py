@@ -43,6 +43,9 @@ class MultiLabelSVC(LabelSetSVM):
         Random starts of the local search after the first. More find better labels and take longer.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
@@ -126,6 +129,7 @@ class MultiLabelSVC(LabelSetSVM):
         oracle: str = "auto",
         restarts: int = 5,
         fit_intercept: bool = True,
+        offset: float = 0.0,
         C: float = 1.0,
         rescaling: str = "slack",
         solver: str = "bcfw",
@@ -144,6 +148,7 @@ class MultiLabelSVC(LabelSetSVM):
         self.oracle = oracle
         self.restarts = restarts
         self.fit_intercept = fit_intercept
+        self.offset = offset
         self.C = C
         self.rescaling = rescaling
         self.solver = solver

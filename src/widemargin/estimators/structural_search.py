@@ -22,6 +22,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin.estimators._progress import bar, watchers
+from widemargin.estimators._structural_ready import Floats
 from widemargin.estimators.label_set_scorers import label_set_scorers
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -46,6 +47,8 @@ class StructuralCell(NamedTuple):
     C : float
     max_iter : int or None
         Passes, where they were tried too.
+    offset : float or None
+        Chosen offset, where some were given.
     score, standard_error : float
         Mean over the folds, and its standard error; NaN with one fold.
     gap : float
@@ -57,6 +60,7 @@ class StructuralCell(NamedTuple):
     rescaling: str
     C: float
     max_iter: int | None
+    offset: float | None
     score: float
     standard_error: float
     gap: float
@@ -70,7 +74,8 @@ class StructuralSearch:
     Attributes
     ----------
     best_params : dict
-        "C" and "rescaling", and where passes were tried "max_iter" and "tol" (0): for `set_params`.
+        "C" and "rescaling"; where passes were tried "max_iter" and "tol" (0); where offsets were, "offset": for
+        `set_params`.
     best_estimator : estimator
         The model with these parameters, not fitted.
     best_score : float
@@ -90,13 +95,15 @@ class StructuralSearch:
     seconds: float
 
     def __str__(self) -> str:
-        lines = [f"{'rescaling':>9} {'C':>10} {'score':>18} {'gap':>7} {'passes':>7}"]
+        lines = [f"{'rescaling':>9} {'C':>10} {'passes':>7} {'gap':>7} {'offset':>7} {'score':>18}"]
         for cell in self.cells:
-            score = f"{cell.score:.4f} ± {cell.standard_error:.4f}"
-            lines.append(f"{cell.rescaling:>9} {cell.C:>10.4g} {score:>18} {cell.gap:>7.1%} {cell.passes:>7.0f}")
-        best = self.best_params
-        passes = f", max_iter={best['max_iter']}" if "max_iter" in best else ""
-        return "\n".join([*lines, f"best: rescaling={best['rescaling']}, C={best['C']:.4g}{passes}"])
+            score, offset = f"{cell.score:.4f} ± {cell.standard_error:.4f}", f"{cell.offset or 0.0:.3g}"
+            row = f"{cell.rescaling:>9} {cell.C:>10.4g} {cell.passes:>7.0f} {cell.gap:>7.1%} {offset:>7} {score:>18}"
+            lines.append(row)
+        best = (
+            f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in self.best_params.items()
+        )
+        return "\n".join([*lines, f"best: {', '.join(best)}"])
 
 
 def structural_path(model: Any, X: Any, y: Any, *, Cs: Sequence[float]) -> Iterator[Any]:
@@ -169,6 +176,7 @@ def structural_search(
     Cs: Sequence[float] | None = None,
     rescalings: Sequence[str] = ("slack", "margin"),
     max_iters: Sequence[int] | None = None,
+    offsets: Sequence[float] | None = None,
     scoring: Any = None,
     cv: Any = 3,
     patience: int = 2,
@@ -193,6 +201,9 @@ def structural_search(
     max_iters : sequence of int, optional
         Numbers of passes to try at each C, from nothing, whatever the gap: stopping early regularises too, and may
         score better than the optimum. None: train up to the gap.
+    offsets : sequence of float, optional
+        Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
+        that scores within a standard error of the best.
     scoring : str or callable, optional
         As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
         "example_f1". None: the model's own `score`.
@@ -235,13 +246,14 @@ def structural_search(
     search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
     values = search.default() if Cs is None else _values(Cs)
     passes = [None] if max_iters is None else sorted({int(most) for most in max_iters})
+    tried = [None] if offsets is None else sorted((float(offset) for offset in offsets), key=abs)
     total = len(values) * len(rescalings) * len(passes)
     cells: list[StructuralCell] = []
     with bar(total, verbose) as show:
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
         try:
             for rescaling in rescalings:
-                for cell in search.path(rescaling, values, passes, patience, budget):
+                for cell in search.path(rescaling, values, passes, tried, patience, budget):
                     cells.append(cell)
                     stage = f"{rescaling} C={cell.C:.4g}"
                     budget.tell(stage, len(cells), cell.score, max(one.score for one in cells), cell.standard_error)
@@ -262,6 +274,7 @@ def structural_search(
     best = max(cells, key=lambda cell: (cell.score, -cell.C))
     params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
+    params |= {} if best.offset is None else {"offset": best.offset}
     chosen = clone(model).set_params(**params)
     return StructuralSearch(params, chosen, best.score, tuple(cells), status, time.perf_counter() - started)
 
@@ -283,8 +296,9 @@ class _Search:
         return [1.0 / (regulariser * n) for regulariser in REGULARISERS]
 
     def path(
-        self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], patience: int, budget: Budget
-    ) -> Iterator[StructuralCell]:
+        self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
+        patience: int, budget: Budget,
+    ) -> Iterator[StructuralCell]:  # fmt: skip
         """Cells of increasing C, until the score has not risen for a while."""
         last: list[Any] = [None] * len(self._folds)
         best, since = -math.inf, 0
@@ -296,11 +310,10 @@ class _Search:
                     last[number] = self._fit(last[number], C, rescaling, most, train, budget)
                     if budget.exhausted:
                         return
-                    scores.append(self._score(last[number], test))
-                mean = float(np.mean(scores))
-                spread = float(np.std(scores, ddof=1)) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
+                    scores.append([self._score(last[number], test, offset) for offset in offsets])
+                place, mean, spread = _nearest(np.array(scores))
                 gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
-                yield StructuralCell(rescaling, C, most, mean, spread, gap, done)
+                yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done)
                 if budget.exhausted:
                     return
                 top = max(top, mean)
@@ -318,5 +331,21 @@ class _Search:
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
 
-    def _score(self, one: Any, rows: Any) -> float:
+    def _score(self, one: Any, rows: Any, offset: float | None) -> float:
+        if offset is not None:
+            one.set_params(offset=offset)
         return float(self._scorer(one, _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)))
+
+
+def _nearest(scores: Floats) -> tuple[int, float, float]:
+    """The first column (offsets nearest to 0 come first) within a standard error of the best; its mean and error.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (folds, offsets)
+    """
+    mean, folds = scores.mean(axis=0), scores.shape[0]
+    error = scores.std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape, math.nan)
+    best = int(mean.argmax())
+    place = int(np.argmax(mean >= mean[best] - np.nan_to_num(error[best])))
+    return place, float(mean[place]), float(error[place])
