@@ -28,11 +28,11 @@ def check_oracle(oracle: Oracle) -> None:
     unknown = sorted(set(oracle.capabilities) - CAPABILITIES)
     if unknown:
         raise OracleError(f"{name}.capabilities names {unknown}; known are {sorted(CAPABILITIES)}.")
-    missing = [what for what in sorted(oracle.capabilities - {CONVEX}) if not hasattr(oracle, what)]
+    missing = [what for what in sorted(oracle.capabilities - {"convex"}) if not hasattr(oracle, what)]
     if missing:
         raise OracleError(f"{name}.capabilities names {missing}, but there are no such methods.")
-    whole = CONVEX not in oracle.capabilities  # fractional labels may lose as little as they like
-    if oracle.largest_loss < 0.0 or (whole and oracle.largest_loss > 0.0 and not oracle.smallest_loss > 0.0):
+    no_least = CONVEX not in oracle.capabilities and not oracle.smallest_loss > 0.0  # mixtures of labels have none
+    if oracle.largest_loss < 0.0 or (oracle.largest_loss > 0.0 and no_least):
         raise OracleError(
             f"{name}.smallest_loss is {oracle.smallest_loss:g} and largest_loss {oracle.largest_loss:g}; the first is "
             "the least positive loss of a label, the second the largest."
