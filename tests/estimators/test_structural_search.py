@@ -1,5 +1,7 @@
 """Paths over C from warm starts, and the search along them."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -171,3 +173,26 @@ def test_the_offset_is_the_least_one_that_is_about_as_good():
 )
 def test_within_a_standard_error(scores, place):
     assert _nearest(np.array(scores))[0] == place
+
+
+def test_the_default_grid_follows_the_number_of_rows():
+    X, Y = sets(60)
+    model = MultiLabelSVC("tree", max_iter=20, random_state=0)
+    with pytest.warns(MarginConvergenceWarning, match="stopped"):
+        found = structural_search(model, X, Y, cv=2, callbacks=[lambda progress: progress.iteration == 2])
+    assert [cell.C for cell in found.cells] == pytest.approx([1 / (0.1 * 30), 1 / (10**-1.5 * 30)])
+
+
+def test_a_time_limit_takes_the_best_so_far():
+    X, Y = sets(60)
+
+    def slow(clf, X, Y):
+        time.sleep(0.2)
+        return clf.C
+
+    model = MultiLabelSVC("tree", max_iter=20, random_state=0).fit(X, Y)  # compiled
+    with pytest.warns(MarginConvergenceWarning, match="time_limit"):
+        found = structural_search(model, X, Y, Cs=[1e-3, 2e-3, 4e-3, 8e-3], cv=2, time_budget=1.0, scoring=slow)
+    assert 1 <= len(found.cells) <= 3
+    assert found.best_params["C"] == found.cells[-1].C
+    assert found.status == "time_limit"

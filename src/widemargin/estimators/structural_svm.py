@@ -85,13 +85,14 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
+        Seconds after which the model so far is kept, with a warning; its certificate comes after them.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
     verbose : int, default=0
         1 logs every pass under "widemargin".
     n_jobs : int, default=None
-        Threads of the certificate passes of compiled models; changes no result. None means 1.
+        Threads of the certificate passes and of the rounds of the cutting planes; changes no result. None means 1. With
+        more, a model of your own is asked by several threads at once.
 
     Attributes
     ----------
@@ -248,7 +249,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             warn(
                 "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
                 "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
-                "direct answer, or use rescaling='margin'.",
+                "direct answer (HierarchyModel: oracle='milp'), or use rescaling='margin'.",
                 OracleWarning,
             )
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "budget": budget}

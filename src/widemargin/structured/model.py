@@ -43,8 +43,8 @@ class StructuredModel(Protocol):
 
     It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
     which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode;
-    `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best one; and
-    what `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
+    and what `structured.compiled.CompiledModel` names, where its argmax is compiled.
     """
 
     def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> tuple[int, int, int]:
