@@ -190,7 +190,7 @@ def test_a_time_limit_takes_the_best_so_far():
         time.sleep(0.2)
         return clf.C
 
-    model = MultiLabelSVC("tree", max_iter=20, random_state=0).fit(X, Y)  # compiled
+    model = MultiLabelSVC("tree", C=0.01, max_iter=500, random_state=0).fit(X, Y)  # compiled
     with pytest.warns(MarginConvergenceWarning, match="time_limit"):
         found = structural_search(model, X, Y, Cs=[1e-3, 2e-3, 4e-3, 8e-3], cv=2, time_budget=1.0, scoring=slow)
     assert 1 <= len(found.cells) <= 3
