@@ -219,3 +219,28 @@ def test_the_search_of_sarawagi_and_gupta_needs_the_cutting_plane():
     with pytest.warns(MarginConvergenceWarning, match="'sarawagi-gupta' finds no more violated label"):
         svm = StructuralSVM(model, C=0.3, search="sarawagi-gupta", solver="cutting-plane").fit(X, Y)
     assert svm.search_ == "sarawagi-gupta"
+
+
+def test_decode_certified_asks_the_model():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 3)), rng.integers(0, 2, (20, 4))
+    svm = StructuralSVM(MultiLabelModel("full", oracle="greedy"), C=0.1, tol=0.5, random_state=0).fit(X, Y)
+    labels, proved = svm.decode_certified(X)
+    exact = MultiLabelModel("full")
+    exact.prepare(X, Y)
+    for x, y, sure in zip(X, labels, proved, strict=True):
+        u = x[None, :] @ svm.coef_
+        if sure:
+            assert exact.score(y, u, svm.theta_) == pytest.approx(
+                exact.score(exact.decode(None, u, svm.theta_), u, svm.theta_), abs=1e-9
+            )
+    assert proved.any()
+    model, X, Y = examples("label sets")
+    with pytest.raises(CapabilityError, match="LabelSets has no `decode_certified"):
+        StructuralSVM(model, C=0.1, tol=0.5).fit(X, Y).decode_certified(X)
+
+
+@pytest.mark.parametrize("model", ["hamming", object(), None])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(DataError, match="has no prepare, rows, features, loss, oracle, decode"):
+        StructuralSVM(model).fit([[0.0]], [0])
