@@ -1,8 +1,8 @@
 """`HierarchicalSVC` on four hierarchies of labels: slack and margin rescaling beside local and flat classifiers.
 
 A table as the paper's Table 3, seconds to a 1% gap, and what it is worth to train slack rescaling for one C after the
-other. Where every label set is one path (ImCLEF07A, Diatoms), hiclass knows that, and others are shown with and without: "one path"
-takes the path of largest score. One thread, processor seconds.
+other. Where every label set is one path (ImCLEF07A, Diatoms), hiclass knows that, and others are shown with and without
+("one path": the path of largest score). One thread, processor seconds.
 Run as `python -m benchmarks.structured_hierarchies`; see README.md here.
 """
 
