@@ -28,7 +28,7 @@ __all__ = [
 PLAIN: Mapping[str, Sequence[Mapping[str, Any]]] = {"": ({},)}
 
 
-class Binary(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Binary(ClassifierMixin, BaseEstimator):
     """A linear classifier of 0 and 1 that bears training rows of one class."""
 
     def __init__(self, C: float = 1.0, logistic: bool = False) -> None:

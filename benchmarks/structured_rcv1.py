@@ -72,7 +72,7 @@ def ours(edges: Any, rescaling: str, C: float, passes: int, **more: Any) -> Mult
     return MultiLabelSVC(edges, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **more)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def _argmaxes(U: Any, theta: Any, Y: Any, rescale: int, structure: Any, work: Any, label: Any) -> Any:
     total = 0.0
     for i in range(U.shape[0]):
