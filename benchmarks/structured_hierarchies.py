@@ -47,7 +47,7 @@ TASKS: dict[str, Callable[[argparse.Namespace], LabelSets]] = {
         o, ["cellcycle_FUN.train.arff.gz", "cellcycle_FUN.valid.arff.gz"], "cellcycle_FUN.test.arff.gz"
     ),
 }
-GRIDS = {"slack": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), "margin": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)}
+GRIDS = {"slack": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), "margin": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)}
 LINEAR, LOGISTIC = (0.1, 1.0, 3.0, 10.0, 30.0), (1.0, 10.0, 30.0, 100.0, 300.0)
 PASSES = 25
 """For every C of a path."""
