@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import itertools
 import statistics
 import time
 import warnings
@@ -22,8 +23,8 @@ from benchmarks.common import ROOT, MissingDataError, data_folder
 from widemargin.exceptions import MarginConvergenceWarning
 
 __all__ = [
-    "SCORES", "Clock", "LabelSets", "Words", "hierarchical", "hold_out", "jaccards", "mean_and_error", "ocr", "quietly",
-    "rcv1", "scores", "shuffled", "synthetic_hierarchy", "synthetic_topics", "synthetic_words",
+    "SCORES", "Clock", "LabelSets", "Words", "hierarchical", "hold_outs", "jaccards", "mean_and_error", "ocr",
+    "quietly", "rcv1", "scores", "shuffled", "standardised", "synthetic_hierarchy", "synthetic_topics", "synthetic_words",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -93,11 +94,19 @@ def shuffled(task: LabelSets, seed: int) -> LabelSets:
     return LabelSets(X, Y, X, Y, task.paths).rows(np.sort(order[:n]), np.sort(order[n:]))
 
 
-def hold_out(task: LabelSets, seed: int = 0) -> LabelSets:
-    """A fifth of the training rows as test rows: for the choice of parameters."""
+def hold_outs(task: LabelSets, folds: int = 1, seed: int = 0) -> list[LabelSets]:
+    """For the choice of parameters: training rows as training and test rows.
+
+    One fold: a fifth of the rows are test rows. More: each of that many parts in turn.
+    """
     order = np.random.default_rng(seed).permutation(task.Y.shape[0])
-    cut = round(HELD_OUT * order.shape[0])
-    return task.rows(np.sort(order[cut:]), np.sort(order[:cut]))
+    count = 1 / HELD_OUT if folds == 1 else folds
+    cuts = np.round(np.arange(folds + 1) * order.shape[0] / count).astype(int).tolist()
+    made = []
+    for first, last in itertools.pairwise(cuts):
+        rest = np.concatenate([order[:first], order[last:]])
+        made.append(task.rows(np.sort(rest), np.sort(order[first:last])))
+    return made
 
 
 def hierarchical(options: argparse.Namespace, training: Sequence[str], test: str, *, unit: bool = False) -> LabelSets:
@@ -116,10 +125,15 @@ def hierarchical(options: argparse.Namespace, training: Sequence[str], test: str
     X_test, Y_test, _ = _clus(_present(folder / test))
     if unit:
         return LabelSets(sp.csr_matrix(normalize(X)), Y, sp.csr_matrix(normalize(X_test)), Y_test, paths)
-    mean, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
-    scale = np.where(scale > 0.0, scale, 1.0) * X.shape[1] ** 0.5
-    X, X_test = (np.nan_to_num((some - mean) / scale) for some in (X, X_test))
-    return LabelSets(X, Y, X_test, Y_test, paths)
+    return standardised(LabelSets(X, Y, X_test, Y_test, paths))
+
+
+def standardised(task: LabelSets) -> LabelSets:
+    """Columns of mean 0 and variance 1/d by the training rows; missing values are the mean."""
+    mean, scale = np.nanmean(task.X, axis=0), np.nanstd(task.X, axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0) * task.X.shape[1] ** 0.5
+    X, X_test = (np.nan_to_num((some - mean) / scale) for some in (task.X, task.X_test))
+    return LabelSets(X, task.Y, X_test, task.Y_test, task.paths)
 
 
 def _clus(path: Path) -> tuple[Array, Array, tuple[str, ...]]:

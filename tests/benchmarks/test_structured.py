@@ -22,7 +22,7 @@ from benchmarks.structured_methods import (
 from benchmarks.structured_tasks import (
     Clock,
     hierarchical,
-    hold_out,
+    hold_outs,
     jaccards,
     ocr,
     paired,
@@ -62,9 +62,14 @@ def test_missing_files_are_named(load, tmp_path):
 
 def test_rows_held_out_are_other_training_rows():
     task = synthetic_hierarchy()
-    held = hold_out(task)
+    (held,) = hold_outs(task)
     assert held.X_test.shape[0] == 18
     np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
+    folds = hold_outs(task, 3)
+    assert [part.X_test.shape[0] for part in folds] == [30] * 3
+    np.testing.assert_array_equal(
+        np.unique(np.concatenate([part.X_test for part in folds]), axis=0), np.unique(task.X, axis=0)
+    )
     one, other = shuffled(task, 0), shuffled(task, 1)
     assert one.X.shape == task.X.shape
     assert not np.array_equal(one.X, other.X)
