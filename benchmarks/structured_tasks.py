@@ -24,7 +24,8 @@ from widemargin.exceptions import MarginConvergenceWarning
 
 __all__ = [
     "SCORES", "Clock", "LabelSets", "Words", "hierarchical", "hold_outs", "jaccards", "mean_and_error", "ocr",
-    "quietly", "rcv1", "scores", "shuffled", "standardised", "synthetic_hierarchy", "synthetic_topics", "synthetic_words",
+    "quietly", "rcv1", "scores", "shuffled", "standardised", "synthetic_hierarchy", "synthetic_topics",
+    "synthetic_words",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
