@@ -163,9 +163,9 @@ def test_differences_are_paired_by_split():
     mean, error = paired(runs, "ours", "theirs", "jaccard")
     assert mean == pytest.approx(0.15)
     assert error == pytest.approx(0.05)
-    row = {"method": "ours", "reference": "theirs", "difference": mean, "difference_se": error}
-    assert structured_rcv1.lead(row) == "ahead"
-    assert structured_rcv1.lead({**row, "difference_se": 0.1}) == "within noise"
+    assert structured_rcv1.lead("jaccard", mean, error) == "ahead"
+    assert structured_rcv1.lead("hamming", mean, error) == "behind"
+    assert structured_rcv1.lead("jaccard", mean, 0.1) == "within noise"
 
 
 def test_the_clock_knows_when_a_gap_was_reached():
