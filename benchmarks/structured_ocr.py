@@ -20,7 +20,7 @@ from benchmarks.structured_tasks import Array, Clock, Words, mean_and_error, ocr
 from widemargin import ChainSVC
 
 GRIDS = {"slack": (0.0003, 0.001, 0.003, 0.01, 0.03), "margin": (0.01, 0.03, 0.1, 0.3, 1.0)}
-LINEAR = (0.003, 0.01, 0.03, 0.1, 0.3)
+LINEAR = (0.01, 0.03, 0.1, 0.3, 1.0)
 PASSES = 40
 """For every C of a path."""
 
