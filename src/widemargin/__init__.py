@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.label_set_scorers import label_set_scorers as label_set_scorers
+    from widemargin.estimators.multiclass_svc import MulticlassSVC as MulticlassSVC
     from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
     from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
+    from widemargin.estimators.structural_search import structural_path as structural_path
+    from widemargin.estimators.structural_search import structural_search as structural_search
     from widemargin.estimators.structural_svm import StructuralSVM as StructuralSVM
     from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.goals.sources import External as External
@@ -44,6 +48,7 @@ __all__ = [
     "KernelPerceptron",
     "KernelSVC",
     "MultiLabelSVC",
+    "MulticlassSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
@@ -53,10 +58,13 @@ __all__ = [
     "audit",
     "goals",
     "kernel_search",
+    "label_set_scorers",
     "load_model",
     "nu_from_C",
     "pareto_path",
     "save_model",
+    "structural_path",
+    "structural_search",
     "tradeoff_path",
 ]
 
@@ -68,6 +76,7 @@ _HOMES = {
     "HierarchicalSVC": "widemargin.estimators.hierarchical_svc",
     "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
+    "MulticlassSVC": "widemargin.estimators.multiclass_svc",
     "MultiLabelSVC": "widemargin.estimators.multilabel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
@@ -76,10 +85,13 @@ _HOMES = {
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
     "kernel_search": "widemargin.estimators.kernel_search",
+    "label_set_scorers": "widemargin.estimators.label_set_scorers",
     "load_model": "widemargin.persistence",
     "nu_from_C": "widemargin.estimators.pareto",
     "pareto_path": "widemargin.estimators.pareto",
     "save_model": "widemargin.persistence",
+    "structural_path": "widemargin.estimators.structural_search",
+    "structural_search": "widemargin.estimators.structural_search",
     "tradeoff_path": "widemargin.estimators.tradeoff",
 }
 

@@ -75,3 +75,26 @@ def test_bad_hierarchies():
         HierarchicalSVC(PATHS[:3]).fit(X, Y)
     with pytest.raises(ValueError, match="'loss' parameter"):
         HierarchicalSVC(PATHS, loss="paths").fit(X, Y)
+
+
+def test_two_parents_exactly_by_integer_programming():
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    graph = networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])
+    X, _ = sets(12)
+    a, b = X[:, 0] > 0, X[:, 1] > 0
+    Y = np.stack([np.ones(12), a, b, a & b], axis=1).astype(int)
+    clf = HierarchicalSVC(graph, oracle="milp", C=0.1, tol=0.2, random_state=0).fit(X, Y)
+    assert clf.search_ == "level"
+    assert clf.certified_
+    labels, proved = clf.decode_certified(X)
+    np.testing.assert_array_equal(labels, clf.closed(labels))
+    assert proved.all()
+    np.testing.assert_array_equal(clf.decision_function(X) > 0.0, labels == 1)
+
+
+def test_decision_function_is_positive_where_the_label_is_predicted():
+    X, Y = sets()
+    clf = HierarchicalSVC(PARENTS, **OPTIONS).fit(X, Y)
+    scores = clf.decision_function(X)
+    np.testing.assert_array_equal(scores > 0.0, clf.predict(X) == 1)
+    assert (scores[:, 0] >= scores[:, 1]).all()  # a node is wanted no less than what needs it

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics import accuracy_score, f1_score, hamming_loss, jaccard_score, make_scorer
+from sklearn.metrics import accuracy_score, average_precision_score, jaccard_score
 from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM
+from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
@@ -95,20 +96,18 @@ def test_sparse_rows_and_labels_and_an_intercept():
     assert dense.intercept_[0] > 0.1  # the first label is on two times in three
 
 
-def test_scikit_learn_s_own_scores():
+def test_scores_of_label_sets():
     X, Y = sets()
-    scoring = {
-        "jaccard": make_scorer(jaccard_score, average="samples", zero_division=1.0),
-        "micro": "f1_micro",
-        "macro": "f1_macro",
-        "example": make_scorer(f1_score, average="samples", zero_division=1.0),
-        "hamming": make_scorer(hamming_loss, greater_is_better=False),
-    }
     clf = MultiLabelSVC(C=0.5, tol=0.1, max_iter=1000, random_state=0)
-    found = cross_validate(clf, X, Y, cv=2, scoring=scoring)
+    found = cross_validate(clf, X, Y, cv=2, scoring=label_set_scorers)
     assert min(found["test_jaccard"]) > 0.7
-    assert min(found["test_micro"].min(), found["test_macro"].min(), found["test_example"].min()) > 0.75
+    assert min(found[f"test_{name}_f1"].min() for name in ("micro", "macro", "example")) > 0.75
     assert min(found["test_hamming"]) > -0.2
+    Y[:5] = 0  # an empty set that is predicted to be empty is right
+    clf.fit(X, Y)
+    shown = label_set_scorers["jaccard"](clf, X, Y)
+    assert shown == jaccard_score(Y, clf.predict(X), average="samples", zero_division=1.0)
+    X, Y = sets()
     search = GridSearchCV(clf, {"C": [0.001, 0.5]}, cv=2, scoring="f1_macro").fit(X, Y)
     assert search.best_params_ == {"C": 0.5}
     assert search.best_estimator_.score(X, Y) == accuracy_score(Y, search.predict(X))
@@ -169,3 +168,75 @@ def test_bad_input():
         MultiLabelSVC([(0, 3)]).fit(X, Y)
     with pytest.raises(ValueError, match="'edges' parameter"):
         MultiLabelSVC("some").fit(X, Y)
+
+
+@pytest.mark.parametrize("edges", ["full", "tree", None])
+def test_decision_function_agrees_with_predictions(edges):
+    X, Y = sets()
+    clf = MultiLabelSVC(edges, C=0.5, tol=0.05, max_iter=2000, random_state=0).fit(X, Y)
+    scores = clf.decision_function(X)
+    np.testing.assert_array_equal(scores > 0.0, clf.predict(X) == 1)
+    assert average_precision_score(Y, scores, average="macro") > 0.9
+    if edges is None:
+        np.testing.assert_allclose(scores, X @ clf.coef_.T + clf.intercept_, rtol=1e-12)
+    labels, proved = clf.decode_certified(X)
+    np.testing.assert_array_equal(labels, clf.predict(X))
+    assert proved.all()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Twenty labels in a ring, beyond enumeration: each likes the one before and dislikes the one after next."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 20))
+    return X, (X + np.roll(X, 1, axis=1) - 0.7 * np.roll(X, 2, axis=1) > 0.3).astype(int)
+
+
+def test_local_search_says_what_is_proved(many):
+    X, Y = many
+    clf = MultiLabelSVC(C=0.1, tol=0.02, max_iter=2000, random_state=0).fit(X, Y)
+    assert not clf.certified_
+    assert clf.gap_ <= 0.02 < clf.proved_gap_ < 1.0
+    assert clf.proved_primal_ >= clf.primal_
+    labels, proved = clf.decode_certified(X)
+    assert proved.mean() > 0.2
+    for i in np.flatnonzero(proved)[:20]:
+        others = clf.decision_function(X[i : i + 1])[0]
+        np.testing.assert_array_equal(others >= 0.0, labels[i] == 1)  # no single change is better
+    np.testing.assert_array_equal(clf.predict(X[5:7]), labels[5:7])  # whatever was decoded before
+
+
+def test_threads_change_nothing(many):
+    X, Y = many
+    one, two = (
+        MultiLabelSVC(C=0.1, tol=0.1, max_iter=2000, random_state=0, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert (one.primal_, one.proved_primal_) == (two.primal_, pytest.approx(two.proved_primal_, rel=1e-12))
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_relaxed_training_bounds_the_label_sets(rescaling):
+    X, Y = sets()
+    options = {"C": 0.5, "tol": 0.05, "max_iter": 300, "random_state": 0, "rescaling": rescaling}
+    relaxed, exact = MultiLabelSVC(oracle="roof", **options).fit(X, Y), MultiLabelSVC(**options).fit(X, Y)
+    assert relaxed.certified_
+    assert relaxed.gap_ <= 0.05
+    assert relaxed.primal_ >= exact.dual_  # the relaxed hinge is no less than that of the label sets
+    assert relaxed.score(X, Y) > 0.6
+    with pytest.raises(InvalidParameterError, match="oracle"):
+        MultiLabelSVC(oracle="relaxed").fit(X, Y)
+
+
+def test_an_offset_adds_labels():
+    X, Y = sets()
+    clf = MultiLabelSVC(C=0.5, tol=0.05, max_iter=2000, random_state=0).fit(X, Y)
+    counts = []
+    for offset in (-100.0, -0.5, 0.0, 0.5, 100.0):
+        found = clf.set_params(offset=offset).predict(X)
+        counts.append(found.sum())
+        np.testing.assert_array_equal(clf.decision_function(X) > 0.0, found == 1)
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, Y.size)
+    again = MultiLabelSVC(**clf.get_params() | {"offset": 0.0}).fit(X, Y)
+    np.testing.assert_array_equal(clf.coef_, again.coef_)  # training does not see it

@@ -21,6 +21,7 @@ CASES = {
     "greedy": (wm.MultiLabelSVC(**OPTIONS), X, np.hstack([Y] * 7)),
     "paths": (wm.HierarchicalSVC(["a", "a/b", "c"], **OPTIONS), X, Y * [[1, 0, 1]]),
     "sequences": (wm.ChainSVC(weights={"up": 2.0}, **OPTIONS), SEQUENCES, STATES),
+    "costs": (wm.MulticlassSVC([[0, 1, 2], [1, 0, 1], [2, 1, 0]], **OPTIONS), X, X[:, :3].argmax(axis=1)),
     "classes": (wm.StructuralSVM(MulticlassModel(), **OPTIONS), X, X.argmax(axis=1)),
 }
 
@@ -42,8 +43,22 @@ def test_a_loaded_model_predicts_the_same(case, tmp_path):
         assert loaded.fit(rows, labels).n_iter_ <= model.n_iter_
 
 
-def test_a_graph_is_refused(tmp_path):
+def test_a_graph_is_stored_as_its_nodes_and_arcs(tmp_path):
     networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
-    model = wm.HierarchicalSVC(networkx.DiGraph([(0, 1), (0, 2)]), **OPTIONS).fit(X, Y * 0)
+    for graph in (networkx.DiGraph([("root", "a"), ("root", "b")]), networkx.DiGraph([(0, 2), (1, 2)])):
+        model = wm.HierarchicalSVC(graph, rescaling="margin", **OPTIONS)
+        labels = model.closed(Y)
+        model.fit(X, labels)
+        wm.save_model(model, tmp_path / "m.skops")
+        loaded = wm.load_model(tmp_path / "m.skops")
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert model.hierarchy is graph
+        assert loaded.hierarchy.names == tuple(graph.nodes)
+        np.testing.assert_array_equal(loaded.fit(X, labels).coef_, model.coef_)
+
+
+def test_a_graph_of_strange_nodes_is_refused(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    model = wm.HierarchicalSVC(networkx.DiGraph([(0, 1j), (0, 2)]), **OPTIONS).fit(X, Y * 0)
     with pytest.raises(ModelFileError, match="the model cannot be stored"):
         wm.save_model(model, tmp_path / "m.skops")

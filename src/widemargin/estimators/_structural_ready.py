@@ -1,12 +1,14 @@
 """What the ready-made structural SVMs share: parameters of training, the constant column, training itself."""
 
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,8 +25,8 @@ _SHARED = (
     "callbacks", "verbose", "n_jobs",
 )  # fmt: skip
 _RESULTS = (
-    "model_", "primal_", "dual_", "gap_", "certified_", "averaged_", "search_", "status_", "n_iter_",
-    "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_blocks_C",
+    "model_", "primal_", "dual_", "gap_", "certified_", "proved_primal_", "proved_gap_", "averaged_",
+    "search_", "status_", "n_iter_", "n_oracle_calls_", "n_queries_", "history_", "blocks_", "_origin",
 )  # fmt: skip
 
 
@@ -36,9 +38,11 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
         "fit_intercept": ["boolean"],
     }
 
+    _prove = True
     C: float
     fit_intercept: bool
     warm_start: bool
+    _origin: tuple[float, int, int]
     model_: Any
     coef_: Floats
     intercept_: Floats
@@ -51,8 +55,9 @@ class ReadyMadeSVM(BaseEstimator):  # type: ignore[misc]
     def _train(self, X: Any, Y: Any) -> None:
         """Train on rows that have their constant column already."""
         svm = StructuralSVM(self._model(), **{name: getattr(self, name) for name in _SHARED})
+        svm._prove = self._prove
         if self.warm_start and hasattr(self, "blocks_"):
-            svm.blocks_, svm._blocks_C = self.blocks_, self._blocks_C
+            svm.blocks_, svm._origin = self.blocks_, self._origin
         try:
             svm.fit(X, Y)
         finally:  # an interrupt leaves a fitted model
@@ -75,6 +80,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     Of scikit-learn's `check_estimator` it fails, on purpose, the checks that give a vector or a column of values other
     than 0 and 1 as y (`tests/estimators/test_multilabel_svc.py` lists them).
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReadyMadeSVM._parameter_constraints,
+        "offset": [Interval(Real, None, None, closed="neither")],
+    }
+
+    offset: float
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Any:
@@ -117,13 +129,48 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         ndarray of shape (n, k)
             0 or 1.
         """
+        return self.decode_certified(X)[0]
+
+    def decode_certified(self, X: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The predictions, and which of them are proved to have the largest score of all label sets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+        proved : ndarray of bool of shape (n,)
+            All True where the argmax is exact.
+        """
+        u = self._potentials(X)
+        sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
+        for i in range(u.shape[0]):
+            sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+        return sets, proved
+
+    def decision_function(self, X: Any) -> Floats:
+        """How much every label is wanted: the best score with it on, minus the best score with it off.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels are
+            kept as predicted.
+        """
+        u = self._potentials(X)
+        scores: Floats = self.model_.max_marginals(u, self.theta_)
+        return scores
+
+    def _potentials(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        u = potentials(X, self.coef_, self.intercept_)
-        sets = np.empty(u.shape, dtype=np.int64)
-        for i in range(u.shape[0]):
-            sets[i] = self.model_.decode(None, u[i : i + 1], self.theta_)
-        return sets
+        return potentials(X, self.coef_, self.intercept_ + self.offset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -34,7 +34,7 @@ class ChainSVC(ReadyMadeSVM):
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     C : float, default=1.0
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a another C than margin
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
@@ -46,8 +46,8 @@ class ChainSVC(ReadyMadeSVM):
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -72,7 +72,9 @@ class ChainSVC(ReadyMadeSVM):
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that the search found.
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
     search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
     model_ : ChainModel
         The model that was trained.

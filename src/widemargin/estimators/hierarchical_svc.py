@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from widemargin.estimators._structural_ready import LabelSetSVM
 from widemargin.solvers.base import Progress
 from widemargin.structured.models import HierarchyModel
+from widemargin.structured.models.label_graph import storable
 
 __all__ = ["HierarchicalSVC"]
 
@@ -19,30 +20,32 @@ class HierarchicalSVC(LabelSetSVM):
 
     The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest
     training and prediction are exact, by dynamic programming; where nodes have several parents, prediction and margin
-    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap).
+    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap) unless `oracle="milp"`.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy). Other
-    measures are scikit-learn's own, as `scoring=` of its searches or as functions: "jaccard_samples" (example Jaccard),
-    "f1_micro", "f1_macro", "f1_samples" (example F1), and `make_scorer(hamming_loss, greater_is_better=False)`. They
-    count 0/0 as 0, with a warning; `make_scorer(jaccard_score, average="samples", zero_division=1.0)` counts an empty
-    set that is predicted to be empty as right.
+    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
+    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
 
     Parameters
     ----------
     hierarchy : array-like of int, sequence of str, or directed graph
         Parent of every node (-1: root); or the paths of the nodes, such as "animal/cat"; or a networkx graph, arcs from
-        parent to child. Nodes are the columns of y, in this order. A model with a graph cannot be saved by
-        `save_model`: give parents or paths.
+        parent to child. Nodes are the columns of y, in this order. Copies and saved models hold the nodes and arcs of
+        a graph instead of it.
     loss : {"nodes", "leaves"}, default="nodes"
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
         Loss of each of them, `>= 0`. None: 1 each.
     separator : str, default="/"
         Between the parts of a path.
+    oracle : {"auto", "milp"}, default="auto"
+        "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
     C : float, default=1.0
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a another C than margin
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
@@ -54,8 +57,8 @@ class HierarchicalSVC(LabelSetSVM):
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -79,7 +82,9 @@ class HierarchicalSVC(LabelSetSVM):
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that a heuristic search found.
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
     search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
     model_ : HierarchyModel
         The model that was trained.
@@ -106,6 +111,7 @@ class HierarchicalSVC(LabelSetSVM):
         "loss": [StrOptions({"nodes", "leaves"})],
         "weights": ["array-like", None],
         "separator": [str],
+        "oracle": [StrOptions({"auto", "milp"})],
     }
 
     def __init__(
@@ -115,7 +121,9 @@ class HierarchicalSVC(LabelSetSVM):
         loss: str = "nodes",
         weights: npt.ArrayLike | None = None,
         separator: str = "/",
+        oracle: str = "auto",
         fit_intercept: bool = True,
+        offset: float = 0.0,
         C: float = 1.0,
         rescaling: str = "slack",
         solver: str = "bcfw",
@@ -133,7 +141,9 @@ class HierarchicalSVC(LabelSetSVM):
         self.loss = loss
         self.weights = weights
         self.separator = separator
+        self.oracle = oracle
         self.fit_intercept = fit_intercept
+        self.offset = offset
         self.C = C
         self.rescaling = rescaling
         self.solver = solver
@@ -147,8 +157,14 @@ class HierarchicalSVC(LabelSetSVM):
         self.verbose = verbose
         self.n_jobs = n_jobs
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"hierarchy": storable(self.hierarchy)}
+
     def _model(self) -> HierarchyModel:
-        return HierarchyModel(self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator)
+        return HierarchyModel(
+            self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator, oracle=self.oracle
+        )
 
     def closed(self, y: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Label sets with the ancestors of their nodes added: what `fit` wants.

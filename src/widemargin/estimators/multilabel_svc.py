@@ -1,15 +1,17 @@
 """Multi-label classification with pairs of labels: `MultiLabelSVC`."""
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin.estimators._structural_ready import LabelSetSVM
 from widemargin.solvers.base import Progress
 from widemargin.structured.models import MultiLabelModel
+from widemargin.structured.models.multilabel import ORACLES
 
 __all__ = ["MultiLabelSVC"]
 
@@ -19,14 +21,11 @@ class MultiLabelSVC(LabelSetSVM):
 
     The score of a label set is `sum_l y_l (x . w_l + b_l) + sum_{pq in edges} theta_pq y_p y_q`, the loss the number of
     wrong labels (Finley and Joachims 2008; slack rescaling: Choi, Meshi and Srebro 2016). Training and prediction are
-    exact without cycles of edges, and up to 18 labels; beyond, labels are found by local search, and `certified_` is
-    False. More choices, such as relaxed training, are in `StructuralSVM(MultiLabelModel(...))`.
+    exact without cycles of edges, and up to 18 labels; beyond, labels are found by local search, `certified_` is False,
+    and `proved_gap_` and `decode_certified` say what roof duality proves nevertheless.
 
-    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy). Other
-    measures are scikit-learn's own, as `scoring=` of its searches or as functions: "jaccard_samples" (example Jaccard),
-    "f1_micro", "f1_macro", "f1_samples" (example F1), and `make_scorer(hamming_loss, greater_is_better=False)`. They
-    count 0/0 as 0, with a warning; `make_scorer(jaccard_score, average="samples", zero_division=1.0)` counts an empty
-    set that is predicted to be empty as right.
+    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
+    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
 
     Parameters
     ----------
@@ -34,10 +33,21 @@ class MultiLabelSVC(LabelSetSVM):
         Pairs of labels with a weight: all, a maximum spanning tree of the labels' mutual information, none, or these.
     weights : array-like of shape (k,), default=None
         Loss of each wrong label, `>= 0`. None: 1 each.
+    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
+        How labels are found in training. "auto": exactly where that is cheap (forests; up to 18 labels), else by
+        "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels may be fractions
+        then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are those of the
+        relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp" exact by
+        integer programming; both are slow.
+    restarts : int, default=5
+        Random starts of the local search after the first. More find better labels and take longer.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
     C : float, default=1.0
-        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants a another C than margin
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
@@ -49,8 +59,8 @@ class MultiLabelSVC(LabelSetSVM):
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -77,7 +87,9 @@ class MultiLabelSVC(LabelSetSVM):
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
-        Whether `primal_` is proved; else it is relative to the labels that local search found.
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
     search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
     model_ : MultiLabelModel
         The model that was trained.
@@ -105,6 +117,8 @@ class MultiLabelSVC(LabelSetSVM):
         **LabelSetSVM._parameter_constraints,
         "edges": [StrOptions({"full", "tree"}), "array-like", None],
         "weights": ["array-like", None],
+        "oracle": [StrOptions(set(ORACLES))],
+        "restarts": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -112,7 +126,10 @@ class MultiLabelSVC(LabelSetSVM):
         edges: Any = "full",
         *,
         weights: npt.ArrayLike | None = None,
+        oracle: str = "auto",
+        restarts: int = 5,
         fit_intercept: bool = True,
+        offset: float = 0.0,
         C: float = 1.0,
         rescaling: str = "slack",
         solver: str = "bcfw",
@@ -128,7 +145,10 @@ class MultiLabelSVC(LabelSetSVM):
     ) -> None:
         self.edges = edges
         self.weights = weights
+        self.oracle = oracle
+        self.restarts = restarts
         self.fit_intercept = fit_intercept
+        self.offset = offset
         self.C = C
         self.rescaling = rescaling
         self.solver = solver
@@ -143,7 +163,7 @@ class MultiLabelSVC(LabelSetSVM):
         self.n_jobs = n_jobs
 
     def _model(self) -> MultiLabelModel:
-        return MultiLabelModel(self.edges, weights=self.weights)
+        return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
 
     @property
     def edges_(self) -> npt.NDArray[np.int64]:

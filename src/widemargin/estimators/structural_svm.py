@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._progress import watchers
-from widemargin.exceptions import DataError, MarginConvergenceWarning, OracleWarning
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
@@ -69,7 +70,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     check_every : int, default=None
         For "bcfw" and "sgd": passes between two certificates, which cost one or two passes each. None: rarely.
     search_tol : float, default=1e-9
-        Relative error of a search; an oracle by linear programming needs 1e-6.
+        Relative error of a search; that of an oracle by linear programming is 1e-6 at least.
     search_ratio : float, default=1.0
         A search may stop at this share of its upper bound; the paper uses 0.999.
     max_queries : int, default=1000
@@ -77,20 +78,21 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss: for a model under development.
     warm_start : bool, default=False
-        Go on from the dual point of the last `fit` (with "bcfw", on the same examples; C may differ). Keeps it in
-        `blocks_`.
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning.
+        Seconds after which the model so far is kept, with a warning; its certificate comes after them.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
     verbose : int, default=0
         1 logs every pass under "widemargin".
     n_jobs : int, default=None
-        Threads of the certificate passes of compiled models; changes no result. None means 1.
+        Threads of the certificate passes and of the rounds of the cutting planes; changes no result. None means 1. With
+        more, a model of your own is asked by several threads at once.
 
     Attributes
     ----------
@@ -102,6 +104,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
         Whether the oracle's answers are exact, so that `primal_` is proved; else it is relative to what it found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever the oracle finds: where `certified_` is
+        False, by a relaxation that the oracle offers (with pairs of labels roof duality; infinite and 1 without one).
     search_ : str
         The search used; "margin" for margin rescaling.
     status_ : str
@@ -130,6 +135,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     >>> all((svm.predict(X)[i] == Y[i]).all() for i in range(4))
     True
     """
+
+    _prove = True  # a search has no use for the bounds of its models
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "model": "no_validation",  # type: ignore[dict-item]
@@ -236,25 +243,34 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             ratio=self.search_ratio,
             max_queries=self.max_queries,
             check=self.debug,
+            prove=self._prove,
         )
         if self.search == "auto" and problem.certain and not problem.exact:
             warn(
                 "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
                 "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
-                "direct answer, or use rescaling='margin'.",
+                "direct answer (HierarchyModel: oracle='milp'), or use rescaling='margin'.",
                 OracleWarning,
             )
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "budget": budget}
         options["seed"] = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.solver in ("bcfw", "sgd"):
             options |= {"average": self.average, "check_every": self.check_every}
-        if self.warm_start and self.solver == "bcfw" and hasattr(self, "blocks_"):
-            options["start"] = self.blocks_.scaled(self.C / self._blocks_C)
+        if self.warm_start:
+            options |= self._resume(problem)
         with limit_threads(self.n_jobs):
             result: LearnerResult = _SOLVERS[self.solver](problem, **options)
         self._adopt(result, problem)
         self._conclude(result, budget)
         return self
+
+    def _resume(self, problem: StructuredProblem) -> dict[str, Any]:
+        """Where the learner starts from: the dual point of the last fit, if that was one of the same problem."""
+        C, steps, fingerprint = getattr(self, "_origin", (1.0, 0, None))
+        if fingerprint != problem.fingerprint():
+            return {}
+        start = {"start": self.blocks_.scaled(self.C / C)}
+        return start | {"steps": steps} if self.solver == "sgd" else start
 
     def _adopt(self, result: LearnerResult, problem: StructuredProblem) -> None:
         """Set the fitted attributes."""
@@ -262,10 +278,11 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.coef_, self.theta_ = result.weights
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
         self.certified_, self.averaged_ = result.certified, result.averaged
+        self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
-            self.blocks_, self._blocks_C = result.blocks, float(self.C)
+            self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
 
     def _conclude(self, result: LearnerResult, budget: Budget) -> None:
         """Warn or raise according to how the run ended."""
@@ -281,7 +298,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             }
             if result.n_iter < self.max_iter:
                 cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
-            relative = "" if result.certified else ", relative to the labels that the inexact oracle found"
+            relative = ""
+            if not result.certified:
+                relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
             warn(
                 f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
                 f"({cures[result.status]}).",
@@ -303,6 +322,33 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
+
+    def decode_certified(self, X: Any) -> tuple[list[Any], npt.NDArray[np.bool_]]:
+        """The predictions, and which of them are proved to have the largest score of all labels.
+
+        Parameters
+        ----------
+        X : sequence or matrix
+
+        Returns
+        -------
+        labels : list
+        proved : ndarray of bool of shape (n,)
+
+        Raises
+        ------
+        CapabilityError
+            If the model has no `decode_certified(potentials, theta)`.
+        """
+        check_is_fitted(self)
+        decode: Any = getattr(self.model_, "decode_certified", None)
+        if decode is None:
+            raise CapabilityError(
+                f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
+                "whether it is proved to be the best one; use `predict`."
+            )
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, X, self.coef_)]
+        return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def score(self, X: Any, Y: Any) -> float:
         """Minus the mean loss of the predictions: 0 is perfect.

@@ -42,8 +42,9 @@ class StructuredModel(Protocol):
     """A user's structured problem: everything that the learners ask for.
 
     It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
-    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode; and what
-    `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode;
+    `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
+    and what `structured.compiled.CompiledModel` names, where its argmax is compiled.
     """
 
     def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> tuple[int, int, int]:

@@ -88,6 +88,11 @@ class Oracle(Protocol):
         The least positive loss of a label of this example, and the largest (or bounds of the two).
     exact : bool, optional
         False where the answers need not be the best ones, so that they prove nothing; True where missing.
+    tolerance : float, optional
+        Relative error of the answers, which a search must exceed; 0 where missing.
+    relaxed : callable, optional
+        Without arguments: an oracle of the same example with more labels, fractions of labels say, that answers "free"
+        exactly and is "convex". Where `exact` is False it gives the proved bound of a run.
     """
 
     capabilities: frozenset[str]

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from structured_models import LabelSets, exact_training, examples
+from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
 from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import next_look
 from widemargin.structured.learners.state import dual_value, weights_of
-from widemargin.structured.models.multiclass import MulticlassModel
+from widemargin.structured.models import MulticlassModel, MultiLabelModel
 
 LEARNERS = [bcfw, sgd, n_slack, one_slack]
 KINDS = ["classes", "label sets", "sequences"]
@@ -163,7 +165,7 @@ def test_time_limit_and_callback_end_a_run(learner):
 def test_an_interrupt_keeps_what_there_is(learner):
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=1.0)
-    oracle, calls = problem._oracle, []
+    oracle, calls = problem.oracle, []
 
     def interrupted(*args):
         calls.append(args)
@@ -171,7 +173,7 @@ def test_an_interrupt_keeps_what_there_is(learner):
             raise KeyboardInterrupt
         return oracle(*args)
 
-    problem._oracle = interrupted
+    problem.oracle = interrupted
     budget = Budget()
     result = learner.solve(problem, tol=0.0, max_iter=1000, budget=budget)
     assert budget.interrupted
@@ -240,3 +242,75 @@ def test_the_history_counts():
     assert [entry["oracle_calls"] for entry in result.history] == [3 * n, 6 * n, 9 * n]
     duals = [entry["dual"] for entry in result.history]
     assert duals == sorted(duals)
+
+
+@pytest.mark.parametrize("first", LEARNERS, ids=name)
+@pytest.mark.parametrize("second", LEARNERS, ids=name)
+def test_any_learner_goes_on_from_any_dual_point(first, second):
+    """A run in two parts is no worse than its first part, and the certificate holds; also for another C."""
+    model, X, Y = examples("label sets")
+    for C, then in ((0.3, 0.3), (0.3, 1.0), (0.3, 0.1)):
+        start = first.solve(StructuredProblem(model, X, Y, C=C), tol=1e-3, max_iter=60)
+        options = {"start": start.blocks.scaled(then / C)} | ({"steps": start.steps} if second is sgd else {})
+        problem = StructuredProblem(model, X, Y, C=then)
+        given = dual_value(options["start"], weights_of(problem, options["start"]))
+        result = second.solve(problem, tol=0.0, max_iter=2, **options)
+        optimum, _ = exact_training(model, X, Y, C=then, slack=True)
+        assert result.dual <= optimum * (1.0 + 1e-7) <= result.primal * (1.0 + 2e-7)
+        if second is not sgd:  # its steps are no ascent
+            assert result.dual >= given * (1.0 - 1e-9)
+        elif then == C:
+            assert result.gap <= 0.25
+        assert result.n_iter == 2
+
+
+def test_sgd_in_two_parts_takes_the_steps_of_one():
+    """Step sizes go on: the last iterate of 3 + 2 passes is that of 5, if the examples come in the same order."""
+    model, X, Y = examples("label sets", n=1)  # one example has one order
+    problem = StructuredProblem(model, X, Y, C=0.3)
+    whole = sgd.solve(problem, tol=0.0, max_iter=5, average=False)
+    half = sgd.solve(problem, tol=0.0, max_iter=3, average=False)
+    rest = sgd.solve(problem, tol=0.0, max_iter=2, start=half.blocks, steps=half.steps, average=False)
+    assert (half.steps, rest.steps, rest.n_iter) == (3, 5, 2)
+    for one, other in zip(rest.blocks, whole.blocks, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
+
+def test_the_fingerprint_knows_the_problem():
+    _, X, Y = examples("label sets")
+
+    def print_of(X=X, Y=Y, rescaling="slack", **model):
+        return StructuredProblem(MultiLabelModel(**model), np.array(X), np.array(Y), rescaling=rescaling).fingerprint()
+
+    seen = [
+        print_of(),
+        print_of(X=[X[0] + 1e-9, *X[1:]]),
+        print_of(Y=[Y[1], *Y[1:]]) if Y[0] != Y[1] else 0,
+        print_of(rescaling="margin"),
+        print_of(weights=[1, 2, 1]),
+        print_of(edges="tree"),
+        print_of(edges=[(0, 1), (1, 2), (2, 0)][:2]),
+    ]
+    assert len(set(seen)) == len(seen)
+    assert print_of() == seen[0]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+@pytest.mark.parametrize("compiled", [None, False])
+def test_threads_change_nothing(learner, compiled):
+    _, X, Y = examples("label sets", n=150)
+    problem = StructuredProblem(MultiLabelModel(), np.array(X), np.array(Y), C=0.05)
+    runs = []
+    for threads in (1, 2):
+        with limit_threads(threads):
+            runs.append(learner.solve(problem, tol=0.0, max_iter=3, compiled=compiled))
+    np.testing.assert_array_equal(flat(runs[0].weights), flat(runs[1].weights))
+    assert (runs[0].primal, runs[0].dual, runs[0].n_queries) == (runs[1].primal, runs[1].dual, runs[1].n_queries)
+
+
+def test_the_next_look_is_where_the_gap_should_be_closed():
+    assert next_look(100, 0.015, 0.01) == 158  # 1.05 * 150, rounded up
+    assert next_look(100, 0.5, 0.01) == 200  # at most twice as many
+    assert next_look(100, 0.0101, 0.01) == 111  # 1.1 times: not at once again
+    assert next_look(10, 0.011, 0.01) == 15
+    assert next_look(10, 0.5, 0.0) == 20

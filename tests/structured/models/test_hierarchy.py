@@ -89,3 +89,8 @@ def test_a_graph_of_networkx():
     assert read.names == ("root", "a", "b", "both")
     assert sorted(map(tuple, read.arcs.tolist())) == [(0, 1), (0, 2), (1, 3), (2, 3)]
     assert not read.is_forest
+
+
+def test_paths_among_parents_are_refused():
+    with pytest.raises(DataError, match="mixes 2 paths with 1 other"):
+        HierarchyModel(["a", 3, "b"]).prepare(np.zeros((2, 1)), np.zeros((2, 3), dtype=int))

@@ -178,3 +178,9 @@ def test_the_empty_label_set():
     assert not b.any()
     answer = model.oracle(None, empty, -10 - np.abs(u), 0 * theta).direct()
     assert (answer.y == empty).all()
+
+
+@pytest.mark.parametrize("edges", [[(0.5, 1)], [("a", "b")], [(0, 1, 2)], 3])
+def test_edges_that_are_no_pairs_of_numbers(edges):
+    with pytest.raises(DataError, match="edges must be pairs of numbers of labels"):
+        MultiLabelModel(edges).prepare(np.zeros((2, 1)), np.zeros((2, 3), dtype=int))

@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from testing import structured_brute
 from testing.structured_cases import Graph, halves
 
 from widemargin.exceptions import CapabilityError
 from widemargin.structured._loops.closure import closure
+from widemargin.structured.learners import bcfw
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import HierarchyModel
+from widemargin.structured.oracle import Answer
+from widemargin.structured.search.choice import SEARCHES, automatic
 
 
 def diamond():
@@ -54,3 +58,36 @@ def test_compiled_is_plain_python():
             labels.append(np.empty(5, dtype=np.int64))
             run(gain, arcs, first, after, head, np.empty(20), np.empty((4, 7), dtype=np.int64), labels[-1])
         assert (labels[0] == labels[1]).all()
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 6), weight=st.sampled_from([1.0, 0.3]))
+@settings(max_examples=30)
+def test_exact_slack_by_integer_programming(seed, k, weight):
+    rng = np.random.default_rng(seed)
+    graph = Graph([(p, q) for q in range(k) for p in range(q) if rng.random() < 0.5], nodes=range(k))
+    model = HierarchyModel(graph, weights=np.full(k, weight), oracle="milp")
+    Y = model.closed((rng.random((3, k)) < 0.3).astype(int))
+    model.prepare(np.zeros((3, 1)), Y)
+    if model.graph.is_forest:
+        return
+    for truth in Y:  # the programme is one for all examples
+        u = halves(rng, 1, k)
+        brute = structured_brute.closed_sets(u, graph.edges(), np.full(k, weight), truth)
+        oracle = model.oracle(None, truth, u, np.zeros(0))
+        found = SEARCHES[automatic(oracle.capabilities)](oracle, eps=oracle.tolerance)
+        assert found.exact
+        assert found.value == pytest.approx(brute.best_product(), abs=1e-5)
+        assert found.y is None or brute.holds(Answer(found.y, found.h, found.g))
+
+
+def test_training_with_several_parents_is_exact():
+    rng = np.random.default_rng(0)
+    graph, X = diamond(), rng.normal(size=(8, 3))
+    Y = HierarchyModel(graph).closed((X @ rng.normal(size=(3, 4)) > 0.3).astype(int))
+    problem = StructuredProblem(HierarchyModel(graph, oracle="milp"), X, Y, C=0.3, check=True)
+    assert problem.search_name == "level"
+    assert problem.exact
+    result = bcfw.solve(problem, tol=0.1, max_iter=100)
+    assert result.gap <= 0.1
+    with pytest.raises(CapabilityError, match="oracle='cuts'"):
+        HierarchyModel(graph, oracle="cuts").prepare(X, Y)

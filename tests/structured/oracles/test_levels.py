@@ -10,6 +10,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.structured._loops import chain, hierarchy, label_tree, unary
 from widemargin.structured._loops.argmax import argmax, levels
 from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, TREE, UNARY, workspace
+from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.levels import LevelOracle
 
 seeds = st.integers(0, 10**6)
@@ -156,3 +157,28 @@ def test_unary_levels_stop_early_without_changing_the_product():
     assert (few.H[known] == every.H[known]).all()
     c = np.arange(8)
     assert (c * every.H).max() == (c[known] * few.H[known]).max()
+
+
+def test_labels_that_cost_several_levels_are_not_cut_off():
+    """The weights sum to the number of labels, as counts do, but one flip is two levels."""
+    model = MultiLabelModel([(0, 1)], weights=[0, 1, 2])
+    model.prepare(np.zeros((1, 1)), np.zeros((1, 3), dtype=int))
+    answer = model.oracle(None, np.zeros(3, dtype=int), np.array([[-2.0, -2.0, 0.5]]), np.zeros(1)).direct()
+    assert (answer.y.tolist(), answer.h, answer.g) == ([0, 0, 1], 1.5, 2.0)
+
+
+@pytest.mark.parametrize("kind", ["forest", "hierarchy"])
+def test_the_slack_argmax_is_that_of_all_levels(kind):
+    """Costs that cannot win are left out; weak potentials leave out many, strong ones none."""
+    for seed in range(60):
+        if kind == "forest":
+            model, truth, u, theta, brute = cases.multi_label(seed, 6, "forest")
+        else:
+            model, truth, u, theta, brute = cases.hierarchy(seed, 7)
+        for scale in (0.05, 0.3, 1.0):
+            oracle = model.oracle(None, truth, scale * u, scale * theta)
+            H, answer = oracle.levels(), oracle.direct()
+            reached = -np.inf < H
+            best = max(0.0, (np.arange(H.shape[0])[reached] * H[reached]).max())
+            assert answer.h * answer.g == pytest.approx(best, abs=1e-9)
+        assert oracle.direct().h * oracle.direct().g == pytest.approx(brute.best_product(), abs=1e-9)

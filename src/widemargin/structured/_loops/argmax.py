@@ -89,7 +89,7 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything
     elif structure.kind == _TREE:
         label_tree.levels(u, theta, truth, structure, work, everything)
     elif structure.kind == _HIERARCHY:
-        hierarchy.levels(u, truth, structure, work)
+        hierarchy.levels(u, truth, structure, work, everything)
     else:
         chain.levels(u, theta, truth, structure, work)
 

@@ -8,6 +8,8 @@ from widemargin.structured._loops.bcfw_rows import add_rows, remember, scores, s
 
 __all__ = ["bcfw_pass", "responses", "sgd_pass"]
 
+_STRIDE = 613  # of the starts of successive examples in the table of draws
+
 
 @kernel
 def respond(
@@ -109,8 +111,12 @@ def responses(
     W: Any, theta: Any, values: Any, keep: bool, a: Any, b: Any, loss: Any,
     u: Any, p: Any, p_b: Any, label: Any,
 ) -> None:  # fmt: skip
-    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, level) of the labels."""
+    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, level) of the labels.
+
+    Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
+    """
     for i in range(first_example, last_example):
+        work.scratch[3, 0] = i * _STRIDE % work.draws.shape[0]
         first, last = start[i], start[i + 1]
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]

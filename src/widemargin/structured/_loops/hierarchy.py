@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin.structured._loops.unary import all_one, take_largest
 
 __all__ = ["at_level", "deepest", "free", "levels"]
 
@@ -27,11 +28,26 @@ def deepest(label: Any, structure: Any, out: Any) -> None:
 
 
 @kernel
-def levels(u: Any, truth: Any, structure: Any, work: Any) -> None:
-    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`."""
+def _last_level(u: Any, truth: Any, structure: Any, work: Any) -> int:
+    """The last cost at which H may be positive, for loss over nodes with costs 1: as if sets need not be closed."""
+    k, gain = truth.shape[0], work.rows[0]
+    for q in range(k):
+        gain[q] = -u[0, q] if truth[q] else u[0, q]
+    return take_largest(gain, k, work, False)
+
+
+@kernel
+def levels(u: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
+    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`.
+
+    Without `everything` it leaves out costs beyond which H is negative for good (-inf), where that is easily known.
+    """
     k = truth.shape[0]
     E, mode, split, M, P = work.values, work.choice, work.split, work.rows[0], work.rows[1]
     size, silent, stop = work.scratch[0], work.scratch[1], work.scratch[2]
+    most = work.H.shape[0]
+    if not everything and all_one(structure.cost[0]) and most == k + 1:
+        most = _last_level(u, truth, structure, work) + 1
     deepest(truth, structure, stop)
     for q in range(k + 1):
         E[q, 0, 0], size[q], silent[q] = -np.inf, 1, 0
@@ -40,46 +56,59 @@ def levels(u: Any, truth: Any, structure: Any, work: Any) -> None:
         q = structure.order[position]
         p, n = structure.parent[q], size[q]
         cost, stop_cost = structure.cost[0, q], structure.cost[1, q]
-        m = n + cost + stop_cost
+        m = min(n + cost + stop_cost, most)
         active_error = 0 if truth[q] else cost
         shift = active_error + (stop_cost if stop[q] else 0)
         alone = active_error + (0 if stop[q] else stop_cost) + silent[q]
         for c in range(m):
             M[c] = -np.inf
             mode[q, 0, c] = 1
-        for c in range(n):
+            mode[q, 1, c] = 1
+        for c in range(min(n, m - shift)):
             M[c + shift] = E[q, 0, c] + u[0, q]
-        if u[0, q] > M[alone]:
+        if alone < m and u[0, q] > M[alone]:
             M[alone], mode[q, 0, alone] = u[0, q], 0
         off = silent[q] + (cost if truth[q] else 0) + (stop_cost if stop[q] else 0)
         own += u[0, q] if truth[q] else 0.0
         before, quiet = size[p], silent[p]
-        for c in range(before + m - 1):
-            P[c] = -np.inf
-        for b in range(m):  # the first active child
-            if M[b] > -np.inf:
-                P[quiet + b] = M[b]
-                split[q, 0, quiet + b], split[q, 1, quiet + b] = b, 1
-            mode[q, 1, b] = 1
-        if M[off] < 0.0:
+        together = min(before + m - 1, most)
+        _first_active(q, quiet, min(m, most - quiet), together, M, P, split)
+        if off < m and M[off] < 0.0:
             M[off], mode[q, 1, off] = 0.0, 0
-        for a in range(before):
-            base = E[p, 0, a]
-            if base == -np.inf:
-                continue
-            for b in range(m):
-                x = base + M[b]
-                if x > P[a + b]:
-                    P[a + b] = x
-                    split[q, 0, a + b], split[q, 1, a + b] = b, 0
-        for c in range(before + m - 1):
+        _merge(q, before, m, most, E[p, 0], M, P, split)
+        for c in range(together):
             E[p, 0, c] = P[c]
-        size[p], silent[p] = before + m - 1, quiet + off
-    for c in range(size[k]):
-        work.H[c] = 1.0 - own + E[k, 0, c]
+        size[p], silent[p] = together, quiet + off
+    for c in range(work.H.shape[0]):
+        work.H[c] = 1.0 - own + E[k, 0, c] if c < size[k] else -np.inf
         mode[k, 0, c] = 1
-    if E[k, 0, silent[k]] < 0.0:  # nothing active
+    if silent[k] < size[k] and E[k, 0, silent[k]] < 0.0:  # nothing active
         work.H[silent[k]], mode[k, 0, silent[k]] = 1.0 - own, 0
+
+
+@kernel
+def _first_active(q: int, quiet: int, m: int, together: int, M: Any, P: Any, split: Any) -> None:
+    """Fill P with the branch of q as the first active child: the children before it cost `quiet`."""
+    for c in range(together):
+        P[c] = -np.inf
+    for b in range(m):
+        if M[b] > -np.inf:
+            P[quiet + b] = M[b]
+            split[q, 0, quiet + b], split[q, 1, quiet + b] = b, 1
+
+
+@kernel
+def _merge(q: int, before: int, m: int, most: int, done: Any, M: Any, P: Any, split: Any) -> None:
+    """Join the branch of q with those before it, one of which is active, up to the cost `most - 1`."""
+    for a in range(before):
+        base = done[a]
+        if base == -np.inf:
+            continue
+        for b in range(min(m, most - a)):
+            x = base + M[b]
+            if x > P[a + b]:
+                P[a + b] = x
+                split[q, 0, a + b], split[q, 1, a + b] = b, 0
 
 
 @kernel

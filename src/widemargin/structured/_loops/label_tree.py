@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin.structured._loops.unary import take_largest
+from widemargin.structured._loops.unary import all_one, take_largest
 
 __all__ = ["at_level", "free", "levels"]
 
@@ -60,7 +60,7 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything
     v, t, M, P, size = work.rows[0], work.rows[1], work.rows[2], work.rows[3], work.scratch[0]
     _flip_gains(u, theta, truth, structure, v, t)
     most = work.H.shape[0]
-    if not everything and most == k + 1:
+    if not everything and all_one(structure.cost[0]):
         most = _last_level(v, t, structure, work) + 1
     for q in range(k):
         S[q, 0, 0], S[q, 1, 0], size[q] = 0.0, v[q], 1

@@ -6,7 +6,16 @@ import numpy as np
 
 from widemargin._numba import kernel
 
-__all__ = ["at_level", "free", "levels", "take_largest"]
+__all__ = ["all_one", "at_level", "free", "levels", "take_largest"]
+
+
+@kernel
+def all_one(cost: Any) -> bool:
+    """Whether every label costs one level, so that the number of flips is the level."""
+    same = True
+    for q in range(cost.shape[0]):
+        same = same and cost[q] == 1
+    return same
 
 
 @kernel

@@ -11,13 +11,13 @@ import numpy as np
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.passes import PART, Average, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import LearnerResult, Watch
+from widemargin.structured.learners.result import LearnerResult, Watch, next_look
 from widemargin.structured.learners.state import Blocks, begin, dual_value, weights_of, zero_blocks
 from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
 
-_FIRST = 10  # passes to the first certificate; from one to the next their number doubles
+_FIRST = 10  # passes to the first certificate
 
 
 def solve(
@@ -94,8 +94,8 @@ def solve(
             dual = dual_value(blocks, weights)
             promising = promised <= tol * (dual + promised) and t > 1.1 * looked
             if done >= due or promising:
-                due = done + check_every if check_every else 2 * done
                 converged = look()
+                due = done + check_every if check_every else next_look(done, watch.gap, tol)
             else:
                 budget.tell("bcfw", done, watch.primal, watch.gap, 0.0)
             if budget.exhausted:

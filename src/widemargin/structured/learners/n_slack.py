@@ -51,6 +51,7 @@ def solve(
     *,
     tol: float = 0.01,
     max_iter: int = 100,
+    start: Blocks | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     compiled: bool | None = None,
@@ -64,6 +65,9 @@ def solve(
         Relative duality gap at which to stop.
     max_iter : int, default=100
         Most rounds, each of one search per example.
+    start : Blocks, default=None
+        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+        The block of an example becomes its first cut.
     budget : Budget, default=None
     seed : int, default=0
         Of an oracle with random starts.
@@ -78,19 +82,9 @@ def solve(
     budget = budget or Budget()
     passes = choose_passes(problem, seed, compiled)
     watch = Watch(problem, passes, budget, "cutting plane", tol)
-    blocks, weights = begin(problem, None)
-    start, gram_start = problem.start, problem.gram_start
-    cuts = [
-        _Cuts(
-            int(start[i + 1] - start[i]),
-            problem.S,
-            problem.P,
-            problem.C,
-            problem.gram[gram_start[i] : gram_start[i + 1]],
-        )
-        for i in range(problem.n)
-    ]
-    slack, done, converged = np.zeros(problem.n), 0, False
+    blocks, weights = begin(problem, start)
+    cuts, slack = _first_cuts(problem, blocks, weights)
+    done, converged = 0, False
     try:
         while True:
             seen = passes.responses(weights, keep=True, slack=slack)
@@ -106,7 +100,8 @@ def solve(
             if new.shape[0] == 0:
                 break  # a heuristic search finds nothing more
             for i in new.tolist():
-                cuts[i].add(seen.labels.a[start[i] : start[i + 1]], seen.labels.b[i], float(seen.labels.loss[i]))
+                rows = slice(int(problem.start[i]), int(problem.start[i + 1]))
+                cuts[i].add(seen.labels.a[rows], seen.labels.b[i], float(seen.labels.loss[i]))
             done += 1
             left = max(least, _SHARE * (primal - watch.dual))  # early rounds need no precision
             _solve_cuts(problem, cuts, blocks, weights, slack, left, budget)
@@ -114,6 +109,21 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     return watch.result(weights, blocks, done, converged)
+
+
+def _first_cuts(problem: StructuredProblem, blocks: Blocks, weights: Weights) -> tuple[list[_Cuts], Floats]:
+    """The truth of every example, and its block to start from as a cut of weight C; with the slacks of these."""
+    cuts, slack = [], np.zeros(problem.n)
+    for i in range(problem.n):
+        rows = slice(int(problem.start[i]), int(problem.start[i + 1]))
+        gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
+        mine = _Cuts(rows.stop - rows.start, problem.S, problem.P, problem.C, gram)
+        if blocks.loss[i] > 0.0 or blocks.a[rows].any():
+            mine.add(blocks.a[rows] / problem.C, blocks.b[i] / problem.C, float(blocks.loss[i]) / problem.C)
+            mine.x[:] = 0.0, problem.C
+            slack[i] = max(0.0, float(mine.slope(problem.potentials(i, weights.W), weights.theta).max()))
+        cuts.append(mine)
+    return cuts, slack
 
 
 def _solve_cuts(

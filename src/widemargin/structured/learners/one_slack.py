@@ -68,6 +68,7 @@ def solve(
     *,
     tol: float = 0.01,
     max_iter: int = 100,
+    start: Blocks | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     compiled: bool | None = None,
@@ -81,6 +82,9 @@ def solve(
         Relative duality gap at which to stop.
     max_iter : int, default=100
         Most cuts.
+    start : Blocks, default=None
+        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+        It becomes the first cut.
     budget : Budget, default=None
     seed : int, default=0
         Of an oracle with random starts.
@@ -100,8 +104,11 @@ def solve(
     budget = budget or Budget()
     passes = choose_passes(problem, seed, compiled)
     watch = Watch(problem, passes, budget, "1-slack", tol)
-    blocks, weights = begin(problem, None)
+    blocks, weights = begin(problem, start)
     cuts, done, converged = _Cuts(problem), 0, False
+    if start is not None:
+        cuts.add(start.scaled(1.0 / problem.C))
+        cuts.x[:] = 0.0, problem.C
     try:
         while True:
             seen = passes.responses(weights, keep=True)

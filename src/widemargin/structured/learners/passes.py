@@ -133,14 +133,21 @@ class PythonPasses:
         problem = self.problem
         value, upper = np.empty(problem.n), np.empty(problem.n)
         labels = zero_blocks(problem) if keep else None
-        for i in range(problem.n):
-            u = problem.potentials(i, weights.W)
-            seen = problem.violation(i, u, weights.theta, None if slack is None else float(slack[i]))
-            value[i], upper[i] = seen.value, seen.upper
-            self.queries += seen.queries
-            if labels is not None:
-                labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
-                labels.b[i], labels.loss[i] = seen.b, seen.level
+
+        def part(first: int, last: int) -> int:
+            queries = 0
+            for i in range(first, last):
+                u = problem.potentials(i, weights.W)
+                seen = problem.violation(i, u, weights.theta, None if slack is None else float(slack[i]))
+                value[i], upper[i] = seen.value, seen.upper
+                queries += seen.queries
+                if labels is not None:
+                    labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
+                    labels.b[i], labels.loss[i] = seen.b, seen.level
+            return queries
+
+        least = _LEAST if self.certain else problem.n  # the labels of a local search may depend on the one before
+        self.queries += sum(in_threads(problem.n, least, part))
         return Responses(value, upper, labels)
 
 

@@ -8,6 +8,7 @@ C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 """
 
 import itertools
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ __all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows", "pot
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_ASKED = ("prepare", "rows", "features", "loss", "oracle", "decode")
 _KEPT = 4  # labels of an example that are kept to start a search from
 
 
@@ -150,9 +152,12 @@ class StructuredProblem:
     search : str, default="auto"
         Of slack rescaling: see `structured.search.choice`.
     eps, ratio, max_queries
-        Of the search.
+        Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
         Compare every answer of the oracle with the model's own features and loss.
+    prove : bool, default=True
+        End a run whose oracle is not exact with an upper bound by its relaxation, where there is one: it costs a search
+        of the relaxation per example.
 
     Attributes
     ----------
@@ -191,14 +196,21 @@ class StructuredProblem:
         ratio: float = 1.0,
         max_queries: int = 1000,
         check: bool = False,
+        prove: bool = True,
     ) -> None:
         self.n = count(X)
         if self.n != count(Y):
             raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
         if self.n == 0:
             raise DataError("there are no examples to learn from.")
+        lacking = [name for name in _ASKED if not callable(getattr(model, name, None))]
+        if lacking:
+            raise DataError(
+                f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
+                "or an object with the methods of widemargin.structured.model.StructuredModel."
+            )
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
-        self.slack, self.check = rescaling == "slack", check
+        self.slack, self.check, self.prove = rescaling == "slack", check, prove
         self.d, self.S, self.P = model.prepare(X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
@@ -206,11 +218,12 @@ class StructuredProblem:
         self.gram = np.empty(self.gram_start[-1])
         loops.grams(self.rows, self.start, self.gram_start, self.gram)
         self._truth: list[Features | None] = [None] * self.n
-        self._options = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
+        self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
-        oracle = self._oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
+        oracle = self.oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
+        self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
         self.search_name = self._choose(search, oracle)
         self.exact = self.certain and self.search_name in EXACT | {"margin"}
@@ -258,7 +271,8 @@ class StructuredProblem:
             truth = self._truth[i] = self._features(i, self.Y[i])
         return Features(truth.A - label.A, truth.b - label.b)
 
-    def _oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
+    def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
+        """The oracle of example i at its potentials and theta."""
         return self.model.oracle(self.X[i], self.Y[i], u, theta)
 
     def potentials(self, i: int, W: Floats) -> Floats:
@@ -267,6 +281,20 @@ class StructuredProblem:
         u = np.empty((last - first, self.S))
         loops.scores(self.rows, first, last, W, u)
         return u
+
+    def fingerprint(self) -> int:
+        """A number that tells examples, labels and losses from others, as far as the model shows them.
+
+        Dual points are those of one problem: with another one they prove nothing.
+        """
+        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
+        structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
+        known = [] if structure is None else [structure.weight, structure.pairs, structure.parent]
+        known += [] if graph is None else [graph.arcs]
+        truths = (self._features(i, y) for i, y in enumerate(self.Y))
+        for array in itertools.chain(self.rows, [self.start], known, *truths):
+            seen = zlib.crc32(np.ascontiguousarray(array).tobytes(), seen)
+        return seen
 
     def violation(self, i: int, u: Floats, theta: Floats, slack: float | None = None) -> Violation:
         """The most violating label of example i, as the search finds it.
@@ -287,7 +315,7 @@ class StructuredProblem:
         OracleError
             In `check` mode, if the oracle contradicts the model.
         """
-        oracle = self._oracle(i, u, theta)
+        oracle = self.oracle(i, u, theta)
         if not self.slack:
             return self._margin(i, oracle, u, theta)
         options: dict[str, Any] = dict(self._options)

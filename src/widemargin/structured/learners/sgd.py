@@ -10,13 +10,13 @@ import numpy as np
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.passes import PART, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import LearnerResult, Watch
-from widemargin.structured.learners.state import begin, dual_value
+from widemargin.structured.learners.result import LearnerResult, Watch, next_look
+from widemargin.structured.learners.state import Blocks, begin, dual_value
 from widemargin.structured.model import Weights
 
 __all__ = ["solve"]
 
-_FIRST = 10  # passes to the first certificate; from one to the next their number doubles
+_FIRST = 10  # passes to the first certificate
 
 
 def solve(
@@ -24,6 +24,8 @@ def solve(
     *,
     tol: float = 0.01,
     max_iter: int = 100,
+    start: Blocks | None = None,
+    steps: int = 0,
     budget: Budget | None = None,
     average: bool = True,
     check_every: int | None = None,
@@ -39,6 +41,10 @@ def solve(
         Relative duality gap at which to stop.
     max_iter : int, default=100
         Most passes, each in a random order.
+    start : Blocks, default=None
+        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+    steps : int, default=0
+        Steps that led to it, rounded up to whole passes: step sizes go on from there. The average begins anew.
     budget : Budget, default=None
     average : bool, default=True
         Evaluate the average of the iterates with weights 1, 2, ... (Lacoste-Julien, Schmidt and Bach 2012) too, and
@@ -57,10 +63,12 @@ def solve(
     budget = budget or Budget()
     passes = choose_passes(problem, seed, compiled)
     watch = Watch(problem, passes, budget, "sgd", tol)
-    total, sums = begin(problem, None)  # sums of p over all visits
-    _, weighted = begin(problem, None)  # the same, each times the step it came at
+    earlier = max(1, -(-steps // problem.n)) if start is not None else 0  # passes before this run
+    total, sums = begin(problem, None if start is None else start.scaled(earlier / problem.C))  # of p, over all visits
+    begun = earlier * problem.n  # what came before counts as one large p of step `begun + 1`
+    weighted = Weights((begun + 1.0) * sums.W, (begun + 1.0) * sums.theta)  # the sums, each p times its step
     rng, done, due, converged = np.random.default_rng(seed), 0, check_every or _FIRST, False
-    t, looked = 0, -1
+    t, looked = begun, -1
 
     def fair_share() -> float:
         """C over the number of passes begun: no example was visited more often."""
@@ -73,8 +81,8 @@ def solve(
         last = Weights(scale * sums.W, scale * sums.theta)
         watch.dual = max(watch.dual, dual_value(total.scaled(scale), last))
         watch.offer(last)
-        if average and t:  # sum_t t w_t = C n ((t + 1) sum_s p_s - sum_s s p_s)
-            share = 2.0 * problem.C * problem.n / (float(t) * (t + 1))
+        if average and t > begun:  # sum_t t w_t = C n ((t + 1) sum_s p_s - sum_s s p_s)
+            share = 2.0 * problem.C * problem.n / (float(t) * (t + 1) - float(begun) * (begun + 1))
             watch.offer(
                 Weights(share * ((t + 1) * sums.W - weighted.W), share * ((t + 1) * sums.theta - weighted.theta)),
                 averaged=True,
@@ -90,13 +98,13 @@ def solve(
                 t += part.shape[0]
                 if budget.exhausted:
                     break
-            watch.calls = t
-            if t < (done + 1) * problem.n:
+            watch.calls = t - begun
+            if t < begun + (done + 1) * problem.n:
                 break
             done += 1
             if done >= due:
-                due = done + check_every if check_every else 2 * done
                 converged = look()
+                due = done + check_every if check_every else next_look(done, watch.gap, tol)
             else:
                 budget.tell("sgd", done, watch.primal, watch.gap, 0.0)
             if budget.exhausted:
@@ -105,6 +113,7 @@ def solve(
             converged = look()
     except KeyboardInterrupt:
         budget.interrupted = True
-        t += problem.n  # of the pass that was broken off
+        t += problem.n  # no example was visited more often
     scale = fair_share()
-    return watch.result(Weights(scale * sums.W, scale * sums.theta), total.scaled(scale), done, converged)
+    last = Weights(scale * sums.W, scale * sums.theta)
+    return watch.result(last, total.scaled(scale), done, converged, steps=t)

@@ -1,6 +1,7 @@
 """What the ready-made models share: everything that follows from a `Structure`."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class StructureModel:
+class StructureModel(ABC):
     """A model whose argmax is compiled. Subclasses make `structure` in `prepare` and translate labels.
 
     Attributes
@@ -58,17 +59,17 @@ class StructureModel:
         desk: Desk = local.desk
         return desk
 
+    @abstractmethod
     def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Look at the training examples and check them; returns (d, S, P)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, y: Any) -> Ints:
         """A label as the compiled loops represent it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, label: Ints) -> Any:
         """A label as the user represents it."""
-        raise NotImplementedError
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax answers; for slack the weights of the loss need a unit, or there is a table."""
@@ -136,13 +137,19 @@ class StructureModel:
         """A label to decode from."""
         return np.zeros(self.structure.weight.shape[1], dtype=np.int64)
 
+    def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Any, bool]:
+        """The decoded label, and whether it is proved to have the largest score."""
+        return self.decode(None, potentials, theta), self.exact
+
     def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
         """A label with the largest score."""
         n_rows = potentials.shape[0]
         base = self._no_label(n_rows)
         label = np.empty_like(base)
         self._desk.owner = None
-        loops.argmax(potentials, theta, base, DECODE, self.structure, self._desk.work(n_rows), label)
+        work = self._desk.work(n_rows)
+        work.scratch[3, 0] = 0  # the same random starts for every example
+        loops.argmax(potentials, theta, base, DECODE, self.structure, work, label)
         return self.restore(label)
 
 

@@ -103,8 +103,8 @@ class ChainModel(StructureModel):
         wrong = np.flatnonzero(self.states[at] != y)
         if wrong.size:
             raise DataError(
-                f"step {wrong[0]} has the state {y[wrong[0]]!r}, which is not one of the {self.states.shape[0]} states "
-                "of the training examples."
+                f"step {wrong[0]} has the state {y[wrong].tolist()[0]!r}, which is not one of the "
+                f"{self.states.shape[0]} states of the training examples."
             )
         index: Ints = at.astype(np.int64)
         return index

@@ -8,10 +8,12 @@ import numpy.typing as npt
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, Structure, make_structure
 from widemargin.structured.models.base import check_lengths
-from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy
+from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy, storable
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.models.max_marginals import of_closed_sets, of_closures
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.dag import ClosureOracle, best_closure
+from widemargin.structured.oracles.lp_relaxation import PairwiseProgram
 
 __all__ = ["HierarchyModel"]
 
@@ -25,7 +27,7 @@ class HierarchyModel(LabelSetModel):
     A set may end at an inner node; the empty set is one of them. On a forest everything is exact, by dynamic
     programming. Where nodes have several parents (all of which must be active), the argmax for margin rescaling and the
     decoding are exact, by minimum cuts; slack rescaling then has a lambda-oracle only, so its searches are heuristic,
-    with a certified upper bound. Only `loss="nodes"` is there for such hierarchies.
+    with a certified upper bound, unless `oracle="milp"`. Only `loss="nodes"` is there for such hierarchies.
 
     Parameters
     ----------
@@ -39,6 +41,8 @@ class HierarchyModel(LabelSetModel):
         Of the counted nodes, `>= 0`. Default: 1 each.
     separator : str, default="/"
         Between the parts of a path.
+    oracle : {"auto", "milp"}, default="auto"
+        "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
 
     Attributes
     ----------
@@ -47,14 +51,25 @@ class HierarchyModel(LabelSetModel):
     """
 
     def __init__(
-        self, hierarchy: Any, *, loss: str = "nodes", weights: npt.ArrayLike | None = None, separator: str = "/"
+        self,
+        hierarchy: Any,
+        *,
+        loss: str = "nodes",
+        weights: npt.ArrayLike | None = None,
+        separator: str = "/",
+        oracle: str = "auto",
     ) -> None:
         self.hierarchy = hierarchy
         self.loss_over = loss
         self.weights = weights
         self.separator = separator
+        self.oracle_kind = oracle
 
     graph: LabelGraph
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the nodes and arcs of a graph in its place."""
+        return super().__getstate__() | {"hierarchy": storable(self.hierarchy)}
 
     def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Read the hierarchy and check that the label sets are closed; returns (d, k, 0).
@@ -79,6 +94,8 @@ class HierarchyModel(LabelSetModel):
         return rows.shape[1], k, 0
 
     def _hierarchy_structure(self, weight: Floats) -> Structure:
+        if self.oracle_kind not in ("auto", "milp"):
+            raise CapabilityError(f"oracle={self.oracle_kind!r}: give 'auto' or 'milp'.")
         if self.loss_over not in ("nodes", "leaves"):
             raise DataError(f"loss={self.loss_over!r}: give 'nodes' or 'leaves'.")
         if not self.graph.is_forest and self.loss_over == "leaves":
@@ -98,13 +115,28 @@ class HierarchyModel(LabelSetModel):
         """The oracle of a training example."""
         if self.graph.is_forest:
             return super().oracle(x, truth, potentials, theta)
-        return ClosureOracle(potentials, self.encode(truth), self.structure.weight[0], self.graph.arcs)
+        return ClosureOracle(
+            potentials, self.encode(truth), self.structure.weight[0], self.graph.arcs, self._program
+        )  # fmt: skip
+
+    @property
+    def _program(self) -> PairwiseProgram | None:
+        if self.oracle_kind != "milp":
+            return None
+        if not hasattr(self._local, "program"):
+            self._local.program = PairwiseProgram(self.structure, integer=True, arcs=self.graph.arcs)
+        program: PairwiseProgram = self._local.program
+        return program
 
     def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
         """The closed label set with the largest score."""
         if self.graph.is_forest:
             return super().decode(x, potentials, theta)
         return best_closure(potentials[0], self.graph.arcs)
+
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score of a closed label set with each label on, minus the best with it off."""
+        return of_closed_sets(u, self.structure) if self.graph.is_forest else of_closures(u, self.graph.arcs)
 
     def _check_closed(self, label: Ints, what: str) -> None:
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]

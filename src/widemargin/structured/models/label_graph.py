@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError
 
-__all__ = ["LabelGraph", "read_hierarchy"]
+__all__ = ["LabelGraph", "read_hierarchy", "storable"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,12 +65,18 @@ class LabelGraph(NamedTuple):
         return np.array(order, dtype=np.int64)
 
 
+def storable(hierarchy: Any) -> Any:
+    """A hierarchy without objects of other libraries: graphs become a `LabelGraph`, the rest is kept."""
+    is_graph = hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges")
+    return _from_graph(hierarchy) if is_graph else hierarchy
+
+
 def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
     """A hierarchy from what a user has.
 
     Parameters
     ----------
-    hierarchy : array-like of int, graph, or sequence of str
+    hierarchy : array-like of int, graph, sequence of str, or LabelGraph
         Parent of every node, -1 for roots; or a directed graph with `nodes` and `edges` (networkx), arcs from parent to
         child; or the paths of the nodes, whose parent is the longest shorter path among them.
     separator : str, default="/"
@@ -81,13 +87,20 @@ def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
     DataError
         A cycle, a parent that does not exist, a path twice.
     """
-    if hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges"):
+    if isinstance(hierarchy, LabelGraph):
+        graph = hierarchy
+    elif hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges"):
         graph = _from_graph(hierarchy)
     else:
         listed = list(hierarchy)
         if not listed:
             raise DataError("the hierarchy has no nodes.")
-        graph = _from_paths(listed, separator) if listed and isinstance(listed[0], str) else _from_parents(listed)
+        paths = sum(isinstance(node, str) for node in listed)
+        if 0 < paths < len(listed):
+            raise DataError(
+                f"the hierarchy mixes {paths} paths with {len(listed) - paths} other entries: give one kind."
+            )
+        graph = _from_paths(listed, separator) if paths else _from_parents(listed)
     graph.topological()
     return graph
 

@@ -1,5 +1,6 @@
 """Label sets as 0/1 vectors: what the multi-label and the hierarchical model share."""
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,21 @@ Ints = npt.NDArray[np.int64]
 
 class LabelSetModel(StructureModel):
     """A model whose labels are 0/1 vectors of shape (k,)."""
+
+    @abstractmethod
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score with each label on, minus the best with it off.
+
+        Parameters
+        ----------
+        u : ndarray of shape (n, k)
+            Potentials of n examples.
+        theta : ndarray of shape (P,)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
 
     def encode(self, y: Any) -> Ints:
         """A 0/1 vector."""
@@ -51,7 +67,7 @@ def indicator(Y: Any) -> Ints:
     wrong = np.argwhere((Y != 0) & (Y != 1))
     if wrong.size:
         i, label = wrong[0]
-        raise DataError(f"Y[{i}, {label}] is {Y[i, label]!r}: entries must be 0 or 1.")
+        raise DataError(f"Y[{i}, {label}] is {Y[i, label].item()!r}: entries must be 0 or 1.")
     whole: Ints = Y.astype(np.int64)
     return whole
 

@@ -60,7 +60,10 @@ class MulticlassModel(StructureModel):
         """Index of a class."""
         at = int(np.searchsorted(self.classes, y))
         if at >= self.classes.shape[0] or self.classes[at] != y:
-            raise DataError(f"label {y!r} is not one of the {self.classes.shape[0]} classes of the training examples.")
+            raise DataError(
+                f"label {np.asarray(y).tolist()!r} is not one of the {self.classes.shape[0]} classes of the training "
+                "examples."
+            )
         return np.array([at], dtype=np.int64)
 
     def restore(self, label: Ints) -> Any:

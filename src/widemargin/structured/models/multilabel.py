@@ -12,12 +12,13 @@ from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Str
 from widemargin.structured.model import Features
 from widemargin.structured.models.base import check_lengths
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.models.max_marginals import of_others, of_table, of_tree
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
 from widemargin.structured.oracles.relaxed import Relaxed, relaxed_loss, relaxed_score
 
-__all__ = ["MultiLabelModel", "mutual_information", "spanning_tree"]
+__all__ = ["ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -25,6 +26,10 @@ Ints = npt.NDArray[np.int64]
 _MOST_ENUMERATED = 18
 _SMOOTHING = 0.25
 _PROGRAMS = ("roof", "lp", "milp")
+
+ORACLES = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
+"""Ways to find the argmax."""
+
 _PROOF = 1e-9
 
 
@@ -42,7 +47,8 @@ class MultiLabelModel(LabelSetModel):
         Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
         How the argmax is found. "tree": forests and no edges. "roof" and "lp" train on the relaxation, by maximum flow
-        or linear programming, with a certified gap (the two agree; the flow is much faster); "milp" is exact and slow.
+        or linear programming, with a certified gap of the relaxed problem, whose primal value is no less than that of
+        the label sets (the two agree; the flow is much faster); "milp" is exact and slow.
     restarts : int, default=5
         Greedy search: random starts after the first. More find better labels and take longer.
     seed : int, default=0
@@ -89,9 +95,8 @@ class MultiLabelModel(LabelSetModel):
 
     def _structure(self, weight: Floats, pairs: Ints) -> Structure:
         """Choose the cheapest exact argmax, or the one that was asked for."""
-        known = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
-        if self.oracle_kind not in known:
-            raise CapabilityError(f"oracle={self.oracle_kind!r} is not one of {', '.join(map(repr, known))}.")
+        if self.oracle_kind not in ORACLES:
+            raise CapabilityError(f"oracle={self.oracle_kind!r} is not one of {', '.join(map(repr, ORACLES))}.")
         k = weight.shape[1]
         parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
@@ -156,6 +161,19 @@ class MultiLabelModel(LabelSetModel):
         """A label set with the largest score, or the best one found; `decode_certified` says which."""
         return self.decode_certified(potentials, theta)[0]
 
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score with each label on, minus the best with it off.
+
+        Where the argmax is local search: the gain of the label being on with the other labels as decoded.
+        """
+        if self.structure.kind == ENUMERATION:
+            self._desk.owner = None
+            return of_table(u, theta, self.structure, self._desk.work(1))
+        if self.structure.kind == GREEDY:
+            labels = np.array([self.decode(None, row[None, :], theta) for row in u]).reshape(u.shape)
+            return of_others(u, theta, labels, self.structure.pairs)
+        return of_tree(u, theta, self.structure)
+
     def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Ints, bool]:
         """The decoded label set, and whether it is proved to have the largest score.
 
@@ -185,9 +203,10 @@ def _pairs(edges: Any, Y: Ints) -> Ints:
         if edges == "tree":
             return spanning_tree(Y)
         raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
-    listed = list(edges) if isinstance(edges, Iterable) else [edges]
-    pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
-    pairs = np.sort(pairs, axis=1)
+    listed = np.asarray(list(edges) if isinstance(edges, Iterable) else [edges])
+    if listed.size and (listed.ndim != 2 or listed.shape[1] != 2 or not np.issubdtype(listed.dtype, np.integer)):
+        raise DataError(f"edges must be pairs of numbers of labels, such as [(0, 1), (1, 2)]; got {edges!r}.")
+    pairs = np.sort(listed.reshape(-1, 2).astype(np.int64), axis=1)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= k or (pairs[:, 0] == pairs[:, 1]).any()):
         raise DataError(f"edges must join two different labels out of 0 to {k - 1}.")
     if np.unique(pairs, axis=0).shape[0] != pairs.shape[0]:

@@ -33,9 +33,11 @@ class PairwiseProgram:
         Of any multi-label kind.
     integer : bool, default=False
         Exact label sets by branch and bound, instead of the relaxation.
+    arcs : ndarray of shape (m, 2), optional
+        (parent, child): labels that come with their parents only.
     """
 
-    def __init__(self, structure: Structure, *, integer: bool = False) -> None:
+    def __init__(self, structure: Structure, *, integer: bool = False, arcs: Ints | None = None) -> None:
         self.structure, self.integer = structure, integer
         self._k, pairs = structure.weight.shape[1], structure.pairs
         self._n_pairs = pairs.shape[0]
@@ -60,7 +62,10 @@ class PairwiseProgram:
             lp.addRow(-_INF, 0.0, 2, np.array([both, p], dtype=np.int32), np.array([1.0, -1.0]))
             lp.addRow(-_INF, 0.0, 2, np.array([both, q], dtype=np.int32), np.array([1.0, -1.0]))
             lp.addRow(-1.0, _INF, 3, np.array([both, p, q], dtype=np.int32), np.array([1.0, -1.0, -1.0]))
-        self._first = 3 * self._n_pairs  # rows of h, of g, and the two of the cone
+        above = np.zeros((0, 2), dtype=np.int64) if arcs is None else arcs
+        for parent, child in above.tolist():
+            lp.addRow(-_INF, 0.0, 2, np.array([child, parent], dtype=np.int32), np.array([1.0, -1.0]))
+        self._first = 3 * self._n_pairs + above.shape[0]  # rows of h, of g, and the two of the cone
         columns = np.arange(self._g + 1, dtype=np.int32)
         every = columns[: self._h + 1]
         lp.addRow(0.0, 0.0, every.shape[0], every, np.ones(every.shape[0]))
@@ -97,18 +102,17 @@ class PairwiseProgram:
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
         bounded = cone and np.isfinite(alpha)
-        lp.changeCoeff(row, self._h, float(alpha) if bounded else 1.0)
-        lp.changeCoeff(row, self._g, -1.0)
+        steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
+        lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients: alpha may be 1e10
+        lp.changeCoeff(row, self._g, float(-1.0 / steep))
         lp.changeRowBounds(row, 0.0 if bounded else -_INF, _INF)
-        lp.changeCoeff(row + 1, self._h, -float(beta))
-        lp.changeCoeff(row + 1, self._g, 1.0)
+        lp.changeCoeff(row + 1, self._h, float(-beta / flat))
+        lp.changeCoeff(row + 1, self._g, float(1.0 / flat))
         lp.changeRowBounds(row + 1, 0.0 if cone else -_INF, _INF)
         lp.run()
         status = lp.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return None
         if status != highspy.HighsModelStatus.kOptimal:
-            lp.clearSolver()  # a basis that led astray
+            lp.clearSolver()  # a basis that led astray: from a warm start even "infeasible" may be wrong
             lp.run()
             status = lp.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
@@ -125,8 +129,8 @@ class ProgramOracle(PartialOracle):
     """Oracle of an example over a `PairwiseProgram`.
 
     The relaxation answers "free" and "cone" with `Relaxed` labels (its points fill a polygon: "convex"); the integer
-    programme with label sets, exactly, and levels too. Answers satisfy a cone up to 1e-9 of HiGHS, so the angular
-    search needs `eps >= 1e-6` with it.
+    programme with label sets, exactly, and levels too. Answers satisfy a cone up to 1e-9 of HiGHS, so `tolerance` is
+    1e-6.
 
     Parameters
     ----------
@@ -136,6 +140,8 @@ class ProgramOracle(PartialOracle):
     program : PairwiseProgram
         Shared by the examples; one per thread.
     """
+
+    tolerance = 1e-6
 
     def __init__(self, u: Floats, theta: Floats, truth: Ints, program: PairwiseProgram) -> None:
         self._u, self._theta, self._truth, self._program = u, theta, truth, program

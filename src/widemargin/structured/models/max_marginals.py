@@ -1,0 +1,144 @@
+"""Max-marginals of label sets: the best score with a label on, minus the best score with it off.
+
+What `decision_function` returns for label sets: positive where the best label set has the label, and how much the score
+would suffer from the other decision. All rows at once where there is a recursion over the labels.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.structured._loops import enumeration
+from widemargin.structured.compiled import Structure, Work
+from widemargin.structured.oracles.dag import best_closure
+
+__all__ = ["of_closed_sets", "of_closures", "of_others", "of_table", "of_tree"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:
+    """Labels joined by the edges of a forest: max-product from the leaves to the roots and back.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    theta : ndarray of shape (P,)
+    structure : Structure
+        Of kind TREE or UNARY.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+    """
+    k = u.shape[1]
+    up = u.copy()  # gain of a label being on, with what is below it
+    said = np.zeros_like(u)  # what the branch of q adds to the gain of its parent
+    for q in structure.order.tolist():
+        p = int(structure.parent[q])
+        if p < k:
+            said[:, q] = np.maximum(up[:, q] + _pair(theta, structure, q), 0.0) - np.maximum(up[:, q], 0.0)
+            up[:, p] += said[:, q]
+    for q in structure.order[::-1].tolist():  # parents before children
+        p = int(structure.parent[q])
+        if p < k:
+            rest = up[:, p] - said[:, q]  # gain of the parent without the branch of q
+            up[:, q] += np.maximum(rest + _pair(theta, structure, q), 0.0) - np.maximum(rest, 0.0)
+    return up
+
+
+def _pair(theta: Floats, structure: Structure, q: int) -> float:
+    """Weight of the edge from q to its parent."""
+    edge = int(structure.edge[q])
+    return float(theta[edge]) if edge >= 0 else 0.0
+
+
+def of_closed_sets(u: Floats, structure: Structure) -> Floats:
+    """Label sets closed under the ancestors of a forest.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    structure : Structure
+        Of kind HIERARCHY.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+    """
+    k = u.shape[1]
+    below = u.copy()  # best of a branch whose top is on; 0 where it is off
+    for q in structure.order.tolist():
+        p = int(structure.parent[q])
+        if p < k:
+            below[:, p] += np.maximum(below[:, q], 0.0)
+    roots = structure.parent == k
+    best = np.maximum(below[:, roots], 0.0).sum(axis=1)
+    on, off = np.empty_like(u), np.empty_like(u)
+    for q in structure.order[::-1].tolist():
+        p = int(structure.parent[q])
+        above = best if p == k else on[:, p]  # the best where q may be on
+        without = above - np.maximum(below[:, q], 0.0)
+        on[:, q] = without + below[:, q]
+        off[:, q] = without if p == k else np.maximum(off[:, p], without)
+    margin: Floats = on - off
+    return margin
+
+
+def of_closures(u: Floats, arcs: Ints) -> Floats:
+    """Label sets closed under the ancestors of a directed acyclic graph: two minimum cuts a label.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    arcs : ndarray of shape (m, 2)
+        (parent, child).
+    """
+    margin = np.empty_like(u)
+    for row, gain in enumerate(u):
+        large = 2.0 * float(np.abs(gain).sum()) + 1.0  # decides a label whatever the others
+        for q in range(u.shape[1]):
+            forced = gain.copy()
+            forced[q] += large
+            on = float(gain @ best_closure(forced, arcs))
+            forced[q] -= 2.0 * large
+            margin[row, q] = on - float(gain @ best_closure(forced, arcs))
+    return margin
+
+
+def of_table(u: Floats, theta: Floats, structure: Structure, work: Work) -> Floats:
+    """Label sets of at most about 18 labels: by the scores of all of them.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    theta : ndarray of shape (P,)
+    structure : Structure
+        Of kind ENUMERATION.
+    work : Work
+    """
+    k = u.shape[1]
+    nothing, margin = np.zeros(k, dtype=np.int64), np.empty_like(u)
+    for row in range(u.shape[0]):
+        enumeration.fill(u[row : row + 1], theta, nothing, structure, work)
+        for q in range(k):
+            off, on = work.rows[0].reshape(-1, 2, 1 << q).max(axis=(0, 2))
+            margin[row, q] = on - off
+    return margin
+
+
+def of_others(u: Floats, theta: Floats, labels: Ints, pairs: Ints) -> Floats:
+    """Gain of a label being on with the other labels as they are: where max-marginals are too hard.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    theta : ndarray of shape (P,)
+    labels : ndarray of shape (n, k)
+        The decoded label sets.
+    pairs : ndarray of shape (P, 2)
+    """
+    T = np.zeros((u.shape[1], u.shape[1]))
+    T[pairs[:, 0], pairs[:, 1]] = theta
+    gain: Floats = u + labels @ (T + T.T)
+    return gain

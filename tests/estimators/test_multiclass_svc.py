@@ -1,0 +1,75 @@
+"""`MulticlassSVC`: scikit-learn's contract, and the joint problem of all classes behind it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_blobs
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from widemargin import MulticlassSVC, StructuralSVM
+from widemargin.exceptions import DataError
+from widemargin.structured.models import MulticlassModel
+
+OPTIONS = {"C": 0.1, "tol": 1e-3, "max_iter": 5000, "random_state": 0}
+
+
+@parametrize_with_checks([MulticlassSVC(C=1e-3, tol=0.5, max_iter=5000)])
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+def three(n=120, seed=0):
+    X, y = make_blobs(n, centers=3, n_features=4, cluster_std=4.0, random_state=seed)
+    return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_it_is_the_structural_svm_of_its_model(rescaling):
+    X, y = three()
+    clf = MulticlassSVC(rescaling=rescaling, **OPTIONS).fit(X, y)
+    wide = np.hstack([X, np.ones((120, 1))])
+    svm = StructuralSVM(MulticlassModel(), rescaling=rescaling, **OPTIONS).fit(wide, y)
+    np.testing.assert_array_equal(np.c_[clf.coef_, clf.intercept_], svm.coef_.T)
+    assert clf.predict(X).tolist() == svm.predict(wide)
+    np.testing.assert_allclose(clf.decision_function(X), wide @ svm.coef_, rtol=1e-12)
+    assert clf.certified_
+    assert clf.proved_gap_ == clf.gap_ <= 1e-3
+
+
+def test_without_costs_it_is_crammer_and_singer():
+    X, y = three()
+    clf = MulticlassSVC(fit_intercept=False, **OPTIONS).fit(X, y)
+    peer = LinearSVC(multi_class="crammer_singer", C=0.1, fit_intercept=False, tol=1e-6, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(clf.coef_, peer.coef_, atol=0.04 * np.abs(peer.coef_).max())
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_dear_mistakes_become_rare(rescaling):
+    X, y = three(600)
+    cost = [[0, 1, 1], [20, 0, 1], [20, 1, 0]]  # taking another class for a
+    plain = MulticlassSVC(rescaling=rescaling, C=0.01, tol=0.05, max_iter=1000, random_state=0).fit(X, y)
+    clf = MulticlassSVC(cost, rescaling=rescaling, C=0.01, tol=0.05, max_iter=1000, random_state=0).fit(X, y)
+    index = np.searchsorted(clf.classes_, y)
+    spent = [np.array(cost)[index, np.searchsorted(clf.classes_, model.predict(X))].mean() for model in (plain, clf)]
+    assert spent[1] < 0.8 * spent[0]
+    assert (clf.predict(X) == "a").mean() < (plain.predict(X) == "a").mean()
+
+
+def test_sparse_rows_and_two_classes():
+    X, y = three()
+    dense, sparse = MulticlassSVC(**OPTIONS).fit(X, y), MulticlassSVC(**OPTIONS).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-9)
+    two = MulticlassSVC(**OPTIONS).fit(X[y != "c"], y[y != "c"])
+    assert two.decision_function(X).shape == (120,)
+    np.testing.assert_array_equal(two.predict(X), np.where(two.decision_function(X) > 0, "b", "a"))
+
+
+def test_what_does_not_fit_is_refused():
+    X, y = three()
+    with pytest.raises(DataError, match=r"cost has shape \(2, 2\), Y has 3 classes"):
+        MulticlassSVC([[0, 1], [1, 0]]).fit(X, y)
+    with pytest.raises(DataError, match="0 on the diagonal"):
+        MulticlassSVC(np.ones((3, 3))).fit(X, y)
+    with pytest.raises(DataError, match="one class only, 'a'"):
+        MulticlassSVC().fit(X, np.repeat("a", 120))
