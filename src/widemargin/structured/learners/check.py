@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin.exceptions import OracleError
 from widemargin.structured.model import Features
-from widemargin.structured.oracle import CAPABILITIES, Answer, Oracle
+from widemargin.structured.oracle import CAPABILITIES, CONVEX, Answer, Oracle
 from widemargin.structured.search.edge import Mixture
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def check_oracle(oracle: Oracle) -> None:
     missing = [what for what in sorted(oracle.capabilities - {"convex"}) if not hasattr(oracle, what)]
     if missing:
         raise OracleError(f"{name}.capabilities names {missing}, but there are no such methods.")
-    if oracle.largest_loss < 0.0 or (oracle.largest_loss > 0.0 and not oracle.smallest_loss > 0.0):
+    no_least = CONVEX not in oracle.capabilities and not oracle.smallest_loss > 0.0  # mixtures of labels have none
+    if oracle.largest_loss < 0.0 or (oracle.largest_loss > 0.0 and no_least):
         raise OracleError(
             f"{name}.smallest_loss is {oracle.smallest_loss:g} and largest_loss {oracle.largest_loss:g}; the first is "
             "the least positive loss of a label, the second the largest."

@@ -68,7 +68,7 @@ def angular(
     # Labels outside the root cone are worth at most `floor`.
     floor = max(_NOTHING * H * largest if record.best == 0.0 else 0.0, record.best)
     alpha = largest * largest / record.best if record.best > 0.0 else largest / (_NOTHING * H)
-    beta = max(oracle.smallest_loss / H, record.best / (H * H))
+    beta = max(oracle.smallest_loss / H, floor / (H * H))  # fractional labels have no smallest loss
     heap = [(-H * largest, alpha, beta)] if beta <= alpha else []
     lam = min(max(hint or H / largest, 1.0 / alpha), 1.0 / beta)
 

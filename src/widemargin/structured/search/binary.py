@@ -3,7 +3,7 @@
 import math
 
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record
+from widemargin.structured.search.record import MOST_QUERIES, Record, least_loss
 
 __all__ = ["binary"]
 
@@ -49,7 +49,7 @@ def binary(
     if top.h <= 0.0 or oracle.largest_loss <= 0.0:
         record.upper = 0.0
         return record.found(eps)
-    low, high = 0.5 / oracle.largest_loss, max(top.h / oracle.smallest_loss, 0.5 / oracle.largest_loss)
+    low, high = 0.5 / oracle.largest_loss, max(top.h / least_loss(oracle), 0.5 / oracle.largest_loss)
     at_low: Answer | None = None
     at_high: Answer | None = None
     lam = hint if hint is not None and low < hint < high else math.sqrt(low * high)

@@ -2,11 +2,18 @@
 
 import math
 
-from widemargin.structured.oracle import Answer, Found
+from widemargin.structured.oracle import Answer, Found, Oracle
 
-__all__ = ["MOST_QUERIES", "Record"]
+__all__ = ["MOST_QUERIES", "Record", "least_loss"]
 
 MOST_QUERIES = 1000
+
+_FRACTION = 1e-6  # of the largest loss: smaller losses of fractional labels do not widen a range of lam
+
+
+def least_loss(oracle: Oracle) -> float:
+    """The smallest positive loss that a range of lam has to cover; relaxed labels have no least one."""
+    return max(oracle.smallest_loss, _FRACTION * oracle.largest_loss)
 
 
 class Record:

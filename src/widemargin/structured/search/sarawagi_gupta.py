@@ -3,7 +3,7 @@
 import math
 
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import Record
+from widemargin.structured.search.record import Record, least_loss
 
 __all__ = ["sarawagi_gupta"]
 
@@ -55,7 +55,7 @@ def sarawagi_gupta(
     """
     require(oracle, (FREE,), "sarawagi-gupta")
     record = Record()
-    largest, smallest = oracle.largest_loss, oracle.smallest_loss
+    largest, smallest = oracle.largest_loss, least_loss(oracle)
     if largest <= 0.0:
         record.upper = 0.0
         return record.found(eps)
