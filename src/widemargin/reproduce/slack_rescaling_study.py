@@ -16,11 +16,15 @@ from sklearn.metrics import f1_score, hamming_loss, jaccard_score
 from widemargin.datasets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.label_sets import stacked
 from widemargin.estimators._structural_ready import with_constant
+from widemargin.reproduce.summary import markdown, mean_and_sd
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle
 from widemargin.structured.oracles.points import PointOracle
 
-__all__ = ["MEASURES", "TITLES", "LevelCones", "Study", "TreeModel", "drawn_rows", "load", "measures", "parts", "split"]
+__all__ = [
+    "MEASURES", "TITLES", "LevelCones", "Study", "TreeModel", "drawn_rows", "load", "measures", "parts",
+    "scores_summary", "scores_table", "split",
+]  # fmt: skip
 
 TITLES = {"yeast": "Yeast", "rcv1": "RCV1, 50 labels"}
 MEASURES = {
@@ -81,6 +85,62 @@ def measures(Y: Array, predicted: Array) -> dict[str, float]:
         "macro": round(float(f1_score(Y, predicted, average="macro", zero_division=0.0)), 6),
         "example": round(float(f1_score(Y, predicted, average="samples", zero_division=1.0)), 6),
     }
+
+
+def scores_summary(runs: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
+    """By data set and rescaling: mean and sd of all measures over the splits; the same of slack minus margin."""
+    summary: dict[str, Any] = {}
+    for name in titles:
+        several = [result for key, result in runs.items() if key.startswith(f"{name}, seed")]
+        both = {rescaling: [result["scores"][rescaling] for result in several] for rescaling in ("slack", "margin")}
+        summary[name] = {
+            "runs": len(several),
+            "n": several[0]["n"],
+            "C": {rescaling: [scores["C"] for scores in found] for rescaling, found in both.items()},
+            "scores": {
+                rescaling: {what: mean_and_sd([[scores[what]] for scores in found]) for what in (*MEASURES, "gap")}
+                for rescaling, found in both.items()
+            },
+            "difference": {
+                what: mean_and_sd([[slack[what] - margin[what]] for slack, margin in zip(*both.values(), strict=True)])
+                for what in MEASURES
+            },
+        }
+    return summary
+
+
+def scores_table(
+    summary: Mapping[str, Any], titles: Mapping[str, str], published: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> str:
+    """Scores of both rescalings and their difference; the paper's numbers below those of the same data."""
+    rows = []
+    for name, title in titles.items():
+        content = summary[name]
+        label = f"{title}, n = {content['n']}"
+        for rescaling, scores in content["scores"].items():
+            chosen = ", ".join(f"{C:g}" for C in sorted(set(content["C"][rescaling])))
+            gap = f"{100 * scores['gap']['mean'][0]:.1f}%"
+            rows.append([label, rescaling, *(_cell(scores[what]) for what in MEASURES), chosen, gap])
+            label = ""
+        rows.append(["", "slack - margin", *(_cell(content["difference"][what], "+") for what in MEASURES), "", ""])
+        rows += _published_rows(published.get(name, {}), "the paper, ")
+    for name, numbers in published.items():
+        if name not in titles:
+            rows += _published_rows(numbers, f"the paper, {name}, ")
+    several = summary[next(iter(titles))]["runs"]
+    head = f"{several} {'split' if several == 1 else 'splits'}, mean ± sd, test rows.\n\n"
+    return head + markdown(["data", "rescaling", *MEASURES.values(), "C chosen", "gap"], rows)
+
+
+def _published_rows(numbers: Mapping[str, Mapping[str, float]], label: str) -> list[list[str]]:
+    return [
+        ["", f"{label}{rescaling}", *(f"{scores[what]:.4g}" if what in scores else "" for what in MEASURES), "", ""]
+        for rescaling, scores in numbers.items()
+    ]
+
+
+def _cell(content: Mapping[str, Any], sign: str = "") -> str:
+    return f"{content['mean'][0]:{sign}.4f} ± {content['sd'][0]:.4f}"
 
 
 class LevelCones:

@@ -41,8 +41,16 @@ SEARCHED = {
     "edge": "edge",
 }
 PUBLISHED: dict[str, dict[str, str]] = {
-    "yeast relaxed": {"angular .999": "22.4%, 3.8, 4.7", "bisecting": "16.5%, 10.3, 3.6", "sarawagi-gupta": "16.4%, 43.2, 18.5"},
-    "rcv1 relaxed": {"angular .999": "25.6%, 4.8, 4.4", "bisecting": "18.2%, 12.7, 5.2", "sarawagi-gupta": "18%, 49, 20.9"},
+    "yeast relaxed": {
+        "angular .999": "22.4%, 3.8, 4.7",
+        "bisecting": "16.5%, 10.3, 3.6",
+        "sarawagi-gupta": "16.4%, 43.2, 18.5",
+    },
+    "rcv1 relaxed": {
+        "angular .999": "25.6%, 4.8, 4.4",
+        "bisecting": "18.2%, 12.7, 5.2",
+        "sarawagi-gupta": "18%, 49, 20.9",
+    },
 }
 COUNTED = ("violated", "exact", "share", "queries", "milliseconds")
 
@@ -176,9 +184,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
             "rounds": several[0]["rounds"],
             "violated": mean_and_sd([[result["violated"]] for result in several]),
             "found": {
-                search: {
-                    what: mean_and_sd([[result["found"][search][what]] for result in several]) for what in COUNTED
-                }
+                search: {what: mean_and_sd([[result["found"][search][what]] for result in several]) for what in COUNTED}
                 for search in SEARCHED
                 if search in several[0]["found"]
             },

@@ -65,10 +65,9 @@ def angular(
     if H <= 0.0 or largest <= 0.0:
         record.upper = 0.0
         return record.found(eps)
-    # Labels outside the root cone are worth at most `floor`.
-    floor = max(_NOTHING * H * largest if record.best == 0.0 else 0.0, record.best)
-    alpha = largest * largest / record.best if record.best > 0.0 else largest / (_NOTHING * H)
-    beta = max(oracle.smallest_loss / H, floor / (H * H))  # fractional labels have no smallest loss
+    # Labels outside the root cone are worth at most `floor`; fractional labels have no smallest loss.
+    floor = max(_NOTHING * H * largest, record.best)
+    alpha, beta = largest * largest / floor, max(oracle.smallest_loss / H, floor / (H * H))
     heap = [(-H * largest, alpha, beta)] if beta <= alpha else []
     lam = min(max(hint or H / largest, 1.0 / alpha), 1.0 / beta)
 
