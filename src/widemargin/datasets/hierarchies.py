@@ -65,7 +65,8 @@ def load_hierarchy(folder: Path | None, name: str) -> Hierarchy:
             parts += [X, _closed(sets, paths)]
         except ValueError as error:
             raise MissingDataError(f"{path} is no hierarchical ARFF file: {error}.") from None
-    return Hierarchy(*parts, name, paths)
+    X, Y, X_test, Y_test = parts
+    return Hierarchy(X, Y, X_test, Y_test, name, paths)
 
 
 def _read(text: str) -> tuple[npt.NDArray[np.float64], list[list[str]], tuple[str, ...]]:
@@ -117,4 +118,5 @@ def synthetic_hierarchy(n: int, seed: int = 0) -> Hierarchy:
         chosen = [rng.choice(len(kinds), size=rng.integers(1, 3), replace=False) for _ in range(n)]
         X = np.array([centre[few].sum(axis=0) for few in chosen]) + 0.8 * rng.normal(size=(n, 12))
         parts += [X, _closed([[kinds[kind] for kind in few] for few in chosen], paths)]
-    return Hierarchy(*parts, f"synthetic rows (n={n})", paths)
+    X, Y, X_test, Y_test = parts
+    return Hierarchy(X, Y, X_test, Y_test, f"synthetic rows (n={n})", paths)

@@ -62,7 +62,8 @@ def load_yeast(folder: Path | None) -> LabelSets:
         if table.ndim != 2 or table.shape[1] <= YEAST_LABELS:
             raise MissingDataError(f"{path} is no file of yeast: its table has the shape {table.shape}.")
         parts += [table[:, :-YEAST_LABELS], table[:, -YEAST_LABELS:].astype(np.int64)]
-    return LabelSets(*parts, "yeast")
+    X, Y, X_test, Y_test = parts
+    return LabelSets(X, Y, X_test, Y_test, "yeast")
 
 
 def load_rcv1(folder: Path | None, n_labels: int = RCV1_LABELS) -> LabelSets:
@@ -117,7 +118,8 @@ def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSet
         for _ in range(3):
             Y = (score + Y @ (pull + pull.T) + 0.5 * rng.normal(size=score.shape) > 0.0).astype(np.float64)
         parts += [X, Y.astype(np.int64)]
-    return LabelSets(*parts, f"synthetic rows (n={n})")
+    X, Y, X_test, Y_test = parts
+    return LabelSets(X, Y, X_test, Y_test, f"synthetic rows (n={n})")
 
 
 def find(folder: Path | None, below: str, names: list[str], data: str, source: str) -> Path:

@@ -1,7 +1,7 @@
 """Figure 4 of Choi, Meshi and Srebro 2016: objective and test accuracy against time, by learner and search.
 
-Cutting planes with a slack per example, and stochastic gradients, each with angular, bisecting and (cutting planes only)
-Sarawagi and Gupta's search; beside them this library's default, block-coordinate Frank-Wolfe steps with the exact
+Cutting planes with a slack per example, and stochastic gradients, each with angular, bisecting and (cutting planes
+only) Sarawagi and Gupta's search; beside them this library's default, block-coordinate Frank-Wolfe steps with the exact
 argmax, compiled. The oracle of the searches looks at all 2^14 label sets on yeast; on RCV1 (pairs along a tree) each of
 its questions is a dynamic programme.
 """

@@ -1,7 +1,7 @@
 """What the experiments of slack rescaling share: data, splits, scores, oracles.
 
-Choi, Meshi and Srebro (AISTATS 2016) train pairwise models of label sets (Finley and Joachims 2008) on yeast and on RCV1
-with its 50 most frequent labels.
+Choi, Meshi and Srebro (AISTATS 2016) train pairwise models of label sets (Finley and Joachims 2008) on yeast and on
+RCV1 with its 50 most frequent labels.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from widemargin.estimators._structural_ready import with_constant
 from widemargin.reproduce.summary import markdown, mean_and_sd
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle
+from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.points import PointOracle
 
 __all__ = [
@@ -143,7 +144,7 @@ def _cell(content: Mapping[str, Any], sign: str = "") -> str:
     return f"{content['mean'][0]:{sign}.4f} ± {content['sd'][0]:.4f}"
 
 
-class LevelCones:
+class LevelCones(PartialOracle):
     """Cones for an oracle of levels: every question costs one dynamic programme.
 
     The best label is the best one of its level, so a cone need only look at those: one point for every loss.

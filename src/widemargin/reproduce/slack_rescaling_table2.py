@@ -81,7 +81,8 @@ def _fit(rescaling: str, passes: int, seed: int, X: Any, Y: Any, C: float) -> Mu
     clf = MultiLabelSVC("full", C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)  # the gap is among the results
-        return clf.fit(X, Y)
+        clf.fit(X, Y)
+    return clf
 
 
 def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str, Any]:

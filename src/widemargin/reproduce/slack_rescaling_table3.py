@@ -108,7 +108,8 @@ def scaled(X: npt.NDArray[Any], X_test: npt.NDArray[Any]) -> tuple[Any, Any]:
 
 def _path(model: HierarchicalSVC, X: Any, Y: Any, grid: list[float]) -> Iterator[HierarchicalSVC]:
     """The model at every C, each from the one before."""
-    vars(model).pop("blocks_", None)
+    if hasattr(model, "blocks_"):
+        del model.blocks_
     for C in grid:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the gap is among the results
