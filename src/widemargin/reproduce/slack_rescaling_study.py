@@ -88,9 +88,9 @@ def measures(Y: Array, predicted: Array) -> dict[str, float]:
     }
 
 
-def scores_summary(runs: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
+def scores_summary(settings: Mapping[str, Any], runs: Mapping[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
     """By data set and rescaling: mean and sd of all measures over the splits; the same of slack minus margin."""
-    summary: dict[str, Any] = {}
+    summary: dict[str, Any] = {"data": settings["data"]}
     for name in titles:
         several = [result for key, result in runs.items() if key.startswith(f"{name}, seed")]
         both = {rescaling: [result["scores"][rescaling] for result in several] for rescaling in ("slack", "margin")}
@@ -115,6 +115,7 @@ def scores_table(
 ) -> str:
     """Scores of both rescalings and their difference; the paper's numbers below those of the same data."""
     rows = []
+    published = {} if summary["data"] == "synthetic" else published
     for name, title in titles.items():
         content = summary[name]
         label = f"{title}, n = {content['n']}"

@@ -118,7 +118,7 @@ def _path(model: HierarchicalSVC, X: Any, Y: Any, grid: list[float]) -> Iterator
 
 def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str, Any]:
     """By set and rescaling: mean and sd over the splits, and of slack minus margin."""
-    return scores_summary(runs, TITLES)
+    return scores_summary(settings, runs, TITLES)
 
 
 def table(summary: Mapping[str, Any]) -> str:
