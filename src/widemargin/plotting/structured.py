@@ -103,7 +103,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
             curve = content["methods"][method]
             style = {"linewidth": 1.4, "markersize": 4, **_LEARNERS[method]}
             seconds = curve["seconds"]["mean"]
-            band(above, seconds, curve["excess"], PERCENT, label=label, **style)
+            above.plot(seconds, [PERCENT * value for value in curve["excess"]["mean"]], label=label, **style)
             band(below, seconds, curve["accuracy"], PERCENT, label=label, **style)
         above.set_yscale("log")
         for axes in (above, below):
@@ -114,7 +114,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
         tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
     table[0][0].legend(fontsize=8, frameon=False)
     runs = summary[next(iter(titles))]["runs"]
-    _name_synthetic(figure, summary, f"mean and standard deviation of {runs} {'run' if runs == 1 else 'runs'}")
+    _name_synthetic(figure, summary, f"means of {runs} {'run' if runs == 1 else 'runs'}; bands: standard deviation")
     return figure
 
 

@@ -97,18 +97,17 @@ class PairwiseProgram:
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
         bounded = cone and np.isfinite(alpha)
-        lp.changeCoeff(row, self._h, float(alpha) if bounded else 1.0)
-        lp.changeCoeff(row, self._g, -1.0)
+        steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
+        lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients: alpha may be 1e10
+        lp.changeCoeff(row, self._g, float(-1.0 / steep))
         lp.changeRowBounds(row, 0.0 if bounded else -_INF, _INF)
-        lp.changeCoeff(row + 1, self._h, -float(beta))
-        lp.changeCoeff(row + 1, self._g, 1.0)
+        lp.changeCoeff(row + 1, self._h, float(-beta / flat))
+        lp.changeCoeff(row + 1, self._g, float(1.0 / flat))
         lp.changeRowBounds(row + 1, 0.0 if cone else -_INF, _INF)
         lp.run()
         status = lp.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return None
         if status != highspy.HighsModelStatus.kOptimal:
-            lp.clearSolver()  # a basis that led astray
+            lp.clearSolver()  # a basis that led astray: from a warm start even "infeasible" may be wrong
             lp.run()
             status = lp.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
