@@ -64,6 +64,21 @@ def test_a_loss_of_rounding_errors_asks_for_no_steep_cone():
     assert oracle.steepest < 1e10
 
 
+def test_a_warm_programme_hides_no_cone():
+    """From the basis of another cone HiGHS may call one empty that is not."""
+    rng, k = np.random.default_rng(0), 6
+    model = MultiLabelModel("full")
+    model.prepare(np.zeros((2, 1)), np.eye(2, k, dtype=int))
+    program = PairwiseProgram(model.structure)
+    for _ in range(60):
+        truth = (rng.random(k) < 0.4).astype(np.int64)
+        u = 0.3 * (rng.normal(size=(1, k)) + 2 * truth - 1)
+        theta = 0.1 * rng.normal(size=15)
+        oracle = ProgramOracle(u, theta, truth, program)
+        best = SEARCHES["edge"](oracle, eps=1e-6)
+        assert SEARCHES["angular"](oracle, eps=1e-6).value >= best.value * (1.0 - 1e-5)
+
+
 @pytest.mark.parametrize("kind", ["roof", "lp"])
 def test_training_on_the_relaxation_bounds_the_objective_of_label_sets(kind):
     rng = np.random.default_rng(0)
