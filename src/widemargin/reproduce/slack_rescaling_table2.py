@@ -47,7 +47,7 @@ def settings(quick: bool) -> dict[str, Any]:
     rcv1 = {"slack": [0.01, 0.003, 0.001], "margin": [0.0003, 0.0001, 0.00003]}
     return {
         "C": {"yeast": few, "rcv1": few} if quick else {"yeast": yeast, "rcv1": rcv1},
-        "passes": 5 if quick else 40,
+        "passes": {"yeast": 5, "rcv1": 5} if quick else {"yeast": 100, "rcv1": 40},
         "held_out": 0.2,
         "data": "synthetic" if quick else "yeast, rcv1subset1",
     }
@@ -66,7 +66,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     train, held = parts(Y.shape[0], settings["held_out"], int(seed))
     found: dict[str, Any] = {}
     for rescaling, grid in settings["C"][name].items():
-        fit = partial(_fit, rescaling, settings["passes"], int(seed))
+        fit = partial(_fit, rescaling, settings["passes"][name], int(seed))
         tried = [
             measures(Y[held], fit(X[train], Y[train], C=C).predict(X[held]))["accuracy"] for C in grid
         ]  # fmt: skip
