@@ -51,7 +51,7 @@ def settings(quick: bool) -> dict[str, Any]:
     return {
         "train_rows": 20 if quick else 200,
         "C": {"yeast": 0.2, "rcv1": 0.2} if quick else {"yeast": 0.01, "rcv1": 0.001},
-        "passes": {learner: points[:2] for learner, points in PASSES.items()} if quick else PASSES,
+        "passes": {learner: points[:3] for learner, points in PASSES.items()} if quick else PASSES,
         "search_ratio": 0.999,
         "reference_gap": 0.01 if quick else 0.005,
         "data": "synthetic" if quick else "yeast, rcv1subset1",
