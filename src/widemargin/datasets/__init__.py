@@ -11,19 +11,29 @@ from widemargin.datasets.a9a import (
     load_a9a,
     synthetic_a9a,
 )
+from widemargin.datasets.hierarchies import HIERARCHIES, Hierarchy, load_hierarchy, synthetic_hierarchy
+from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 
 __all__ = [
     "DATA_VARIABLE",
     "EDUCATION",
     "FEMALE",
+    "HIERARCHIES",
     "MALE",
     "N_FEATURES",
     "Adult",
     "Digits",
+    "Hierarchy",
+    "LabelSets",
     "data_folder",
     "load_a9a",
+    "load_hierarchy",
     "load_mnist",
+    "load_rcv1",
+    "load_yeast",
     "synthetic_a9a",
     "synthetic_digits",
+    "synthetic_hierarchy",
+    "synthetic_label_sets",
 ]
