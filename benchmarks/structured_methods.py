@@ -54,6 +54,7 @@ class Structural:
 
     def __init__(self, svm: Any, paths: Sequence[str] = ()) -> None:
         self.svm, self.paths = svm, paths
+        self.svm._prove = False  # as in `structural_search`: the bounds of local search take longer than the training
 
     def fit(self, X: Any, Y: Array) -> "Structural":
         """Train, from the dual point of the last time where the SVM is one that starts warm."""
@@ -62,10 +63,10 @@ class Structural:
             self.svm.fit(X, Y)
         return self
 
-    def predict(self, X: Any, one_path: bool = False) -> Array:
-        """Label sets of largest score, or paths."""
+    def predict(self, X: Any, offset: float = 0.0, one_path: bool = False) -> Array:
+        """Label sets of largest score with `offset` for each label, or paths."""
         if not one_path:
-            return np.asarray(self.svm.predict(X))
+            return np.asarray(self.svm.set_params(offset=offset).predict(X))
         return best_path(np.asarray(X @ self.svm.coef_.T) + self.svm.intercept_, self.Y, parents(self.paths))
 
 

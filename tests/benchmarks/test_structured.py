@@ -1,6 +1,5 @@
 """The benchmarks of structural SVMs compute what they say: data, choices, paired differences."""
 
-import gzip
 import itertools
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ from benchmarks.structured_methods import (
     HiClass,
     Method,
     OneVsRest,
+    Structural,
     TopDown,
     best_path,
     compare_methods,
@@ -21,47 +21,29 @@ from benchmarks.structured_methods import (
 )
 from benchmarks.structured_tasks import (
     Clock,
-    hierarchical,
     hold_outs,
     jaccards,
     ocr,
     paired,
-    rcv1,
     scores,
     shuffled,
-    synthetic_hierarchy,
+    standardised,
+    synthetic_paths,
     synthetic_topics,
     synthetic_words,
 )
 
-CLUS = """@RELATION some
-@ATTRIBUTE first numeric
-@ATTRIBUTE second numeric
-@ATTRIBUTE class hierarchical b,a,a/1,a/1/x
-@DATA
-1,?,a/1/x
-3,2,b@a
-"""
+from widemargin import HierarchicalSVC
+from widemargin.datasets import LabelSets
 
 
-def test_clus_labels_come_with_their_ancestors(tmp_path):
-    folder = tmp_path / "hierarchical"
-    folder.mkdir()
-    (folder / "some.gz").write_bytes(gzip.compress(CLUS.encode()))
-    task = hierarchical(SimpleNamespace(data=tmp_path), ["some.gz"], "some.gz")
-    assert task.paths == ("b", "a", "a/1", "a/1/x")
-    np.testing.assert_array_equal(task.Y, [[0, 1, 1, 1], [1, 1, 0, 0]])
-    np.testing.assert_allclose(task.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
-
-
-@pytest.mark.parametrize("load", [rcv1, ocr, lambda options: hierarchical(options, ["a.gz"], "b.gz")])
-def test_missing_files_are_named(load, tmp_path):
+def test_missing_words_are_named(tmp_path):
     with pytest.raises(MissingDataError, match=str(tmp_path)):
-        load(SimpleNamespace(data=tmp_path))
+        ocr(SimpleNamespace(data=tmp_path))
 
 
 def test_rows_held_out_are_other_training_rows():
-    task = synthetic_hierarchy()
+    task = synthetic_paths()
     (held,) = hold_outs(task)
     assert held.X_test.shape[0] == 18
     np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
@@ -83,7 +65,7 @@ def test_jaccards_are_those_of_scikit_learn():
 
 def test_best_path_is_the_best_of_all_paths_that_rows_end():
     rng = np.random.default_rng(1)
-    task = synthetic_hierarchy()
+    task = synthetic_paths()
     parent = parents(task.paths)
     assert one_path(task.Y, parent)
     allowed = np.unique(task.Y, axis=0)
@@ -104,7 +86,7 @@ def test_parents_come_first():
 
 
 def test_local_classifiers_predict_closed_sets():
-    task = synthetic_hierarchy()
+    task = synthetic_paths()
     parent = parents(task.paths)
     predicted = TopDown(1.0, parent).fit(task.X, task.Y).predict(task.X_test)
     below = np.flatnonzero(parent >= 0)
@@ -114,7 +96,7 @@ def test_local_classifiers_predict_closed_sets():
 
 def test_hiclass_predicts_paths():
     pytest.importorskip("hiclass")
-    task = synthetic_hierarchy()
+    task = synthetic_paths()
     for per in ("Node", "ParentNode"):
         predicted = HiClass(1.0, task.paths, per).fit(task.X, task.Y).predict(task.X_test)
         assert one_path(predicted, parents(task.paths))
@@ -144,6 +126,22 @@ def test_every_variant_is_chosen_by_the_rows_held_out():
     assert (plain["method"], right["method"]) == ("told", "told, right")
     assert (right["C"], right["setting"]) == (2.0, {"right": 1.0})
     assert [call for call in asked if call[2] == task.Y_test.shape[0]] == [(1.0, 0.0, 80), (2.0, 1.0, 80)]
+
+
+def test_structural_svms_predict_with_an_offset_or_one_path():
+    task = synthetic_paths()
+    svm = Structural(HierarchicalSVC(task.paths, C=0.1, max_iter=5, random_state=0), task.paths).fit(task.X, task.Y)
+    assert one_path(svm.predict(task.X_test, one_path=True), parents(task.paths))
+    assert svm.predict(task.X_test, offset=10.0).all()
+    assert not svm.predict(task.X_test, offset=-10.0).any()
+    np.testing.assert_array_equal(svm.predict(task.X_test), svm.svm.predict(task.X_test))
+
+
+def test_standardised_columns_know_the_training_rows_only():
+    X = np.array([[1.0, np.nan], [3.0, 2.0]])
+    made = standardised(LabelSets(X, np.ones((2, 1), dtype=int), X + 2.0, np.ones((2, 1), dtype=int), "some"))
+    np.testing.assert_allclose(made.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
+    np.testing.assert_allclose(made.X_test[:, 0], np.array([1.0, 3.0]) / 2**0.5)
 
 
 def test_thresholds_and_the_best_label():
