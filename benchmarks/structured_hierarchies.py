@@ -47,8 +47,8 @@ SCALINGS: dict[str, Callable[[Any], Any]] = {
     "Diatoms": standardised,
     "cellcycle_FUN": standardised,
 }
-GRIDS = {"slack": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), "margin": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)}
-LINEAR, LOGISTIC = (0.1, 1.0, 3.0, 10.0, 30.0), (1.0, 10.0, 30.0, 100.0, 300.0)
+GRIDS = {"slack": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "margin": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)}
+LINEAR, LOGISTIC = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 LARGEST = "cellcycle_FUN"
 """Without the comparison of warm and cold starts, which takes long."""
 
