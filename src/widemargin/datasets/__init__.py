@@ -12,22 +12,32 @@ from widemargin.datasets.a9a import (
     synthetic_a9a,
 )
 from widemargin.datasets.covtype import Forest, load_covtype, synthetic_forest
+from widemargin.datasets.hierarchies import HIERARCHIES, Hierarchy, load_hierarchy, synthetic_hierarchy
+from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 
 __all__ = [
     "DATA_VARIABLE",
     "EDUCATION",
     "FEMALE",
+    "HIERARCHIES",
     "MALE",
     "N_FEATURES",
     "Adult",
     "Digits",
     "Forest",
+    "Hierarchy",
+    "LabelSets",
     "data_folder",
     "load_a9a",
     "load_covtype",
+    "load_hierarchy",
     "load_mnist",
+    "load_rcv1",
+    "load_yeast",
     "synthetic_a9a",
     "synthetic_digits",
     "synthetic_forest",
+    "synthetic_hierarchy",
+    "synthetic_label_sets",
 ]

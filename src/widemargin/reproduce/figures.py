@@ -64,4 +64,32 @@ FIGURES = {
         runs=3,
         minutes=4,
     ),
+    "slack-rescaling-table1": FigureEntry(
+        title="Choi et al. 2016, Table 1: searches for the most violating label on yeast and RCV1",
+        module="slack_rescaling_table1",
+        needs="yeast and rcv1subset1",
+        runs=2,
+        minutes=5,
+    ),
+    "slack-rescaling-fig4": FigureEntry(
+        title="Choi et al. 2016, Figure 4: objective and accuracy against time on yeast and RCV1",
+        module="slack_rescaling_fig4",
+        needs="yeast and rcv1subset1",
+        runs=3,
+        minutes=5,
+    ),
+    "slack-rescaling-table2": FigureEntry(
+        title="Choi et al. 2016, Table 2: slack against margin rescaling on yeast and RCV1",
+        module="slack_rescaling_table2",
+        needs="yeast and rcv1subset1",
+        runs=5,
+        minutes=5,
+    ),
+    "slack-rescaling-table3": FigureEntry(
+        title="Choi et al. 2016, Table 3: slack against margin rescaling on hierarchies (public data)",
+        module="slack_rescaling_table3",
+        needs="Enron_corr, ImCLEF07A, Diatoms and cellcycle_FUN",
+        runs=3,
+        minutes=5,
+    ),
 }

@@ -1,0 +1,152 @@
+"""Multi-label data: yeast and RCV1's first subset from their files, and synthetic label sets."""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from widemargin.exceptions import DataError, MissingDataError
+
+__all__ = ["LabelSets", "load_rcv1", "load_yeast", "synthetic_label_sets"]
+
+YEAST_LABELS = 14
+RCV1_FEATURES, RCV1_LABELS, RCV1_TRAIN = 47236, 101, 3000
+
+SOURCE = "https://mulan.sourceforge.net/datasets-mlc.html (yeast) and LIBSVM's multi-label page (rcv1subset1)"
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """Rows with sets of labels, as published in two parts.
+
+    Attributes
+    ----------
+    X, X_test : ndarray or csr_matrix of shape (n, d) and (n_test, d)
+    Y, Y_test : ndarray of int64, 0 or 1, shape (n, k) and (n_test, k)
+    name : str
+    """
+
+    X: Any
+    Y: npt.NDArray[np.int64]
+    X_test: Any
+    Y_test: npt.NDArray[np.int64]
+    name: str
+
+
+def load_yeast(folder: Path | None) -> LabelSets:
+    """Yeast (Elisseeff and Weston 2001): 1500 and 917 genes, 103 features, 14 functional classes.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Holds `yeast-train.arff` and `yeast-test.arff`, packed (`.gz`) or not; or its subfolder `multilabel` does.
+
+    Raises
+    ------
+    MissingDataError
+        If the files are not there, or hold something else.
+    """
+    parts: list[Any] = []
+    for name in ("yeast-train.arff", "yeast-test.arff"):
+        path = find(folder, "multilabel", [name, f"{name}.gz"], "yeast", SOURCE)
+        lines = [line for line in text_of(path).splitlines() if line and line[0] not in "@%"]
+        try:
+            table = np.array([line.split(",") for line in lines], dtype=np.float64)
+        except ValueError as error:
+            raise MissingDataError(f"{path} is no file of yeast: {error}.") from None
+        if table.ndim != 2 or table.shape[1] <= YEAST_LABELS:
+            raise MissingDataError(f"{path} is no file of yeast: its table has the shape {table.shape}.")
+        parts += [table[:, :-YEAST_LABELS], table[:, -YEAST_LABELS:].astype(np.int64)]
+    X, Y, X_test, Y_test = parts
+    return LabelSets(X, Y, X_test, Y_test, "yeast")
+
+
+def load_rcv1(folder: Path | None, n_labels: int = RCV1_LABELS) -> LabelSets:
+    """RCV1's first subset: 3000 and 3000 articles, 47236 tf-idf features, 101 topics.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Holds `rcv1subset1.libsvm`, packed (`.gz`) or not; or its subfolder `multilabel` does.
+    n_labels : int, default=101
+        So many topics, the most frequent ones of all rows, most frequent first.
+
+    Raises
+    ------
+    DataError
+        If there are not so many labels.
+    MissingDataError
+        If the file is not there.
+    """
+    if not 1 <= n_labels <= RCV1_LABELS:
+        raise DataError(f"n_labels is {n_labels}; rcv1subset1 has {RCV1_LABELS} labels.")
+    name = "rcv1subset1.libsvm"
+    path = find(folder, "multilabel", [name, f"{name}.gz"], "rcv1subset1", SOURCE)
+    X, topics = load_svmlight_file(str(path), n_features=RCV1_FEATURES, multilabel=True)
+    Y = np.zeros((X.shape[0], RCV1_LABELS), dtype=np.int64)
+    for row, labels in enumerate(topics):
+        Y[row, np.array(labels, dtype=np.intp)] = 1
+    Y = Y[:, np.argsort(-Y.sum(axis=0), kind="stable")[:n_labels]]
+    first, second = slice(0, RCV1_TRAIN), slice(RCV1_TRAIN, None)
+    return LabelSets(X[first], Y[first], X[second], Y[second], f"rcv1subset1, {n_labels} labels")
+
+
+def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSets:
+    """Labels that depend on the features and on each other, n training and n test rows.
+
+    Parameters
+    ----------
+    n, k : int
+        Rows, labels.
+    seed : int
+    d : int
+        Features.
+    """
+    rng = np.random.default_rng(seed)
+    weight = rng.normal(size=(d, k)) / np.sqrt(d)
+    pull = 0.6 * rng.normal(size=(k, k)) / np.sqrt(k)
+    parts: list[Any] = []
+    for _ in range(2):
+        X = rng.normal(size=(n, d))
+        score = 2.0 * X @ weight - 0.5
+        Y = (score + 0.5 * rng.normal(size=score.shape) > 0.0).astype(np.float64)
+        for _ in range(3):
+            Y = (score + Y @ (pull + pull.T) + 0.5 * rng.normal(size=score.shape) > 0.0).astype(np.float64)
+        parts += [X, Y.astype(np.int64)]
+    X, Y, X_test, Y_test = parts
+    return LabelSets(X, Y, X_test, Y_test, f"synthetic rows (n={n})")
+
+
+def find(folder: Path | None, below: str, names: list[str], data: str, source: str) -> Path:
+    """The first of some files that is in a folder or in its subfolder `below`.
+
+    Raises
+    ------
+    MissingDataError
+    """
+    how = f"Get it from {source} and name its folder by --data or $WIDEMARGIN_DATA."
+    if folder is None:
+        raise MissingDataError(f"the data set {data} is needed, and no folder of data was named. {how}")
+    places = [place / name for place in (folder, folder / below) for name in names]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise MissingDataError(f"{names[0]} is not in {folder} nor in {folder / below}. {how}")
+    return path
+
+
+def text_of(path: Path) -> str:
+    """Content of a text file, packed or not."""
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8", errors="replace")
+
+
+def stacked(data: LabelSets) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Training and then test rows, for other splits."""
+    both = (data.X, data.X_test)
+    X = sp.vstack(both, format="csr") if sp.issparse(data.X) else np.concatenate(both)
+    return X, np.concatenate((data.Y, data.Y_test))

@@ -1,0 +1,185 @@
+"""The benchmarks of structural SVMs compute what they say: data, choices, paired differences."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benchmarks import structured_ocr, structured_rcv1
+from benchmarks.common import MissingDataError
+from benchmarks.structured_methods import (
+    HiClass,
+    Method,
+    OneVsRest,
+    Structural,
+    TopDown,
+    best_path,
+    compare_methods,
+    one_path,
+    parents,
+    top_down,
+)
+from benchmarks.structured_tasks import (
+    Clock,
+    hold_outs,
+    jaccards,
+    ocr,
+    paired,
+    scores,
+    shuffled,
+    standardised,
+    synthetic_paths,
+    synthetic_topics,
+    synthetic_words,
+)
+
+from widemargin import HierarchicalSVC
+from widemargin.datasets import LabelSets
+
+
+def test_missing_words_are_named(tmp_path):
+    with pytest.raises(MissingDataError, match=str(tmp_path)):
+        ocr(SimpleNamespace(data=tmp_path))
+
+
+def test_rows_held_out_are_other_training_rows():
+    task = synthetic_paths()
+    (held,) = hold_outs(task)
+    assert held.X_test.shape[0] == 18
+    np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
+    folds = hold_outs(task, 3)
+    assert [part.X_test.shape[0] for part in folds] == [30] * 3
+    np.testing.assert_array_equal(
+        np.unique(np.concatenate([part.X_test for part in folds]), axis=0), np.unique(task.X, axis=0)
+    )
+    one, other = shuffled(task, 0), shuffled(task, 1)
+    assert one.X.shape == task.X.shape
+    assert not np.array_equal(one.X, other.X)
+
+
+def test_jaccards_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    Y, predicted = rng.integers(0, 2, (2, 30, 3))
+    assert jaccards(Y, predicted).mean() == pytest.approx(scores(Y, predicted)["jaccard"])
+
+
+def test_best_path_is_the_best_of_all_paths_that_rows_end():
+    rng = np.random.default_rng(1)
+    task = synthetic_paths()
+    parent = parents(task.paths)
+    assert one_path(task.Y, parent)
+    allowed = np.unique(task.Y, axis=0)
+    U = rng.normal(size=(20, parent.shape[0]))
+    np.testing.assert_array_equal(best_path(U, task.Y, parent), allowed[np.argmax(U @ allowed.T, axis=1)])
+
+
+def test_sets_of_two_paths_are_no_path():
+    parent = np.array([-1, 0, 0])
+    assert one_path(np.array([[1, 1, 0], [1, 0, 0]]), parent)
+    assert not one_path(np.array([[1, 1, 1]]), parent)
+    assert not one_path(np.array([[0, 0, 0]]), parent)
+
+
+def test_parents_come_first():
+    order = top_down(np.array([3, -1, 0, 1, -1])).index
+    assert all(order(a) < order(b) for a, b in itertools.pairwise([1, 3, 0, 2]))
+
+
+def test_local_classifiers_predict_closed_sets():
+    task = synthetic_paths()
+    parent = parents(task.paths)
+    predicted = TopDown(1.0, parent).fit(task.X, task.Y).predict(task.X_test)
+    below = np.flatnonzero(parent >= 0)
+    assert (predicted[:, below] <= predicted[:, parent[below]]).all()
+    assert predicted[:, below].any()
+
+
+def test_hiclass_predicts_paths():
+    pytest.importorskip("hiclass")
+    task = synthetic_paths()
+    for per in ("Node", "ParentNode"):
+        predicted = HiClass(1.0, task.paths, per).fit(task.X, task.Y).predict(task.X_test)
+        assert one_path(predicted, parents(task.paths))
+        assert jaccards(task.Y_test, predicted).mean() > 0.4
+
+
+def test_every_variant_is_chosen_by_the_rows_held_out():
+    task = synthetic_topics()
+    asked = []
+
+    class Told:
+        def __init__(self, C):
+            self.C = C
+
+        def fit(self, X, Y):
+            self.Y = Y
+            return self
+
+        def predict(self, X, right=0.0):
+            asked.append((self.C, right, X.shape[0]))
+            found = np.zeros((X.shape[0], self.Y.shape[1]), dtype=int)
+            found[:, : int(10 * right * self.C)] = 1
+            return found
+
+    method = Method("told", Told, (1.0, 2.0), {"": [{}], ", right": [{"right": share} for share in (0.0, 1.0)]})
+    plain, right = compare_methods(task, [method])
+    assert (plain["method"], right["method"]) == ("told", "told, right")
+    assert (right["C"], right["setting"]) == (2.0, {"right": 1.0})
+    assert [call for call in asked if call[2] == task.Y_test.shape[0]] == [(1.0, 0.0, 80), (2.0, 1.0, 80)]
+
+
+def test_structural_svms_predict_with_an_offset_or_one_path():
+    task = synthetic_paths()
+    svm = Structural(HierarchicalSVC(task.paths, C=0.1, max_iter=5, random_state=0), task.paths).fit(task.X, task.Y)
+    assert one_path(svm.predict(task.X_test, one_path=True), parents(task.paths))
+    assert svm.predict(task.X_test, offset=10.0).all()
+    assert not svm.predict(task.X_test, offset=-10.0).any()
+    np.testing.assert_array_equal(svm.predict(task.X_test), svm.svm.predict(task.X_test))
+
+
+def test_standardised_columns_know_the_training_rows_only():
+    X = np.array([[1.0, np.nan], [3.0, 2.0]])
+    made = standardised(LabelSets(X, np.ones((2, 1), dtype=int), X + 2.0, np.ones((2, 1), dtype=int), "some"))
+    np.testing.assert_allclose(made.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
+    np.testing.assert_allclose(made.X_test[:, 0], np.array([1.0, 3.0]) / 2**0.5)
+
+
+def test_thresholds_and_the_best_label():
+    task = synthetic_topics()
+    model = OneVsRest(1.0).fit(task.X, task.Y)
+    assert not model.predict(task.X_test, threshold=100.0).any()
+    best = model.predict(task.X_test, threshold=100.0, at_least_one=True)
+    np.testing.assert_array_equal(best.argmax(axis=1), model.model.decision_function(task.X_test).argmax(axis=1))
+
+
+def test_differences_are_paired_by_split():
+    runs = [
+        {"method": name, "split": split, "jaccard": value}
+        for name, values in {"ours": (0.5, 0.7), "theirs": (0.4, 0.5)}.items()
+        for split, value in enumerate(values)
+    ]
+    mean, error = paired(runs, "ours", "theirs", "jaccard")
+    assert mean == pytest.approx(0.15)
+    assert error == pytest.approx(0.05)
+    assert structured_rcv1.lead("jaccard", mean, error) == "ahead"
+    assert structured_rcv1.lead("hamming", mean, error) == "behind"
+    assert structured_rcv1.lead("jaccard", mean, 0.1) == "within noise"
+
+
+def test_the_clock_knows_when_a_gap_was_reached():
+    clock = Clock(seen=[(1.0, 10, 0.2), (2.0, 20, 0.04), (3.0, 40, 0.03)])
+    assert clock.until(0.05) == (2.0, 20)
+    assert clock.until(0.01) is None
+
+
+def test_errors_of_letters_and_words():
+    Y = [np.array([0, 1]), np.array([2, 2, 2])]
+    found = [np.array([0, 1]), np.array([2, 0, 0])]
+    assert structured_ocr.errors(Y, found) == {"character": 0.4, "word": 0.5}
+
+
+def test_large_and_small_training_are_each_others_reverse():
+    words = synthetic_words()
+    (small, rest), (most, few) = (structured_ocr.parts(words, 0, large) for large in (False, True))
+    assert [len(small[0]), len(rest[0])] == [len(few[0]), len(most[0])]
+    assert all(np.array_equal(a, b) for a, b in zip(small[1], few[1], strict=True))
