@@ -95,13 +95,13 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(2, len(titles), width=4.6 * len(titles), height=6.8)
+    figure, _, table = new_figure(2, len(titles), width=4.2 * len(titles), height=6.8)
     for column, (name, title) in enumerate(titles.items()):
         content = summary[name]
         above, below = table[0][column], table[1][column]
         for method, label in methods.items():
             curve = content["methods"][method]
-            style = {"linewidth": 1.4, "markersize": 4, **_LEARNERS[method]}
+            style = {"linewidth": 1.2, "markersize": 3.5, **_LEARNERS[method]}
             seconds = curve["seconds"]["mean"]
             above.plot(seconds, [PERCENT * value for value in curve["excess"]["mean"]], label=label, **style)
             band(below, seconds, curve["accuracy"], PERCENT, label=label, **style)
@@ -112,9 +112,11 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
         best = PERCENT * content["optimum"]["mean"][0]
         below.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum")
         tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
-    table[0][0].legend(fontsize=8, frameon=False)
+    figure.legend(
+        *table[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False
+    )
     runs = summary[next(iter(titles))]["runs"]
-    _name_synthetic(figure, summary, f"means of {runs} {'run' if runs == 1 else 'runs'}; bands: standard deviation")
+    _name_synthetic(figure, summary, f"means of {runs} runs; bands: standard deviation" if runs > 1 else "one run")
     return figure
 
 

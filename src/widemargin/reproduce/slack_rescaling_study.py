@@ -115,6 +115,7 @@ def scores_table(
 ) -> str:
     """Scores of both rescalings and their difference; the paper's numbers below those of the same data."""
     rows = []
+    several = summary[next(iter(titles))]["runs"]
     published = {} if summary["data"] == "synthetic" else published
     for name, title in titles.items():
         content = summary[name]
@@ -122,15 +123,15 @@ def scores_table(
         for rescaling, scores in content["scores"].items():
             chosen = ", ".join(f"{C:g}" for C in sorted(set(content["C"][rescaling])))
             gap = f"{100 * scores['gap']['mean'][0]:.1f}%"
-            rows.append([label, rescaling, *(_cell(scores[what]) for what in MEASURES), chosen, gap])
+            rows.append([label, rescaling, *(_cell(scores[what], several) for what in MEASURES), chosen, gap])
             label = ""
-        rows.append(["", "slack - margin", *(_cell(content["difference"][what], "+") for what in MEASURES), "", ""])
+        difference = (_cell(content["difference"][what], several, "+") for what in MEASURES)
+        rows.append(["", "slack - margin", *difference, "", ""])
         rows += _published_rows(published.get(name, {}), "the paper, ")
     for name, numbers in published.items():
         if name not in titles:
             rows += _published_rows(numbers, f"the paper, {name}, ")
-    several = summary[next(iter(titles))]["runs"]
-    head = f"{several} {'split' if several == 1 else 'splits'}, mean ± sd, test rows.\n\n"
+    head = f"{several} splits, mean ± sd, test rows.\n\n" if several > 1 else "One split, test rows.\n\n"
     return head + markdown(["data", "rescaling", *MEASURES.values(), "C chosen", "gap"], rows)
 
 
@@ -141,8 +142,9 @@ def _published_rows(numbers: Mapping[str, Mapping[str, float]], label: str) -> l
     ]
 
 
-def _cell(content: Mapping[str, Any], sign: str = "") -> str:
-    return f"{content['mean'][0]:{sign}.4f} ± {content['sd'][0]:.4f}"
+def _cell(content: Mapping[str, Any], several: int, sign: str = "") -> str:
+    mean = f"{content['mean'][0]:{sign}.4f}"
+    return f"{mean} ± {content['sd'][0]:.4f}" if several > 1 else mean
 
 
 class LevelCones(PartialOracle):

@@ -209,8 +209,9 @@ def table(summary: Mapping[str, Any]) -> str:
                 ]
             )  # fmt: skip
         there = content["violated"]["mean"][0]
+        several = "one run" if content["runs"] == 1 else f"{content['runs']} runs"
         text.append(
-            f"**{title}.** {content['searches']} searches of {content['runs']} runs, in rounds "
+            f"**{title}.** {content['searches']} searches of {several}, in rounds "
             f"{', '.join(map(str, content['rounds']))}; {100 * there:.1f}% of them have a violated label.\n"
         )
         columns = ["search", "violated label found", "exact maximum", "value, of the maximum", "queries", "ms"]
