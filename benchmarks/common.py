@@ -26,13 +26,24 @@ from widemargin.exceptions import MissingDataError
 __all__ = [
     "FEMALE", "MALE", "N_FEATURES", "ROOT", "Adult", "MissingDataError", "Timing", "compare", "describe",
     "fresh_process", "interleave", "load_adult", "load_peers", "machine", "one_thread", "parser", "show", "skipped",
-    "synthetic_adult", "verdict", "write",
+    "synthetic_adult", "targets", "verdict", "write",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
 THREADS = 1
-_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba", "fairlearn", "cooper-optim", "torch")
+_LIBRARIES = (
+    "widemargin",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "fairlearn",
+    "cooper-optim",
+    "torch",
+    "scikit-learn-intelex",
+    "hiclass",
+)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -158,6 +169,17 @@ def compare(peer: Timing, ours: Timing) -> float:
 def verdict(holds: bool) -> str:
     """Short mark for tables."""
     return "yes" if holds else "NO"
+
+
+def targets(lines: Sequence[tuple[str, float, float]]) -> str:
+    """Print and return, for every `(what, measured, wanted at least)`, whether it is reached."""
+    made = [
+        f"- {what}: {measured:.2f} times, target {wanted:g}: {'reached' if measured >= wanted else 'MISSED'}"
+        for what, measured, wanted in lines
+    ]
+    text = "\nTargets:\n\n" + "\n".join(made) + "\n" if made else ""
+    print(text)
+    return text
 
 
 def fresh_process(module: str, case: Sequence[Any], label: str, options: argparse.Namespace) -> dict[str, Any] | None:
