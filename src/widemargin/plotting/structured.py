@@ -95,7 +95,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(2, len(titles), width=4.2 * len(titles), height=6.8)
+    figure, _, table = new_figure(2, len(titles), width=4.1 * len(titles), height=6.0)
     for column, (name, title) in enumerate(titles.items()):
         content = summary[name]
         above, below = table[0][column], table[1][column]
