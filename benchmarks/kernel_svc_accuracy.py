@@ -152,8 +152,10 @@ def reached(rows: Sequence[Mapping[str, Any]]) -> str:
         other = [row for row in rows if row["case"] == case and row["solver"] == peer]
         if mine and other:
             best = min(mine, key=lambda row: float(row["processor_s"]))
-            for clock in ("wall_s", "processor_s"):
-                lines.append((f"{case}, {peer} / {best['solver']}, {clock}", other[0][clock] / best[clock], wanted))
+            what = f"{case}, {peer} / {best['solver']}"
+            lines += [
+                (f"{what}, {clock}", other[0][clock] / best[clock], wanted) for clock in ("wall_s", "processor_s")
+            ]
     return targets(lines)
 
 
