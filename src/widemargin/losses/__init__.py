@@ -1,1 +1,6 @@
 """Formulas of one example: values, bounds and their sums over cells."""
+
+from widemargin.losses.location import Location, catoni_location, catoni_scale
+from widemargin.losses.margin import CatoniLoss, LogCoshLoss, MarginLoss
+
+__all__ = ["CatoniLoss", "Location", "LogCoshLoss", "MarginLoss", "catoni_location", "catoni_scale"]
