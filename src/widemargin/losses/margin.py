@@ -2,13 +2,13 @@
 
     phi(m) = s^2 rho((gamma - m) / s),     phi'(m) = -s psi((gamma - m) / s),     phi''(m) = psi'((gamma - m) / s)
 
-with the margin `m = y f(x)`, the margin level gamma and the scale s. rho is even, convex and has a continuous slope psi:
+with the margin `m = y f(x)`, the margin level gamma and the scale s. rho is even and convex, its slope psi continuous:
 
     Catoni and Giulini:   rho(u) = u^2/2 - u^4/24 for |u| <= sqrt 2,  |u| 2 sqrt2/3 - 1/2 beyond;   psi(u) = u - u^3/6
     log-cosh:             rho(u) = log cosh u,                                                      psi(u) = tanh u
 
-As s grows phi tends to half a square, and as s shrinks to an absolute value. rho is even, so the loss of a margin is the
-distance of f(x) from the target `y gamma`.
+As s grows phi tends to half a square, and as s shrinks to an absolute value. rho is even, so the loss of a margin is
+that of the distance of f(x) from the target `y gamma`.
 """
 
 from dataclasses import dataclass, replace
@@ -36,28 +36,30 @@ TOP = 2.0 * KNEE / 3.0
 def rho(kind: int, u: float) -> float:
     """The loss at scale 1 of the distance u."""
     a = abs(u)
-    if kind == 0:
-        c = min(a, 1.4142135623730951)
-        return c * c * (0.5 - c * c / 24.0) + (a - c) * 0.9428090415820634
-    return a + np.log1p(np.exp(-2.0 * a)) - 0.6931471805599453 if a > 0.5 else 0.5 * np.log1p(np.sinh(a) ** 2)
+    if kind == CATONI:
+        c = min(a, KNEE)
+        return c * c * (0.5 - c * c / 24.0) + (a - c) * TOP
+    if a < 0.5:
+        return float(0.5 * np.log1p(np.sinh(a) ** 2))  # keeps its digits where cosh is close to 1
+    return float(a + np.log1p(np.exp(-2.0 * a)) - np.log(2.0))
 
 
 @kernel
 def psi(kind: int, u: float) -> float:
     """Its slope, the influence of a row at distance u."""
-    if kind == 0:
-        c = min(max(u, -1.4142135623730951), 1.4142135623730951)
+    if kind == CATONI:
+        c = min(max(u, -KNEE), KNEE)
         return c * (1.0 - c * c / 6.0)
-    return np.tanh(u)
+    return float(np.tanh(u))
 
 
 @kernel
 def psi_slope(kind: int, u: float) -> float:
     """Its second derivative, from 1 at u = 0 down to 0."""
-    if kind == 0:
-        c = min(abs(u), 1.4142135623730951)
+    if kind == CATONI:
+        c = min(abs(u), KNEE)
         return max(0.0, 1.0 - 0.5 * c * c)
-    t = np.tanh(u)
+    t = float(np.tanh(u))
     return 1.0 - t * t
 
 
