@@ -113,8 +113,8 @@ def test_the_compiled_root_is_that_of_its_python_source():
     rng = np.random.default_rng(4)
     for scale in (0.01, 1.0):
         sample, weight = rng.normal(size=20), rng.random(20)
-        compiled = location_root(sample, weight, scale, 0)
-        assert compiled == pytest.approx(location_root.py_func(sample, weight, scale, 0), abs=1e-13)
+        compiled = location_root(sample, weight, scale, 0, 0.3)
+        assert compiled == pytest.approx(location_root.py_func(sample, weight, scale, 0, -5.0), abs=1e-13)
     assert abs(compiled - sample.mean()) < KNEE
 
 

@@ -26,8 +26,19 @@ class Location(NamedTuple):
 
 
 @kernel
-def location_root(m: Any, weight: Any, scale: float, kind: int) -> float:
-    """The root theta of `sum_i weight_i psi((theta - m_i)/scale)`, by Newton steps inside a bracket, or its middle.
+def influence(theta: float, m: Any, weight: Any, scale: float, kind: int) -> tuple[float, float]:
+    """`sum_i weight_i psi((theta - m_i)/scale)` and its derivative by theta."""
+    total, slope, inverse = 0.0, 0.0, 1.0 / scale
+    for i in range(m.shape[0]):
+        u = (theta - m[i]) * inverse
+        total += weight[i] * psi(kind, u)
+        slope += weight[i] * psi_slope(kind, u)
+    return total, slope * inverse
+
+
+@kernel
+def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) -> float:
+    """The root theta of `sum_i weight_i psi((theta - m_i)/scale)`: Newton steps from `start`, kept inside a bracket.
 
     Where the sum is 0 on an interval (no point is near it), its middle.
     """
@@ -35,19 +46,17 @@ def location_root(m: Any, weight: Any, scale: float, kind: int) -> float:
     for i in range(m.shape[0]):
         if weight[i] > 0.0:
             low, high = min(low, m[i]), max(high, m[i])
-    theta = low + 0.5 * (high - low)
+    theta = min(max(start, low), high)
     for _ in range(200):
-        total, slope, left, right = 0.0, 0.0, -np.inf, np.inf
-        for i in range(m.shape[0]):
-            u = (theta - m[i]) / scale
-            total += weight[i] * psi(kind, u)
-            slope += weight[i] * psi_slope(kind, u) / scale
-            if weight[i] > 0.0 and u > 0.0:
-                left = max(left, m[i])
-            elif weight[i] > 0.0:
-                right = min(right, m[i])
-        if slope == 0.0 and abs(total) <= 1e-12 * weight.sum() and kind == CATONI:
-            return 0.5 * (left + right)  # flat from left + sqrt2 s to right - sqrt2 s
+        total, slope = influence(theta, m, weight, scale, kind)
+        if slope == 0.0 and abs(total) <= 1e-12 * weight.sum():
+            left, right = low, high  # the nearest points: psi is flat between them, further than the knee from both
+            for i in range(m.shape[0]):
+                if weight[i] > 0.0 and m[i] < theta:
+                    left = max(left, m[i])
+                elif weight[i] > 0.0:
+                    right = min(right, m[i])
+            return float(0.5 * (left + right))
         if total == 0.0:
             break
         if total > 0.0:
@@ -59,9 +68,9 @@ def location_root(m: Any, weight: Any, scale: float, kind: int) -> float:
             new = low + 0.5 * (high - low)
         step = abs(new - theta)
         theta = new
-        if step <= 2e-16 * (abs(theta) + scale) or high - low <= 2e-16 * (abs(theta) + scale):
+        if min(step, high - low) <= 1e-14 * (abs(theta) + scale):  # rounding of the sums is about that
             break
-    return theta
+    return float(theta)
 
 
 def catoni_scale(variance: Any, n: Any, delta: float = 0.05) -> Any:
@@ -163,7 +172,8 @@ def catoni_location(
         raise DataError("a scale must be a positive number.")
     for g, rows in enumerate(places):
         for j in range(k):
-            value[g, j] = location_root(np.ascontiguousarray(columns[rows, j]), weight[rows], s[g, j], CATONI)
+            mine = np.ascontiguousarray(columns[rows, j])
+            value[g, j] = location_root(mine, weight[rows], s[g, j], CATONI, float(np.median(mine)))
     tail = 2.0 * np.log(2.0 / delta) / n_effective
     radius = np.where(spread / s**2 + tail <= 1.0, spread / s + s * tail, np.inf)
     found = [item if groups is not None else item[0] for item in (value, radius)]

@@ -106,12 +106,12 @@ class MarginPursuitProblem:
         return value + 0.5 * self.lam * float(w @ w), gradient
 
     def with_best_bias(self, point: Floats) -> Floats:
-        """The same w with the bias that is best for it."""
+        """The same w with the bias that is best for it; the old one is where the search begins."""
         if not self.fit_intercept:
             return point
-        w, _ = self.split(point)
+        w, b = self.split(point)
         targets = self.loss.margin_level * self.y - self.rows.dot(w)
-        return np.append(w, location_root(targets, self.share, self.loss.scale, self.loss.kind))
+        return np.append(w, location_root(targets, self.share, self.loss.scale, self.loss.kind, b))
 
     def certify(self, point: Floats) -> Certified:
         """The point with its best bias, its value and gap."""

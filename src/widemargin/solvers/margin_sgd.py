@@ -60,7 +60,7 @@ def solve(
     problem : MarginProblem
         Of one block of rows, with `lam > 0`.
     tol : float, default=1e-6
-        Relative gap; it is looked at after each pass.
+        Relative gap; it is looked at after 1, 2, 4, 8, ... passes.
     start : ndarray of shape (n_unknowns,), optional
     budget : Budget, optional
     max_iter : int, default=20
@@ -93,9 +93,10 @@ def solve(
             point = walk.point()
             trace.n_gradients += problem.n_rows
             n_iter += 1
-            trace.note(n_iter, *problem.value_gradient(point))
-            if trace.converged(point):
-                break
+            if n_iter.bit_count() == 1:  # after 1, 2, 4, ... passes: a look takes a quarter of a pass
+                trace.note(n_iter, *problem.value_gradient(point))
+                if trace.converged(point):
+                    break
     except KeyboardInterrupt:
         budget.interrupted = True
     return trace.result(point, n_iter)
@@ -113,12 +114,10 @@ class _Walk:
         self._now[loops.SCALE], self._now[loops.STEPS] = 1.0, steps
         self._now[loops.SQUARE] = self._v @ self._v
         self._norms2, self._radius = problem.rows.norms2(), problem.radius()
-        if problem.fit_intercept and start is None:
-            self._b = problem.split(problem.with_best_bias(np.append(self._v, 0.0)))[1]
         (self._block,) = problem.rows.blocks
 
     def one_pass(self) -> None:
-        """As many steps as there are rows, then the best bias."""
+        """As many steps as there are rows."""
         problem, block = self._problem, self._block
         loss = problem.loss
         common: tuple[Any, ...] = (
@@ -129,19 +128,17 @@ class _Walk:
             loops.csr_pass(self._draws(), *block.csr[:3], *common)
         else:
             loops.dense_pass(self._draws(), block.X, *common)
-        if problem.fit_intercept:
-            self._b = problem.split(problem.with_best_bias(np.append(self._last(), self._b)))[1]
 
     def point(self) -> Floats:
-        """The last iterate, or the mean of all."""
-        w = self._last()
+        """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
+        w: Floats = self._now[loops.SCALE] * self._v
         if self._average and self._now[loops.WEIGHT] > 0.0:
             w = (self._now[loops.TOTAL] * self._v - self._u) / self._now[loops.WEIGHT]
-        return self._problem.with_best_bias(np.append(w, self._b)) if self._problem.fit_intercept else w
-
-    def _last(self) -> Floats:
-        last: Floats = self._now[loops.SCALE] * self._v
-        return last
+        if not self._problem.fit_intercept:
+            return w
+        point = self._problem.with_best_bias(np.append(w, self._b))
+        self._b = float(point[-1])
+        return point
 
     def _draws(self) -> Ints:
         """Numbers of rows, drawn with their weights."""

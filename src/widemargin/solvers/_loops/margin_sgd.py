@@ -27,8 +27,9 @@ def advance(kind: int, level: float, s: float, lam: float, radius: float, b: flo
     """Shrink, and return what to add to v along x_i; `score = <w, x_i>` before. Takes |w|^2 along and projects."""
     now[STEPS] += 1.0
     t = now[STEPS]
-    step = y * s * psi(kind, (level - y * (score + b)) / s) / (lam * t)
-    shrink = 1.0 - 1.0 / t
+    share = 1.0 / t
+    step = y * s * psi(kind, (level - y * (score + b)) / s) * share / lam
+    shrink = 1.0 - share
     now[SQUARE] = max(0.0, shrink * (shrink * now[SQUARE] + 2.0 * step * score) + step * step * norm2)
     now[SCALE] = now[SCALE] * shrink if t > 1.0 else 1.0  # at the first step w is 0
     delta = step / now[SCALE]
