@@ -46,10 +46,10 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
     for i in range(m.shape[0]):
         if weight[i] > 0.0:
             low, high = min(low, m[i]), max(high, m[i])
-    theta = min(max(start, low), high)
+    theta, rounding = min(max(start, low), high), 1e-14 * weight.sum()
     for _ in range(200):
         total, slope = influence(theta, m, weight, scale, kind)
-        if slope == 0.0 and abs(total) <= 1e-12 * weight.sum():
+        if slope == 0.0 and abs(total) <= rounding:
             left, right = low, high  # the nearest points: psi is flat between them, further than the knee from both
             for i in range(m.shape[0]):
                 if weight[i] > 0.0 and m[i] < theta:
@@ -57,7 +57,7 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
                 elif weight[i] > 0.0:
                     right = min(right, m[i])
             return float(0.5 * (left + right))
-        if total == 0.0:
+        if abs(total) <= rounding:
             break
         if total > 0.0:
             high = theta
@@ -68,7 +68,7 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
             new = low + 0.5 * (high - low)
         step = abs(new - theta)
         theta = new
-        if min(step, high - low) <= 1e-14 * (abs(theta) + scale):  # rounding of the sums is about that
+        if min(step, high - low) <= 1e-15 * (abs(theta) + scale):
             break
     return float(theta)
 
