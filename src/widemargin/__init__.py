@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
     from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
@@ -43,6 +44,7 @@ __all__ = [
     "HierarchicalSVC",
     "KernelPerceptron",
     "KernelSVC",
+    "MarginPursuitClassifier",
     "MultiLabelSVC",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
@@ -68,6 +70,7 @@ _HOMES = {
     "HierarchicalSVC": "widemargin.estimators.hierarchical_svc",
     "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
+    "MarginPursuitClassifier": "widemargin.estimators.margin_pursuit",
     "MultiLabelSVC": "widemargin.estimators.multilabel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",

@@ -40,6 +40,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.hierarchical_svc.HierarchicalSVC",
         "widemargin.estimators.kernel_perceptron.KernelPerceptron",
         "widemargin.estimators.kernel_svc.KernelSVC",
+        "widemargin.estimators.margin_pursuit.MarginPursuitClassifier",
         "widemargin.estimators.multilabel_svc.MultiLabelSVC",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",

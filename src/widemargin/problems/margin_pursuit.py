@@ -11,7 +11,7 @@ Certificate. The slopes `alpha_i = -p_i y_i phi'(m_i)` at (w, b) with the best b
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class MarginPursuitProblem:
         +1 and -1.
     share : ndarray of shape (n,)
         Weights p_i >= 0 of sum 1.
+    n : float
+        Sum of the weights before they were made shares.
     lam : float
         >= 0.
     loss : MarginLoss
@@ -57,6 +59,7 @@ class MarginPursuitProblem:
     rows: RowBlocks
     y: Floats
     share: Floats
+    n: float
     lam: float
     loss: MarginLoss
     fit_intercept: bool
@@ -179,8 +182,8 @@ def data_driven_scale(margins: Floats, share: Floats, factor: float) -> float:
     return float(np.sqrt(factor * found))
 
 
-def lemma_6_scale(margins: Floats, share: Floats, delta: float) -> float:
-    """The scale of Lemma 6 for the mean of these margins.
+def lemma_6_scale(margins: Floats, share: Floats, n: float, delta: float) -> float:
+    """The scale of Lemma 6 for the mean of these margins, whose weights have the sum n.
 
     Raises
     ------
@@ -191,5 +194,4 @@ def lemma_6_scale(margins: Floats, share: Floats, delta: float) -> float:
     variance = float(share @ (margins - mean) ** 2)
     if not variance > 0.0:
         raise DataError("all margins are equal, so they set no scale; give scale as a number.")
-    n: Any = 1.0 / float(share @ share)
     return float(catoni_scale(variance, n, delta))

@@ -106,7 +106,7 @@ class _Walk:
     """The state of the steps between two passes."""
 
     def __init__(self, problem: MarginProblem, start: Floats | None, average: bool, seed: int, steps: int) -> None:
-        self._problem, self._average, self._rng = problem, average, np.random.default_rng(seed)
+        self._problem, self._average, self._rng = problem, average, np.random.default_rng((seed, steps))
         w, self._b = problem.split(np.zeros(problem.n_unknowns) if start is None else start)
         self._v, self._u, self._now = np.array(w, dtype=np.float64), np.zeros(w.shape[0]), np.zeros(5)
         if steps == 0:

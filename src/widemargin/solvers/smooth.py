@@ -70,7 +70,8 @@ class SmoothResult:
         Gradients of single rows.
     seconds : float
     history : tuple of dict
-        Entries with `iteration`, `gradients`, `seconds`, `value` and what else the solver knows.
+        Entries with `iteration`, `gradients`, `value`, the `gap` that the gradient promises, and `seconds` since the
+        budget began.
     """
 
     point: Floats
@@ -116,9 +117,7 @@ class Trace:
         lam = self.problem.lam
         gap = _relative(norm**2 / (2.0 * lam), value) if lam > 0.0 else norm / max(self._first_norm, 1e-300)
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
-        self.history.append(
-            {name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed - self._began}
-        )
+        self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
         self.budget.tell(self.stage, iteration, value, gap, norm)
 
     def converged(self, point: Floats) -> bool:
