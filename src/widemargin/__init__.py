@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
+    from widemargin.diagnostics import margin_report as margin_report
     from widemargin.estimators.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
@@ -56,6 +57,7 @@ __all__ = [
     "goals",
     "kernel_search",
     "load_model",
+    "margin_report",
     "nu_from_C",
     "pareto_path",
     "save_model",
@@ -80,6 +82,7 @@ _HOMES = {
     "audit": "widemargin.diagnostics",
     "kernel_search": "widemargin.estimators.kernel_search",
     "load_model": "widemargin.persistence",
+    "margin_report": "widemargin.diagnostics",
     "nu_from_C": "widemargin.estimators.pareto",
     "pareto_path": "widemargin.estimators.pareto",
     "save_model": "widemargin.persistence",
