@@ -75,6 +75,7 @@ class MarginReport:
     source : str
         What the margins are made of: "decision_function", "predict_proba", "margins" or "given scores".
     unit : str
+        What the numbers are.
     level : float
         Of `below`.
     quantile_levels : tuple of float
@@ -320,8 +321,8 @@ def _summary_from(plain: dict[str, Any]) -> MarginSummary:
 
 def _headline(report: MarginReport) -> str:
     return printable(
-        f"Margins of {report.classifier} ({report.source}), in units {report.unit}; {report.data_name} "
-        f"({report.overall.n_rows} rows)."
+        f"Margins of {report.classifier} as {report.unit} (from {report.source}); {report.data_name}, "
+        f"{report.overall.n_rows} rows."
     )
 
 
@@ -340,9 +341,9 @@ def _table(report: MarginReport) -> list[list[str]]:
 
 
 def _legend(report: MarginReport) -> list[str]:
+    confidence = f"{100 * (1 - report.delta):g}% confidence"
     lines = [
-        f"Catoni +-: robust estimate of the mean, {100 * (1 - report.delta):g}% confidence (approximate); - where "
-        "nothing is proved.",
+        f"Catoni +-: robust estimate of the mean, {confidence} (approximate); - where nothing is proved.",
         f"< {report.level:g}: share of rows with a margin below {report.level:g}.",
     ]
     if report.n_missing:

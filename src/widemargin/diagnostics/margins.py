@@ -1,5 +1,6 @@
 """The margins of any classifier on labelled rows: how far each row is on the right side."""
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def margins_of(clf: Any, X: Any, y: Any, *, normalize: str | float | None = None
     if not np.isfinite(values).all():
         raise DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
     if normalize is None:
-        return Margins(values, source, "of the score" if source != "predict_proba" else "of the probability")
+        return Margins(values, source, "scores" if source != "predict_proba" else "differences of probabilities")
     size, unit = _size(clf, values, normalize, rival)
     if not np.min(size) > 0.0:
         raise DataError(f"normalize={normalize!r} divides by 0: all margins or weights are 0. Use normalize=None.")
@@ -68,7 +69,9 @@ def margins_of(clf: Any, X: Any, y: Any, *, normalize: str | float | None = None
 
 
 def _is_positive(value: Any) -> bool:
-    return not isinstance(value, str | bool) and np.isscalar(value) and bool(np.isfinite(value)) and float(value) > 0.0
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return bool(0.0 < float(value) < np.inf)
 
 
 def _scores(clf: Any, X: Any, y: Any) -> tuple[Floats, str, npt.NDArray[Any]]:
@@ -127,9 +130,9 @@ def _of_scores(scores: Floats, codes: npt.NDArray[np.intp]) -> tuple[Floats, npt
 def _size(clf: Any, values: Floats, normalize: Any, rival: Any) -> tuple[Any, str]:
     """What margins are divided by, and the name of the unit."""
     if normalize == "median":
-        return float(np.median(np.abs(values))), "median absolute margins"
+        return float(np.median(np.abs(values))), "multiples of the median size"
     if normalize == "max":
-        return float(np.abs(values).max()), "largest absolute margins"
+        return float(np.abs(values).max()), "multiples of the largest size"
     if normalize != "norm":
         return float(normalize), f"multiples of {float(normalize):g}"
     coef = getattr(clf, "coef_", None)
@@ -138,7 +141,7 @@ def _size(clf: Any, values: Floats, normalize: Any, rival: Any) -> tuple[Any, st
             f"normalize='norm' needs a linear classifier with coef_; {type(clf).__name__} has none. Use 'median'."
         )
     weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
-    unit = "the distance to the boundary"
+    unit = "distances to the boundary"
     if weights.shape[0] == 1:
         return float(np.linalg.norm(weights)), unit
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
