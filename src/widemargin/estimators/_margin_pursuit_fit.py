@@ -48,7 +48,7 @@ def pursue(model: Any, problem: MarginPursuitProblem, start: Start | None, budge
     run = _Run(model, budget, start, seed)
     if not isinstance(model.scale, str):
         return run.stage(problem.at_scale(float(model.scale)), limit).pursuit()
-    if model.scale == "rescale-once" and start is not None:
+    if model.scale == "rescale-once" and start is not None and start.scale != problem.loss.margin_level:
         return run.stage(problem.at_scale(start.scale), limit).pursuit()
     once = model.scale == "rescale-once"
     run.stage(problem.at_scale(problem.loss.margin_level), min(limit, int(model.rescale_after)) if once else limit)

@@ -348,8 +348,9 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         if self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
         elif self.status_ == "max_iter" and self.solver != "sgd":
+            gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
             warn(
-                f"the gap is {self.gap_.max():.1e} > tol {self.tol:g} after {self.n_iter_} iterations; raise max_iter "
+                f"the gap is {gap:.1e} > tol {self.tol:g} after {self.n_iter_} iterations; raise max_iter "
                 "or tol, or scale the features.",
                 MarginConvergenceWarning,
             )

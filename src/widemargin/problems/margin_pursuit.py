@@ -175,7 +175,7 @@ def data_driven_scale(margins: Floats, share: Floats, factor: float) -> float:
     """
     squares = margins**2
     order = np.argsort(squares, kind="stable")
-    place = np.searchsorted(np.cumsum(share[order]), 0.75 * share.sum())
+    place = np.searchsorted(np.cumsum(share[order]), 0.75 * (1.0 - 1e-12) * share.sum())
     found = float(squares[order[min(int(place), order.shape[0] - 1)]])
     if not found > 0.0:
         raise DataError("at least 75% of the margins are 0, so they set no scale; give scale as a number.")

@@ -108,12 +108,13 @@ class Trace:
     def value_gradient(self, point: Floats) -> tuple[float, Floats]:
         """Of the problem, counted."""
         self.n_gradients += self.problem.n_rows
-        return self.problem.value_gradient(point)
+        value, gradient = self.problem.value_gradient(point)
+        self._first_norm = self._first_norm or float(np.linalg.norm(gradient))
+        return value, gradient
 
     def note(self, iteration: int, value: float, gradient: Floats) -> None:
         """Write down a step and tell the callbacks."""
         norm = float(np.linalg.norm(gradient))
-        self._first_norm = self._first_norm or norm
         lam = self.problem.lam
         gap = _relative(norm**2 / (2.0 * lam), value) if lam > 0.0 else norm / max(self._first_norm, 1e-300)
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
