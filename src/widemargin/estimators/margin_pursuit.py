@@ -158,7 +158,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     >>> X, y = make_classification(400, random_state=0)
     >>> clf = MarginPursuitClassifier().fit(X, y)
     >>> clf.status_, bool(clf.gap_[0] <= 1e-6), round(clf.score(X, y), 2)
-    ('converged', True, 0.93)
+    ('converged', True, 0.85)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -27,12 +27,12 @@ def advance(kind: int, level: float, s: float, lam: float, radius: float, b: flo
     """Shrink, and return what to add to v along x_i; `score = <w, x_i>` before. Takes |w|^2 along and projects."""
     now[STEPS] += 1.0
     t = now[STEPS]
-    share = 1.0 / t
-    step = y * s * psi(kind, (level - y * (score + b)) / s) * share / lam
-    shrink = 1.0 - share
-    now[SQUARE] = max(0.0, shrink * (shrink * now[SQUARE] + 2.0 * step * score) + step * step * norm2)
+    shrink = 1.0 - 1.0 / t
     now[SCALE] = now[SCALE] * shrink if t > 1.0 else 1.0  # at the first step w is 0
-    delta = step / now[SCALE]
+    longest, inverse = s / (lam * t), 1.0 / now[SCALE]  # these divisions need not wait for the score
+    step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
+    now[SQUARE] = max(0.0, shrink * (shrink * now[SQUARE] + 2.0 * step * score) + step * step * norm2)
+    delta = step * inverse
     if now[SQUARE] > radius * radius:
         now[SCALE] *= radius / np.sqrt(now[SQUARE])
         now[SQUARE] = radius * radius
@@ -57,10 +57,13 @@ def csr_pass(
     """Steps on the CSR rows `draws`."""
     for i in draws:
         first, last = indptr[i], indptr[i + 1]
-        score = 0.0
-        for k in range(first, last):
-            score += data[k] * v[indices[k]]
-        delta = advance(kind, level, s, lam, radius, b, y[i], now[SCALE] * score, norms2[i], now)
+        even = odd = 0.0  # two sums side by side: an addition waits for the one before
+        for k in range(first + 1, last, 2):
+            even += data[k - 1] * v[indices[k - 1]]
+            odd += data[k] * v[indices[k]]
+        if (last - first) % 2 == 1:
+            even += data[last - 1] * v[indices[last - 1]]
+        delta = advance(kind, level, s, lam, radius, b, y[i], now[SCALE] * (even + odd), norms2[i], now)
         if averaged:
             total = now[TOTAL]
             for k in range(first, last):
