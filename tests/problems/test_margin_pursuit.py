@@ -76,6 +76,15 @@ def test_the_curvature_bounds_the_second_derivative(sparse, fit_intercept):
     assert np.linalg.eigvalsh(bound)[-1] <= made.smoothness() <= 1.2 * np.linalg.eigvalsh(bound)[-1]
 
 
+def test_the_curvature_is_computed_once_for_all_classes_and_scales(monkeypatch):
+    X, y = task()
+    made = problem(X, y)
+    first = made.curvature()
+    monkeypatch.setattr(type(made.rows), "moments", None)
+    assert made.at_scale(3.0).of_class(-y).curvature() is first
+    assert (made.of_class(-y).y == -y).all() and made.at_scale(3.0).loss.scale == 3.0
+
+
 def test_wide_rows_have_no_matrix_of_curvatures():
     X = np.random.default_rng(0).normal(size=(5, 1001))
     assert problem(X, np.array([1.0, -1, 1, -1, 1])).curvature() is None

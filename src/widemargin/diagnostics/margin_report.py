@@ -19,7 +19,6 @@ Floats = npt.NDArray[np.float64]
 
 FORMAT = 1
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
-WIDTH = 100
 
 
 @dataclasses.dataclass(frozen=True)

@@ -304,11 +304,11 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
         runs = []
+        problem = MarginPursuitProblem(
+            rows, np.ones(codes.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, bool(self.fit_intercept)
+        )
         for number, target in enumerate(targets):
-            problem = MarginPursuitProblem(
-                rows, np.where(codes == target, 1.0, -1.0), weight / total, total, 1.0 / (total * self.C), loss,
-                bool(self.fit_intercept),
-            )  # fmt: skip
+            problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
             seconds = None
             if budget.seconds is not None:
                 seconds = (budget.seconds - budget.elapsed) / (len(targets) - number)

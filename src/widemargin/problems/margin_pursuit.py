@@ -10,7 +10,7 @@ Certificate. The slopes `alpha_i = -p_i y_i phi'(m_i)` at (w, b) with the best b
 `lam/2 |w - w(alpha)|^2 = |grad_w P|^2 / (2 lam)`. So P(w, b) exceeds the least value by no more than that.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,8 @@ class MarginPursuitProblem:
         >= 0.
     loss : MarginLoss
     fit_intercept : bool
+    shared : dict, optional
+        What depends neither on y nor on the scale is computed once, and kept here for `at_scale` and `of_class`.
     """
 
     rows: RowBlocks
@@ -63,6 +65,7 @@ class MarginPursuitProblem:
     lam: float
     loss: MarginLoss
     fit_intercept: bool
+    shared: dict[str, Floats | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def n_unknowns(self) -> int:
@@ -77,6 +80,10 @@ class MarginPursuitProblem:
     def at_scale(self, scale: float) -> "MarginPursuitProblem":
         """The same problem at another scale."""
         return replace(self, loss=self.loss.at_scale(scale))
+
+    def of_class(self, y: Floats) -> "MarginPursuitProblem":
+        """The same problem for other targets."""
+        return replace(self, y=y)
 
     def split(self, point: Floats) -> tuple[Floats, float]:
         """w and b of a point."""
@@ -136,6 +143,11 @@ class MarginPursuitProblem:
 
         None where it costs as much as `_GRADIENTS` gradients, or would be large.
         """
+        if "curvature" not in self.shared:
+            self.shared["curvature"] = self._curvature()
+        return self.shared["curvature"]
+
+    def _curvature(self) -> Floats | None:
         d = self.rows.n_features
         if d > _COLUMNS or self.rows.n_stored > 4 * _GRADIENTS * self.n_rows:
             return None
