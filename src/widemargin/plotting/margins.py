@@ -15,7 +15,7 @@ __all__ = ["MarginDistributionDisplay"]
 Floats = npt.NDArray[np.float64]
 
 KINDS = ("density", "cumulative", "both")
-_BINS = 60
+_MOST_BINS = 60
 _TAIL = 0.002  # share of margins on either side that the axis may leave out
 _STYLES = ("-", "--", "-.", ":")
 
@@ -150,7 +150,9 @@ class MarginDistributionDisplay:
         return self
 
     def _draw(self, ax: Any, part: str, low: float, high: float) -> None:
-        bins = np.linspace(low, high, _BINS + 1)
+        fewest = min(values.shape[0] for values in self.margins.values())
+        count = min(_MOST_BINS, int(np.ceil(2.5 * np.cbrt(fewest))) + 2)  # few rows make a noisy density of fine bins
+        bins = np.linspace(low, high, count + 1)
         for number, (name, values) in enumerate(self.margins.items()):
             style = {"color": self._colour(number), "linewidth": 1.5, "linestyle": self._style(number), "label": name}
             if part == "density":
