@@ -30,13 +30,13 @@ MAY_IMPORT = {
     "kernels": GROUND,
     "losses": GROUND,
     "datasets": GROUND,
-    "solvers": GROUND,  # a solver knows a protocol, not a problem; never goals, never an estimator
+    "solvers": GROUND | {"losses"},  # a solver knows a protocol, not a problem; never goals, never an estimator
     "preprocessing": GROUND,
     "structured": GROUND | {"losses", "problems", "solvers"},
     "problems": GROUND | {"goals", "losses"},  # the only place where goals and losses meet
     "estimators": LEARNING,
     "baselines": LEARNING | {"estimators"},
-    "diagnostics": GROUND | {"goals"},  # works for any classifier, so it knows no estimator
+    "diagnostics": GROUND | {"goals", "losses"},  # works for any classifier, so it knows no estimator
     "plotting": EXPLAINING,
     "persistence": EVERYTHING - {"cli"},
     "reproduce": EVERYTHING - {"cli"},  # experiments use whatever a user could; only the command line runs them

@@ -20,7 +20,14 @@ def blocks(name, language):
     return re.findall(pattern, text, re.DOTALL)
 
 
-DOCUMENTS = ("docs/goal-language.md", "docs/kernel-svm.md", "docs/structured.md", "docs/thresholds.md", "README.md")
+DOCUMENTS = (
+    "docs/goal-language.md",
+    "docs/kernel-svm.md",
+    "docs/margins.md",
+    "docs/structured.md",
+    "docs/thresholds.md",
+    "README.md",
+)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

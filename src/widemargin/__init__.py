@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
+    from widemargin.diagnostics import margin_report as margin_report
     from widemargin.estimators.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.label_set_scorers import label_set_scorers as label_set_scorers
     from widemargin.estimators.multiclass_svc import MulticlassSVC as MulticlassSVC
+    from widemargin.estimators.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
     from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C
@@ -47,6 +49,7 @@ __all__ = [
     "HierarchicalSVC",
     "KernelPerceptron",
     "KernelSVC",
+    "MarginPursuitClassifier",
     "MultiLabelSVC",
     "MulticlassSVC",
     "RateConstrainedClassifier",
@@ -60,6 +63,7 @@ __all__ = [
     "kernel_search",
     "label_set_scorers",
     "load_model",
+    "margin_report",
     "nu_from_C",
     "pareto_path",
     "save_model",
@@ -77,6 +81,7 @@ _HOMES = {
     "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "MulticlassSVC": "widemargin.estimators.multiclass_svc",
+    "MarginPursuitClassifier": "widemargin.estimators.margin_pursuit",
     "MultiLabelSVC": "widemargin.estimators.multilabel_svc",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
@@ -87,6 +92,7 @@ _HOMES = {
     "kernel_search": "widemargin.estimators.kernel_search",
     "label_set_scorers": "widemargin.estimators.label_set_scorers",
     "load_model": "widemargin.persistence",
+    "margin_report": "widemargin.diagnostics",
     "nu_from_C": "widemargin.estimators.pareto",
     "pareto_path": "widemargin.estimators.pareto",
     "save_model": "widemargin.persistence",

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin.estimators._structural_margins import structured_margins
 from widemargin.estimators.structural_svm import StructuralSVM
 from widemargin.exceptions import DataError
 from widemargin.structured.models.base import StructureModel
@@ -171,6 +172,35 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return potentials(X, self.coef_, self.intercept_ + self.offset)
+
+    def margins(self, X: Any, y: Any) -> Floats:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        Y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        if Y.shape != (X.shape[0], len(self.classes_)):
+            raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
+        u = potentials(X, self.coef_, self.intercept_)
+        examples = ((None, labels, u[i : i + 1]) for i, labels in enumerate(Y))
+        return structured_margins(self.model_, examples, self.theta_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,6 +1,6 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators._structural_margins import structured_margins
 from widemargin.estimators._structural_ready import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Progress
@@ -176,14 +177,41 @@ class ChainSVC(ReadyMadeSVM):
         list of n ndarrays of shape (T_i,)
         """
         check_is_fitted(self)
-        found = []
+        return [self.model_.decode(None, u, self.theta_) for u in self._potentials(X)]
+
+    def margins(self, X: Sequence[Any], y: Sequence[Any]) -> npt.NDArray[np.float64]:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : sequence of n array-likes or sparse matrices of shape (T_i, d)
+        y : sequence of n array-likes of shape (T_i,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        u = list(self._potentials(X))
+        if [len(states) for states in y] != [own.shape[0] for own in u]:
+            raise DataError("the labels have other lengths than the sequences; give a state for every step.")
+        return structured_margins(self.model_, ((None, y[i], own) for i, own in enumerate(u)), self.theta_)
+
+    def _potentials(self, X: Sequence[Any]) -> Iterator[npt.NDArray[np.float64]]:
+        """Potentials of checked sequences."""
         for i, x in enumerate(X):
             steps = _steps(x, f"sequence {i}")
             if steps.shape[1] != self.coef_.shape[1]:
                 raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.coef_.shape[1]}.")
-            u = potentials(steps, self.coef_, self.intercept_)
-            found.append(self.model_.decode(None, u, self.theta_))
-        return found
+            yield potentials(steps, self.coef_, self.intercept_)
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Share of the steps that are labelled right.

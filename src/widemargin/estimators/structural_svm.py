@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
 from widemargin.estimators._progress import watchers
+from widemargin.estimators._structural_margins import structured_margins
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
+from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
 from widemargin.structured.learners.problem import StructuredProblem, count, potentials_of
@@ -349,6 +351,32 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             )
         found = [decode(u, self.theta_) for u in potentials_of(self.model_, X, self.coef_)]
         return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
+
+    def margins(self, X: Any, Y: Any) -> Floats:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : sequence or matrix
+        Y : sequence or matrix
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        if count(X) != count(Y):
+            raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
+        u = potentials_of(self.model_, X, self.coef_)
+        return structured_margins(self.model_, ((X[i], Y[i], own) for i, own in enumerate(u)), self.theta_)
 
     def score(self, X: Any, Y: Any) -> float:
         """Minus the mean loss of the predictions: 0 is perfect.

@@ -41,6 +41,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.kernel_perceptron.KernelPerceptron",
         "widemargin.estimators.kernel_svc.KernelSVC",
         "widemargin.estimators.multiclass_svc.MulticlassSVC",
+        "widemargin.estimators.margin_pursuit.MarginPursuitClassifier",
         "widemargin.estimators.multilabel_svc.MultiLabelSVC",
         "widemargin.estimators.rate_constrained.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained_cv.RateConstrainedClassifierCV",

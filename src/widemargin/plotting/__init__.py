@@ -1,6 +1,8 @@
 """Plots in scikit-learn's Display style. They need matplotlib: `pip install 'widemargin[plot]'`."""
 
+from widemargin.plotting.convergence import ConvergenceDisplay
+from widemargin.plotting.margins import MarginDistributionDisplay
 from widemargin.plotting.pareto import ParetoDisplay
 from widemargin.plotting.tradeoff import TradeoffDisplay
 
-__all__ = ["ParetoDisplay", "TradeoffDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "ParetoDisplay", "TradeoffDisplay"]

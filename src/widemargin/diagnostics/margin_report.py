@@ -1,0 +1,356 @@
+"""The margin distribution in numbers, for any classifier and by group: `margin_report`."""
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._text import printable
+from widemargin.diagnostics.margins import margins_of
+from widemargin.exceptions import DataError
+from widemargin.goals.labels import column_of
+
+__all__ = ["MarginReport", "MarginSummary", "margin_report"]
+
+Floats = npt.NDArray[np.float64]
+
+FORMAT = 1
+QUANTILES = (0.05, 0.25, 0.75, 0.95)
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginSummary:
+    """Margins of all rows, or of one group. Shares and moments are weighted where rows have weights.
+
+    Attributes
+    ----------
+    name : str
+    n_rows : int
+    weight : float
+        Sum of the weights.
+    mean, median, catoni : float
+        Location; `catoni` is the Catoni estimate of the mean, which outliers hardly move.
+    catoni_radius : float or None
+        With confidence `1 - delta` the true mean is that near (approximate: the variance is estimated). None where too
+        few rows, or tails too heavy, prove nothing.
+    sd, iqr : float
+        Spread: standard deviation, and distance of the quartiles.
+    skewness : float or None
+        Third standardised moment, 0 for a symmetric distribution, negative with a long tail of rows on the wrong side.
+        None where all margins are equal.
+    minimum : float
+    quantiles : tuple of float
+        At the levels of the report.
+    below : float
+        Share of margins below the level of the report.
+    """
+
+    name: str
+    n_rows: int
+    weight: float
+    mean: float
+    median: float
+    catoni: float
+    catoni_radius: float | None
+    sd: float
+    iqr: float
+    skewness: float | None
+    minimum: float
+    quantiles: tuple[float, ...]
+    below: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginReport:
+    """The margin distribution of a classifier. `print(report)`, `.to_frame()`, `.to_dict()`; notebooks show a table.
+
+    Attributes
+    ----------
+    classifier : str
+    data_name : str
+    source : str
+        What the margins are made of: "decision_function", "predict_proba", "margins" or "given scores".
+    unit : str
+        What the numbers are.
+    level : float
+        Of `below`.
+    quantile_levels : tuple of float
+    delta : float
+        One minus the confidence of each Catoni radius.
+    overall : MarginSummary
+    groups : tuple of MarginSummary
+    n_missing : int
+        Rows whose group is missing; they are in no group.
+    """
+
+    classifier: str
+    data_name: str
+    source: str
+    unit: str
+    level: float
+    quantile_levels: tuple[float, ...]
+    delta: float
+    overall: MarginSummary
+    groups: tuple[MarginSummary, ...] = ()
+    n_missing: int = 0
+
+    def __getitem__(self, name: str) -> MarginSummary:
+        """The group of that name."""
+        for item in self.groups:
+            if item.name == name:
+                return item
+        raise KeyError(f"no group {name!r}; there are {[item.name for item in self.groups]}")
+
+    def __str__(self) -> str:
+        head, *rows = _table(self)
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        lines = [_headline(self), ""]
+        for row in (head, *rows):
+            first = row[0].ljust(widths[0])
+            lines.append(
+                "  ".join([first, *(text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True))])
+            )
+        return "\n".join([*lines, "", *_legend(self)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *rows = _table(self)
+        cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+        notes = "".join(f"<p>{html.escape(line)}</p>" for line in _legend(self))
+        title = f"<p><strong>{html.escape(_headline(self))}</strong></p>"
+        return f"<div>{title}<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
+        plain = dataclasses.asdict(self)
+        for item in (plain["overall"], *plain["groups"]):
+            item["quantiles"] = list(item["quantiles"])
+        return plain | {
+            "quantile_levels": list(self.quantile_levels),
+            "groups": list(plain["groups"]),
+            "format": FORMAT,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "MarginReport":
+        """A report from what `to_dict` returned (also after JSON).
+
+        Raises
+        ------
+        DataError
+            If the dict is no report, or of a newer format.
+        """
+        values = dict(plain)
+        version = values.pop("format", None)
+        if not isinstance(version, int) or version > FORMAT:
+            raise DataError(f"a report of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        try:
+            values["quantile_levels"] = tuple(values["quantile_levels"])
+            values["overall"] = _summary_from(values["overall"])
+            values["groups"] = tuple(_summary_from(item) for item in values["groups"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"this is no report: {error}.") from None
+
+    def to_frame(self) -> Any:
+        """One row for all rows and one per group as a pandas DataFrame, indexed by name.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        rows = []
+        for item in (self.overall, *self.groups):
+            row = {key: value for key, value in vars(item).items() if key != "quantiles"}
+            rows.append(row | {f"q{q:g}": value for q, value in zip(self.quantile_levels, item.quantiles, strict=True)})
+        return pd.DataFrame(rows).set_index("name")
+
+
+def margin_report(
+    clf: Any,
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    normalize: str | float | None = None,
+    level: float = 0.0,
+    quantiles: Sequence[float] = QUANTILES,
+    delta: float = 0.05,
+    sample_weight: Any = None,
+    data_name: str = "the data",
+) -> MarginReport:
+    """Location, spread, skewness, quantiles and minimum of the margins of any classifier, by group if asked.
+
+    Two classes: the margin of a row is `y f(x)`, with y = +1 for `classes_[1]` and -1 else. More: the score of its
+    label minus the largest other one. Positive margins are right answers.
+
+    Parameters
+    ----------
+    clf : fitted classifier, or array-like of scores
+        With `margins(X, y)` (the structural ones of this library), `decision_function` or `predict_proba`. An array of
+        shape (n,) or (n, n_classes) holds scores.
+    X : array-like of shape (n, d), default=None
+        Not needed for scores.
+    y : array-like of shape (n,)
+        Labels; of structured classifiers what their `predict` gives.
+    groups : array-like of shape (n,), default=None
+        A value per row, for example a column of a data frame; each value gets a line of its own.
+    normalize : {None, "norm", "median", "max"} or float, default=None
+        What margins are divided by, so that classifiers can be compared: the norm of `coef_`, the median or the largest
+        absolute margin, a number.
+    level : float, default=0.0
+        The report gives the share of margins below it, in units after `normalize`.
+    quantiles : sequence of float, default=(0.05, 0.25, 0.75, 0.95)
+    delta : float, default=0.05
+        One minus the confidence of each Catoni radius.
+    sample_weight : array-like of shape (n,), default=None
+    data_name : str, default="the data"
+        What the report calls the rows.
+
+    Returns
+    -------
+    MarginReport
+
+    Raises
+    ------
+    DataError
+        If the classifier gives no scores, or the data do not fit it.
+
+    Examples
+    --------
+    >>> from widemargin import margin_report
+    >>> report = margin_report([2.0, 0.5, -1.0, -3.0], y=[1, 1, 1, 0], groups=["a", "a", "b", "b"], level=1.0)
+    >>> report.overall.mean, report.overall.below, report["b"].minimum
+    (1.125, 0.5, -1.0)
+    """
+    if y is None:
+        raise DataError("margins need labels; give y.")
+    levels = tuple(float(q) for q in quantiles)
+    if not all(0.0 <= q <= 1.0 for q in levels):
+        raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
+    if not 0.0 < delta < 1.0:
+        raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
+    margins = margins_of(clf, X, y, normalize=normalize)
+    values = margins.values
+    weight = _weights(sample_weight, values.shape[0])
+    parts, n_missing = _groups(groups, values.shape[0])
+    everything = np.arange(values.shape[0])
+    overall, *summaries = (
+        _summary(name, values[rows], None if weight is None else weight[rows], levels, level, delta)
+        for name, rows in (("all rows", everything), *parts)
+    )
+    name = type(clf).__name__ if hasattr(clf, "predict") else "scores"
+    return MarginReport(
+        name, data_name, margins.source, margins.unit, float(level), levels, float(delta), overall, tuple(summaries),
+        n_missing,
+    )  # fmt: skip
+
+
+def _weights(sample_weight: Any, n: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,) or not np.isfinite(weight).all() or weight.min(initial=0.0) < 0.0:
+        raise DataError(f"sample_weight has the shape {weight.shape}; give {n} finite numbers >= 0.")
+    return weight
+
+
+def _groups(groups: Any, n: int) -> tuple[list[tuple[str, npt.NDArray[np.intp]]], int]:
+    """Names and rows of the groups, and how many rows have none."""
+    if groups is None:
+        return [], 0
+    column = column_of("groups", groups)
+    if column.values.shape[0] != n:
+        raise DataError(f"groups has {column.values.shape[0]} values and there are {n} rows.")
+    known = np.ones(n, dtype=np.bool_) if column.missing is None else ~column.missing
+    names = column.categories
+    parts = []
+    for value in np.unique(column.values[known]):
+        rows = np.flatnonzero(known & (column.values == value))
+        parts.append((names[int(value)] if names else str(value), rows))
+    return parts, int(n - known.sum())
+
+
+def _summary(
+    name: str, m: Floats, weight: Floats | None, levels: Sequence[float], level: float, delta: float
+) -> MarginSummary:
+    from widemargin.losses.location import catoni_location  # compiled: an audit need not wait for it
+
+    if m.shape[0] == 0 or (weight is not None and not weight.sum() > 0.0):
+        raise DataError(f"{name} has no row of positive weight; leave the group out, or give it rows.")
+    share = np.full(m.shape[0], 1.0 / m.shape[0]) if weight is None else weight / weight.sum()
+    mean = float(share @ m)
+    sd = float(np.sqrt(share @ (m - mean) ** 2))
+    if weight is None:
+        *found, low, median, high = np.quantile(m, [*levels, 0.25, 0.5, 0.75])
+    else:
+        *found, low, median, high = np.quantile(m, [*levels, 0.25, 0.5, 0.75], method="inverted_cdf", weights=weight)
+    location = catoni_location(m, "catoni", delta, sample_weight=weight)
+    flat = sd <= 1e-12 * max(1.0, abs(mean))
+    return MarginSummary(
+        name=name,
+        n_rows=int(m.shape[0]),
+        weight=float(m.shape[0] if weight is None else weight.sum()),
+        mean=mean,
+        median=float(median),
+        catoni=float(location.value),
+        catoni_radius=float(location.radius) if np.isfinite(location.radius) else None,
+        sd=sd,
+        iqr=float(high - low),
+        skewness=None if flat else float(share @ ((m - mean) / sd) ** 3),
+        minimum=float(m[share > 0.0].min()),
+        quantiles=tuple(float(value) for value in found),
+        below=float(share @ (m < level)),
+    )
+
+
+def _summary_from(plain: dict[str, Any]) -> MarginSummary:
+    return MarginSummary(**{**plain, "quantiles": tuple(plain["quantiles"])})
+
+
+def _headline(report: MarginReport) -> str:
+    return printable(
+        f"Margins of {report.classifier} as {report.unit} (from {report.source}); {report.data_name}, "
+        f"{report.overall.n_rows} rows."
+    )
+
+
+def _table(report: MarginReport) -> list[list[str]]:
+    """Head and rows."""
+    quantiles = [f"{100 * q:g}%" for q in report.quantile_levels]
+    head = ["", "rows", "mean", "median", "Catoni", "+-", "sd", "IQR", "skew", "min", *quantiles, f"< {report.level:g}"]
+    rows = [head]
+    for item in (report.overall, *report.groups):
+        numbers = [
+            item.mean, item.median, item.catoni, item.catoni_radius, item.sd, item.iqr, item.skewness, item.minimum,
+            *item.quantiles,
+        ]  # fmt: skip
+        rows.append([printable(item.name), str(item.n_rows), *map(_number, numbers), f"{100 * item.below:.1f}%"])
+    return rows
+
+
+def _legend(report: MarginReport) -> list[str]:
+    confidence = f"{100 * (1 - report.delta):g}% confidence"
+    lines = [
+        f"Catoni +-: robust estimate of the mean, {confidence} (approximate); - where nothing is proved.",
+        f"< {report.level:g}: share of rows with a margin below {report.level:g}.",
+    ]
+    if report.n_missing:
+        lines.append(f"{report.n_missing} rows have no group.")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"

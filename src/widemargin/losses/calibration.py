@@ -1,0 +1,214 @@
+"""What a small surrogate risk says about the error rate: the psi-transform of margin pursuit (spec 4, section 3).
+
+The loss phi at level gamma and scale s is classification calibrated (Bartlett, Jordan and McAuliffe 2006). With
+
+    H(eta) = min_u  eta phi(u) + (1 - eta) phi(-u),       Psi(theta) = phi(0) - H((1 + theta)/2)
+
+the excess of the error rate over the least possible one is at most `Psi^-1(excess of the surrogate risk)`. In the units
+of the scale (`g = gamma/s`, `Psi_{gamma,s} = s^2 Psi_{g,1}`) the minimiser u, for theta >= 0, lies in [0, g] and solves
+
+    eta psi(g - u) = (1 - eta) psi(g + u)
+
+On the left psi is a cubic polynomial; on the right it is one where `g + u <= sqrt 2` and constant beyond.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from widemargin.exceptions import DataError
+from widemargin.linalg.cells import Floats
+from widemargin.losses.margin import KNEE, TOP
+
+__all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
+
+_UNIT = 1e-12  # relative: numbers so little out of range are rounded into it
+
+
+def psi_transform(theta: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+    """Psi of margin pursuit in closed form.
+
+    Parameters
+    ----------
+    theta : float or array-like
+        In [-1, 1]; `theta = 2 P(y = 1 | x) - 1` of a row, or an excess error rate.
+    margin_level, scale : float or array-like, default=1.0
+        gamma and s, positive. All arguments broadcast.
+
+    Returns
+    -------
+    float or ndarray
+        From 0 at `theta = 0` to `phi(0)` at `theta = +-1`; convex and even.
+
+    Raises
+    ------
+    DataError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from widemargin.losses import psi_transform, psi_transform_inverse
+    >>> round(psi_transform(0.5), 6)
+    0.149281
+    >>> round(psi_transform_inverse(psi_transform(0.5)), 6)
+    0.5
+    """
+    size, g, s = _arguments(theta, margin_level, scale)
+    size = np.abs(size)
+    if not (size <= 1.0 + _UNIT).all():
+        raise DataError("theta must lie between -1 and 1.")
+    size = np.minimum(size, 1.0)
+    # Psi is the largest of the lines theta -> phi(0) - A(u) + theta B(u), at one of the two roots
+    found = np.zeros(g.shape)
+    for u in (_root_inside(size, g), g - _inverse_psi((1.0 - size) / (1.0 + size) * TOP)):
+        even, odd = _parts(np.clip(u, 0.0, g), g)
+        found = np.maximum(found, _rho(g) - even + size * odd)
+    return _plain(s**2 * found)
+
+
+def psi_transform_inverse(value: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+    """The theta in [0, 1] of which Psi is `value`, in closed form.
+
+    Psi lies above all lines `phi(0) - A(u) + theta B(u)`, u in (0, gamma], and touches them at its minimisers. So theta
+    is the least `(value - phi(0) + A(u)) / B(u)`, where its slope is 0: at a root of a polynomial, of degree three in
+    u^2 where `gamma + u` lies inside, of degree four in `gamma - u` where psi(gamma + u) is constant.
+
+    Parameters
+    ----------
+    value : float or array-like
+        In [0, phi(0)].
+    margin_level, scale : float or array-like, default=1.0
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    DataError
+        If an argument is out of range.
+    """
+    a, g, s = _arguments(value, margin_level, scale)
+    a, most = a / s**2, _rho(g)
+    if not ((a >= 0.0) & (a <= most * (1.0 + _UNIT))).all():
+        raise DataError("value must lie between 0 and phi(0), the largest value of Psi: psi_transform(1.0, ...).")
+    found = np.ones(g.shape)
+    for u in (*_slope_roots_inside(a, g), *_slope_roots_beyond(a, g)):
+        valid = (np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0)
+        near = np.where(valid, np.clip(u.real, 0.0, g), g)  # any u in (0, g] bounds theta from above
+        even, odd = _parts(near, g)
+        found = np.minimum(found, (a - most + even) / odd)
+    return _plain(np.where(a > 0.0, np.clip(found, 0.0, 1.0), 0.0 * found))
+
+
+def excess_risk_bound(surrogate_excess: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+    """Bound of the excess error rate of a classifier, from its excess surrogate risk: `Psi^-1(surrogate excess)`.
+
+    Parameters
+    ----------
+    surrogate_excess : float or array-like
+        `E phi(y f(x)) - inf_f E phi(y f(x))`, over all functions f, >= 0. Beyond `phi(0)` the bound is 1.
+    margin_level, scale : float or array-like, default=1.0
+
+    Returns
+    -------
+    float or ndarray
+        Bound of `P(sign f(x) != y)` minus the least error rate of any classifier.
+
+    Raises
+    ------
+    DataError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from widemargin.losses import excess_risk_bound
+    >>> float(excess_risk_bound(0.0)), float(excess_risk_bound(10.0))
+    (0.0, 1.0)
+    """
+    excess, g, s = _arguments(surrogate_excess, margin_level, scale)
+    return psi_transform_inverse(np.minimum(excess, s**2 * _rho(g)), g * s, s)
+
+
+def _arguments(value: Any, margin_level: Any, scale: Any) -> tuple[Floats, Floats, Floats]:
+    """Value, `g = gamma / s` and s, of one shape."""
+    given = (np.asarray(item, dtype=np.float64) for item in (value, margin_level, scale))
+    value, level, s = np.broadcast_arrays(*given)
+    for name, item in (("margin_level", level), ("scale", s)):
+        if not (np.isfinite(item) & (item > 0.0)).all():
+            raise DataError(f"{name} must be positive and finite.")
+    return value, level / s, s
+
+
+def _plain(found: Any) -> Any:
+    """A float where all arguments were numbers."""
+    return found if np.ndim(found) else float(found)
+
+
+def _parts(u: Any, g: Floats) -> tuple[Floats, Floats]:
+    """A and B: half the sum and half the difference of `rho(g + u)` and `rho(g - u)`."""
+    right, left = _rho(g + u), _rho(g - u)
+    return 0.5 * (right + left), 0.5 * (right - left)
+
+
+def _rho(u: Any) -> Floats:
+    """rho at scale 1."""
+    c = np.minimum(np.abs(u), KNEE)
+    return np.asarray(c**2 * (0.5 - c**2 / 24.0) + (np.abs(u) - c) * TOP)
+
+
+def _inverse_psi(v: Floats) -> Floats:
+    """The u in [0, sqrt 2] with `u - u^3/6 = v`, by Viete's formula."""
+    return np.asarray(2.0 * KNEE * np.sin(np.arcsin(np.clip(v / TOP, 0.0, 1.0)) / 3.0))
+
+
+def _root_inside(theta: Floats, g: Floats) -> Floats:
+    """u where both arguments lie inside: the middle root of `u^3 - 3 theta g u^2 + (3 g^2 - 6) u + theta (6 g - g^3)`.
+
+    With `u = t + theta g` it is `t^3 - 3 r^2 t + 2 theta (1 - theta^2) g^3`, `r^2 = 2 - g^2 (1 - theta^2)`.
+    """
+    r = np.sqrt(np.maximum(2.0 - g**2 * (1.0 - theta**2), 1e-12 * (1.0 + g**2)))
+    sine = np.minimum(theta * (1.0 - theta**2) * (g / r) ** 3, 1.0)
+    return np.asarray(theta * g + 2.0 * r * np.sin(np.arcsin(sine) / 3.0))
+
+
+def _slope_roots_inside(a: Floats, g: Floats) -> list[Any]:
+    """With v = u^2, A = 1/2 - g^2/4, B = 1 - g^2/6:  v^3/144 + (A/6 - B/8) v^2 + (A B + a/2) v = a B."""
+    alpha, beta = 0.5 - 0.25 * g**2, 1.0 - g**2 / 6.0
+    roots = _cubic(144.0 * (alpha / 6.0 - beta / 8.0), 144.0 * (alpha * beta + 0.5 * a), -144.0 * a * beta)
+    return [np.sqrt(v) for v in roots]
+
+
+def _slope_roots_beyond(a: Floats, g: Floats) -> list[Any]:
+    """With x = g - u, k = psi(g + u), b = a - rho(g), e = b + 2 k g - 1/2: k/8 x^4 - e/6 x^3 - k/2 x^2 + e x = -k b."""
+    b = a - _rho(g)
+    e = b + 2.0 * TOP * g - 0.5
+    return [g - x for x in _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)]
+
+
+def _cubic(b: Any, c: Any, d: Any) -> list[Any]:
+    """The three complex roots of `x^3 + b x^2 + c x + d`, by Cardano's formula, elementwise."""
+    b, c, d = (np.asarray(item, dtype=np.complex128) for item in (b, c, d))
+    p, q = c - b**2 / 3.0, 2.0 * b**3 / 27.0 - b * c / 3.0 + d
+    root = np.sqrt(q**2 / 4.0 + p**3 / 27.0)
+    one, other = -q / 2.0 + root, -q / 2.0 - root
+    larger = np.where(np.abs(one) >= np.abs(other), one, other) ** (1.0 / 3.0)
+    safe = np.where(larger == 0.0, 1.0, larger)
+    turn = np.exp(2j * np.pi / 3.0)
+    return [larger * turn**k - np.where(larger == 0.0, 0.0, p / (3.0 * safe * turn**k)) - b / 3.0 for k in range(3)]
+
+
+def _quartic(b: Any, c: Any, d: Any, e: Any) -> list[Any]:
+    """The four complex roots of `x^4 + b x^3 + c x^2 + d x + e`, by Ferrari's formula, elementwise."""
+    p = c - 3.0 * b**2 / 8.0
+    q = b**3 / 8.0 - b * c / 2.0 + d
+    r = -3.0 * b**4 / 256.0 + b**2 * c / 16.0 - b * d / 4.0 + e
+    resolvent = np.array(_cubic(p, p**2 / 4.0 - r, -(q**2) / 8.0))
+    m = np.take_along_axis(resolvent, np.abs(resolvent).argmax(axis=0)[None], axis=0)[0]
+    w = np.sqrt(2.0 * m)
+    turned = np.where(w == 0.0, 0.0, 2.0 * q / np.where(w == 0.0, 1.0, w))
+    return [
+        0.5 * (first * w + second * np.sqrt(-(2.0 * p + 2.0 * m + first * turned))) - b / 4.0
+        for first in (1.0, -1.0)
+        for second in (1.0, -1.0)
+    ]

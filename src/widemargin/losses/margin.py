@@ -1,0 +1,182 @@
+"""Losses that pull every margin to a level, from both sides (Holland 2019, spec 4 section 1).
+
+    phi(m) = s^2 rho((gamma - m) / s),     phi'(m) = -s psi((gamma - m) / s),     phi''(m) = psi'((gamma - m) / s)
+
+with the margin `m = y f(x)`, the margin level gamma and the scale s. rho is even and convex, its slope psi continuous:
+
+    Catoni and Giulini:   rho(u) = u^2/2 - u^4/24 for |u| <= sqrt 2,  |u| 2 sqrt2/3 - 1/2 beyond;   psi(u) = u - u^3/6
+    log-cosh:             rho(u) = log cosh u,                                                      psi(u) = tanh u
+
+As s grows phi tends to half a square, and as s shrinks to an absolute value. rho is even, so the loss of a margin is
+that of the distance of f(x) from the target `y gamma`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin.exceptions import DataError
+from widemargin.linalg.cells import Floats
+
+__all__ = ["CATONI", "LOG_COSH", "LOSSES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "psi", "psi_slope", "rho"]
+
+CATONI, LOG_COSH = 0, 1
+"""The `kind` of the compiled formulas."""
+
+KNEE = float(np.sqrt(2.0))
+"""Where psi of Catoni and Giulini becomes flat."""
+
+TOP = 2.0 * KNEE / 3.0
+"""Its value there."""
+
+
+@kernel
+def rho(kind: int, u: float) -> float:
+    """The loss at scale 1 of the distance u."""
+    a = abs(u)
+    if kind == CATONI:
+        c = min(a, KNEE)
+        return c * c * (0.5 - c * c / 24.0) + (a - c) * TOP
+    if a < 0.5:
+        return float(0.5 * np.log1p(np.sinh(a) ** 2))  # keeps its digits where cosh is close to 1
+    return float(a + np.log1p(np.exp(-2.0 * a)) - np.log(2.0))
+
+
+@kernel
+def psi(kind: int, u: float) -> float:
+    """Its slope, the influence of a row at distance u."""
+    if kind == CATONI:
+        c = min(max(u, -KNEE), KNEE)
+        return c * (1.0 - c * c / 6.0)
+    return float(np.tanh(u))
+
+
+@kernel
+def psi_slope(kind: int, u: float) -> float:
+    """Its second derivative, from 1 at u = 0 down to 0."""
+    if kind == CATONI:
+        c = min(abs(u), KNEE)
+        return max(0.0, 1.0 - 0.5 * c * c)
+    t = float(np.tanh(u))
+    return 1.0 - t * t
+
+
+@kernel
+def sum_losses(kind: int, level: float, scale: float, m: Any, weight: Any, slope: Any) -> float:
+    """`sum_i weight_i phi(m_i)`; sets `slope_i = weight_i phi'(m_i)`."""
+    total = 0.0
+    for i in range(m.shape[0]):
+        u = (level - m[i]) / scale
+        total += weight[i] * rho(kind, u)
+        slope[i] = -scale * weight[i] * psi(kind, u)
+    return scale * scale * total
+
+
+@kernel
+def fill(kind: int, order: int, level: float, scale: float, m: Any, out: Any) -> None:
+    """Set `out` to phi (order 0), its slope (1) or its curvature (2) at the margins m, both flat."""
+    for i in range(m.shape[0]):
+        u = (level - m[i]) / scale
+        if order == 0:
+            out[i] = scale * scale * rho(kind, u)
+        elif order == 1:
+            out[i] = -scale * psi(kind, u)
+        else:
+            out[i] = psi_slope(kind, u)
+
+
+@dataclass(frozen=True)
+class MarginLoss:
+    """A loss of one margin at a level and a scale; an abstract base, use `CatoniLoss` or `LogCoshLoss`.
+
+    Parameters
+    ----------
+    margin_level : float, default=1.0
+        gamma > 0: the margin that every row should have.
+    scale : float, default=1.0
+        s > 0, in the units of the margins. Raising it lets distant rows count more: the loss becomes a square.
+
+    Raises
+    ------
+    DataError
+        If a parameter is not positive and finite.
+    """
+
+    margin_level: float = 1.0
+    scale: float = 1.0
+
+    kind: ClassVar[int]
+    top: ClassVar[float]
+
+    def __post_init__(self) -> None:
+        for name in ("margin_level", "scale"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0.0):
+                raise DataError(f"{name} is {value!r}; it must be a positive number.")
+
+    def value(self, margins: Any) -> Floats:
+        """phi of margins of any shape."""
+        return self._each(0, margins)
+
+    def slope(self, margins: Any) -> Floats:
+        """phi' of margins of any shape; negative below the level, positive above it."""
+        return self._each(1, margins)
+
+    def curvature(self, margins: Any) -> Floats:
+        """phi'' of margins of any shape, in [0, 1]."""
+        return self._each(2, margins)
+
+    def total(self, margins: Floats, weight: Floats, slopes: Floats) -> float:
+        """Weighted sum of the losses; the weighted slopes go into `slopes`.
+
+        Parameters
+        ----------
+        margins, weight : ndarray of float64, shape (n,)
+        slopes : ndarray of float64, shape (n,)
+            Overwritten; may be `margins` itself.
+        """
+        return float(sum_losses(self.kind, self.margin_level, self.scale, margins, weight, slopes))
+
+    def at_scale(self, scale: float) -> Self:
+        """The same loss at another scale."""
+        return replace(self, scale=float(scale))
+
+    @property
+    def largest_slope(self) -> float:
+        """Bound of |phi'|: what a single row can do, however far off it is."""
+        return self.scale * self.top
+
+    def _each(self, order: int, margins: Any) -> Floats:
+        m = np.asarray(margins, dtype=np.float64)
+        out = np.empty(m.shape)
+        fill(self.kind, order, float(self.margin_level), float(self.scale), m.ravel(), out.reshape(-1))
+        return out
+
+
+@dataclass(frozen=True)
+class CatoniLoss(MarginLoss):
+    """The loss of margin pursuit, by the function of Catoni and Giulini (2017).
+
+    Examples
+    --------
+    >>> from widemargin.losses.margin import CatoniLoss
+    >>> CatoniLoss(margin_level=1.0, scale=2.0).value([1.0, 0.0, 2.0]).tolist()
+    [0.0, 0.4895833333333333, 0.4895833333333333]
+    """
+
+    kind = CATONI
+    top = TOP
+
+
+@dataclass(frozen=True)
+class LogCoshLoss(MarginLoss):
+    """The same with the logarithm of the hyperbolic cosine, which has derivatives of every order."""
+
+    kind = LOG_COSH
+    top = 1.0
+
+
+LOSSES: dict[str, type[MarginLoss]] = {"catoni": CatoniLoss, "log-cosh": LogCoshLoss}
+"""By the names that estimators take."""

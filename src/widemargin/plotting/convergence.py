@@ -1,0 +1,154 @@
+"""How fast training gets close to the best value known: `ConvergenceDisplay`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.exceptions import DataError
+from widemargin.plotting._canvas import COLOURS, require_matplotlib, tidy
+
+__all__ = ["ConvergenceDisplay"]
+
+Floats = npt.NDArray[np.float64]
+
+_VALUES = ("value", "primal", "objective")
+_LABELS = {
+    "seconds": "time (s)",
+    "gradients": "gradients of single rows",
+    "evaluations": "kernel evaluations",
+    "iteration": "iterations",
+}
+
+
+class ConvergenceDisplay:
+    """Objective above the best one known, relative to it, against time or work.
+
+    Made by `from_estimators` or `from_histories`; the constructor takes the computed arrays.
+
+    Parameters
+    ----------
+    cost : dict of str to ndarray of shape (k,)
+    excess : dict of str to ndarray of shape (k,)
+        `(value - best) / |best|`.
+    cost_name : str
+
+    Attributes
+    ----------
+    lines_ : dict of str to matplotlib Line2D
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from widemargin.plotting import ConvergenceDisplay
+    >>> ConvergenceDisplay.from_estimators({"lbfgs": one, "gd": other}, cost="gradients")  # doctest: +SKIP
+    """
+
+    def __init__(self, *, cost: Mapping[str, Floats], excess: Mapping[str, Floats], cost_name: str) -> None:
+        self.cost = cost
+        self.excess = excess
+        self.cost_name = cost_name
+
+    @classmethod
+    def from_estimators(
+        cls, estimators: Any, *, cost: str = "seconds", best: float | None = None, ax: Any = None
+    ) -> "ConvergenceDisplay":
+        """Plot the `history_` of fitted estimators that minimise the same objective.
+
+        Parameters
+        ----------
+        estimators : dict of str to fitted estimator, or fitted estimator
+        cost : str, default="seconds"
+            Key of the history for the horizontal axis: "seconds", "gradients", "evaluations" or "iteration".
+        best : float, optional
+            The least value; default: the least one of all histories, whose point is then left out.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        named = estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
+        return cls.from_histories({name: item.history_ for name, item in named.items()}, cost=cost, best=best, ax=ax)
+
+    @classmethod
+    def from_histories(
+        cls,
+        histories: Mapping[str, Sequence[Mapping[str, float]]],
+        *,
+        cost: str = "seconds",
+        best: float | None = None,
+        ax: Any = None,
+    ) -> "ConvergenceDisplay":
+        """Plot histories of solvers.
+
+        Parameters
+        ----------
+        histories : dict of str to sequence of dict
+            Entries with `value`, `primal` or `objective`, and the cost.
+        cost, best, ax
+            As above.
+
+        Returns
+        -------
+        ConvergenceDisplay
+
+        Raises
+        ------
+        DataError
+            If a history is empty, or lacks what is asked for.
+        """
+        values = {name: _read(name, history, _VALUES) for name, history in histories.items()}
+        costs = {name: _read(name, history, (cost,)) for name, history in histories.items()}
+        if not values:
+            raise DataError("there is no history to draw; give at least one.")
+        least = min(float(found.min()) for found in values.values()) if best is None else float(best)
+        excess = {name: (found - least) / max(abs(least), 1e-300) for name, found in values.items()}
+        return cls(cost=costs, excess=excess, cost_name=_LABELS.get(cost, cost)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> "ConvergenceDisplay":
+        """Draw the curves on a logarithmic axis.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        MissingLibraryError
+            If matplotlib is not installed.
+        """
+        require_matplotlib()
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.lines_: dict[str, Any] = {}
+        for number, (name, excess) in enumerate(self.excess.items()):
+            shown = excess > 0.0
+            style = {"color": list(COLOURS.values())[number % len(COLOURS)], "marker": "osD^v"[number % 5]}
+            (self.lines_[name],) = ax.plot(
+                self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
+                linewidth=1.3, label=name, **style,
+            )  # fmt: skip
+        ax.set_yscale("log")
+        if all((cost > 0.0).all() for cost in self.cost.values()):
+            ax.set_xscale("log")
+        tidy(ax, x=self.cost_name, y="objective above the best (relative)")
+        ax.legend(fontsize=8, frameon=False)
+        return self
+
+
+def _read(name: str, history: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Floats:
+    """One column of a history."""
+    for key in keys:
+        if len(history) and all(key in entry for entry in history):
+            return np.array([entry[key] for entry in history], dtype=np.float64)
+    raise DataError(f"the history {name!r} has {len(history)} entries and not all hold {' or '.join(keys)}.")

@@ -1,0 +1,107 @@
+"""Compiled stochastic gradient steps on `lam/2 |w|^2 + mean phi(y_i (<x_i, w> + b))` in a ball, b fixed (spec 4).
+
+    draw i;    w <- (1 - 1/t) w - phi'(m_i) y_i x_i / (lam t);    w <- w min(1, radius / |w|)
+
+The iterate is `w = scale v`, so that shrinking it is one multiplication, and the weighted sum over all steps is
+`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta adds `total delta` to u.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin.losses.margin import psi
+
+__all__ = ["SCALE", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "csr_pass", "dense_pass"]
+
+SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
+"""Places in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
+
+_SMALL = 1e-9
+
+
+@kernel
+def advance(kind: int, level: float, s: float, lam: float, radius: float, b: float, y: float, score: float,
+            norm2: float, now: Any) -> float:  # fmt: skip
+    """Shrink, and return what to add to v along x_i; `score = <w, x_i>` before. Takes |w|^2 along and projects."""
+    now[STEPS] += 1.0
+    t = now[STEPS]
+    shrink = 1.0 - 1.0 / t
+    now[SCALE] = now[SCALE] * shrink if t > 1.0 else 1.0  # at the first step w is 0
+    longest, inverse = s / (lam * t), 1.0 / now[SCALE]  # these divisions need not wait for the score
+    step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
+    now[SQUARE] = max(0.0, shrink * (shrink * now[SQUARE] + 2.0 * step * score) + step * step * norm2)
+    delta = step * inverse
+    if now[SQUARE] > radius * radius:
+        now[SCALE] *= radius / np.sqrt(now[SQUARE])
+        now[SQUARE] = radius * radius
+    return float(delta)
+
+
+@kernel
+def fold(v: Any, u: Any, now: Any) -> None:
+    """Make scale 1 and total 0 again where scale has become small, or digits would be lost."""
+    if now[SCALE] < _SMALL:
+        for k in range(v.shape[0]):
+            u[k] -= now[TOTAL] * v[k]
+            v[k] *= now[SCALE]
+        now[SCALE], now[TOTAL] = 1.0, 0.0
+
+
+@kernel
+def csr_pass(
+    draws: Any, data: Any, indices: Any, indptr: Any, y: Any, norms2: Any, kind: int, level: float, s: float,
+    lam: float, radius: float, b: float, averaged: bool, v: Any, u: Any, now: Any,
+) -> None:  # fmt: skip
+    """Steps on the CSR rows `draws`."""
+    for i in draws:
+        first, last = indptr[i], indptr[i + 1]
+        even = odd = 0.0  # two sums side by side: an addition waits for the one before
+        for k in range(first + 1, last, 2):
+            even += data[k - 1] * v[indices[k - 1]]
+            odd += data[k] * v[indices[k]]
+        if (last - first) % 2 == 1:
+            even += data[last - 1] * v[indices[last - 1]]
+        delta = advance(kind, level, s, lam, radius, b, y[i], now[SCALE] * (even + odd), norms2[i], now)
+        if averaged:
+            total = now[TOTAL]
+            for k in range(first, last):
+                u[indices[k]] += total * delta * data[k]
+            now[TOTAL] += now[STEPS] * now[SCALE]
+            now[WEIGHT] += now[STEPS]
+        for k in range(first, last):
+            v[indices[k]] += delta * data[k]
+        fold(v, u, now)
+
+
+@kernel
+def dense_pass(
+    draws: Any, X: Any, y: Any, norms2: Any, kind: int, level: float, s: float, lam: float, radius: float, b: float,
+    averaged: bool, v: Any, u: Any, now: Any,
+) -> None:  # fmt: skip
+    """Steps on the dense rows `draws`."""
+    d = X.shape[1]
+    for i in draws:
+        s0 = s1 = s2 = s3 = 0.0
+        k = 0
+        while k + 3 < d:
+            s0 += X[i, k] * v[k]
+            s1 += X[i, k + 1] * v[k + 1]
+            s2 += X[i, k + 2] * v[k + 2]
+            s3 += X[i, k + 3] * v[k + 3]
+            k += 4
+        while k < d:
+            s0 += X[i, k] * v[k]
+            k += 1
+        score = now[SCALE] * ((s0 + s1) + (s2 + s3))
+        delta = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], now)
+        if averaged:
+            total = now[TOTAL]
+            for k in range(d):
+                u[k] += total * delta * X[i, k]
+            now[TOTAL] += now[STEPS] * now[SCALE]
+            now[WEIGHT] += now[STEPS]
+        for k in range(d):
+            v[k] += delta * X[i, k]
+        fold(v, u, now)
