@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.label_set_scorers import label_set_scorers as label_set_scorers
-    from widemargin.estimators.multiclass_svc import MulticlassSVC as MulticlassSVC
     from widemargin.estimators.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
+    from widemargin.estimators.multiclass_svc import MulticlassSVC as MulticlassSVC
     from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.pareto import nu_from_C as nu_from_C

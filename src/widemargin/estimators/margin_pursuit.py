@@ -13,13 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._kernel_model import (
     CURES,
     DTYPES,
     KernelModel,
     interrupted,
     refuse_missing,
-    refuse_single,
     worst,
 )
 from widemargin.estimators._margin_pursuit_fit import MAX_ITER, Pursuit, Start, pursue
@@ -279,7 +279,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_single(self.classes_)
+        refuse_one_class(self.classes_)
         X = canonical_rows(X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
