@@ -34,8 +34,9 @@ class CatoniRiskClassifier(LinearBaseline):
         Inverse strength of the regulariser, as in `sklearn.linear_model.LogisticRegression`.
     scale : float or "auto", default="auto"
         In units of the logistic loss. Raising it leaves out fewer rows, and tends to the logistic regression. "auto":
-        the one of 4, 2, 1, 1/2, 1/4 and of the start whose model makes the fewest errors on the training rows, where
-        each fit starts from the one before. Counts of errors are bounded, so outliers cannot rule the choice.
+        4, 2, 1, 1/2 and 1/4 are tried in turn, each from the solution before, beginning with the start itself; a
+        solution replaces the one kept so far where it makes fewer errors on the training rows, by more than two standard
+        errors of the difference. Counts of errors are bounded, so outliers cannot rule the choice.
     influence : {"catoni", "log-cosh"}, default="catoni"
         psi: Catoni and Giulini's, which leaves distant rows out, or tanh, which keeps a trace of them.
     fit_intercept : bool, default=True
@@ -60,7 +61,7 @@ class CatoniRiskClassifier(LinearBaseline):
     intercept_ : ndarray of shape (n_problems,)
     classes_ : ndarray of shape (n_classes,)
     scale_ : float
-        The one chosen; infinite where the start was best. The largest of all classes.
+        The one chosen; infinite where the start was kept. The largest of all classes.
     risk_ : float
         theta at the solution, the largest of all classes.
     left_out_ : float
@@ -130,11 +131,10 @@ class CatoniRiskClassifier(LinearBaseline):
         kind = LOSSES[self.influence].kind
         w = best = np.zeros(task.X.shape[1] + 1)
         chosen, n_iter, converged = np.inf, 0, False
-        scales = _SCALES if self.scale == "auto" else (float(self.scale),)
+        auto = self.scale == "auto"
         try:
             w = best = clipped_start(task, lam, self.fit_intercept, self.max_iter)
-            fewest = _errors(task, best) if self.scale == "auto" else np.inf
-            for scale in scales:
+            for scale in _SCALES if auto else (float(self.scale),):
                 risk = CatoniRisk(task, lam, scale, kind, self.fit_intercept)
                 found = minimize(
                     risk,
@@ -145,9 +145,8 @@ class CatoniRiskClassifier(LinearBaseline):
                     options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
                 )
                 w, n_iter = found.x, n_iter + int(found.nit)
-                errors = _errors(task, w)
-                if errors < fewest:
-                    best, chosen, fewest, converged = w, scale, errors, found.nit < self.max_iter
+                if not auto or _fewer_errors(task, w, best):
+                    best, chosen, converged = w, scale, found.nit < self.max_iter
                 if task.budget.exhausted:
                     break
         except KeyboardInterrupt:
@@ -183,9 +182,10 @@ class CatoniRisk:
         return theta, share / total if total > 0.0 else share
 
 
-def _errors(task: Task, w: Floats) -> float:
-    """Weighted share of the training rows on the wrong side."""
-    return float(task.share @ (margins(task, w) <= 0.0))
+def _fewer_errors(task: Task, new: Floats, old: Floats) -> bool:
+    """Whether a model makes fewer errors on the training rows, by two standard errors of the difference."""
+    gain = (margins(task, old) <= 0.0).astype(np.float64) - (margins(task, new) <= 0.0)
+    return float(task.share @ gain) > 2.0 * float(np.sqrt(task.share**2 @ gain**2))
 
 
 def _stop(task: Task) -> None:
