@@ -69,7 +69,8 @@ class Task:
     @property
     def share(self) -> Floats:
         """Weights that sum to 1."""
-        return self.weight / self.weight.sum()
+        share: Floats = self.weight / self.weight.sum()
+        return share
 
 
 @dataclass(frozen=True)
@@ -201,4 +202,5 @@ def norms2(X: Any) -> Floats:
     """Squared norms of the rows, shape (n,)."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    squares: Floats = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return squares

@@ -49,7 +49,7 @@ def clipped_rows(X: Any, weight: Floats) -> Any:
 
 
 def clipped_start(task: Task, lam: float, fit_intercept: bool, max_iter: int) -> Floats:
-    """Minimiser of `lam/2 |w|^2 + mean logistic loss` on clipped rows, shape (d + 1,); the intercept is not regularised."""
+    """Minimiser of `lam/2 |w|^2 + mean logistic loss` on clipped rows, shape (d + 1,), the intercept last."""
     clipped = Task(clipped_rows(task.X, task.weight), task.y, task.weight, task.seed, task.budget)
 
     def value(w: Floats) -> tuple[float, Floats]:

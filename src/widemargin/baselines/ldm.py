@@ -37,8 +37,8 @@ class LDMClassifier(LinearBaseline):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the hinge losses. As in the paper the other two terms are not multiplied by the number of rows; raising
-        C makes them matter less.
+        Weight of the hinge losses. As in the paper the other two terms are not multiplied by the number of rows, so
+        raising C makes them matter less.
     variance_weight : float, default=1.0
         Raising it makes the margins more equal. With 0, and `mean_weight=0`, the model is an SVM.
     mean_weight : float, default=1.0

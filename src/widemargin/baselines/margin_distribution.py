@@ -17,7 +17,7 @@ _STARTS = 2  # besides the mean of the rows: directions drawn at random
 
 
 def projection_profile(margins: Any, k: int) -> float:
-    """Bound of the share of rows whose sign a random projection to k dimensions changes: the complexity of a linear rule.
+    """Bound of the share of rows whose sign a random projection to k dimensions changes: how complex a linear rule is.
 
     The mean over the rows of `min(3 exp(-nu^2 k / (8 (2 + |nu|)^2)), 2 / (k nu^2), 1)` (Garg and Roth 2003).
 
@@ -39,6 +39,9 @@ def projection_profile(margins: Any, k: int) -> float:
     return float(np.minimum(np.minimum(tail, 2.0 / (k * np.maximum(square, 1e-300))), 1.0).mean())
 
 
+_PULL = Interval(Real, 0.0, 500.0, closed="right")  # margins are at most 1 in size: larger exponentials overflow
+
+
 class MarginDistributionClassifier(LinearBaseline):
     """Linear classifier that minimises a sum over all margins, in which near rows count most, for a w of norm 1.
 
@@ -46,14 +49,15 @@ class MarginDistributionClassifier(LinearBaseline):
     positive class and beta for the others; R is the largest norm of a row, with the constant feature. It is a smooth
     stand-in for `projection_profile`, the measure of the paper, whose terms fall off in the same way but have no slope
     far from the boundary. The losses are convex and the sphere is not: where the gradient at the solution points
-    inwards (`uncertified_` is 0), no point of the whole ball is better, so the solution is global; this is so for small alpha.
+    inwards (`uncertified_` is 0), no point of the whole ball is better, so the solution is global; this is so for small
+    alpha.
 
     There are no margins to violate and no C: outliers with large features fix R, and so shrink all other margins.
 
     Parameters
     ----------
-    alpha : float, default=10.0
-        Raising it lets the rows near the boundary, and the wrong ones, count more.
+    alpha : float, default=3.0
+        At most 500. Raising it lets the rows near the boundary, and most of all the wrong ones, count more.
     beta : float, default=None
         The same for the negative class (for two classes `classes_[0]`); None: alpha.
     fit_intercept : bool, default=True
@@ -100,14 +104,14 @@ class MarginDistributionClassifier(LinearBaseline):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED,
-        "alpha": [POSITIVE],
-        "beta": [Interval(Real, 0.0, None, closed="neither"), None],
+        "alpha": [_PULL],
+        "beta": [_PULL, None],
         "tol": [POSITIVE],
     }
 
     def __init__(
         self,
-        alpha: float = 10.0,
+        alpha: float = 3.0,
         beta: float | None = None,
         *,
         fit_intercept: bool = True,
@@ -131,7 +135,9 @@ class MarginDistributionClassifier(LinearBaseline):
     def _fit_task(self, task: Task) -> LinearModel:
         problem = _Sphere(task, self.alpha, self.beta or self.alpha, float(self.fit_intercept))
         rng = np.random.default_rng(task.seed)
-        starts = [problem.mean, *rng.standard_normal((_STARTS, problem.mean.shape[0]))]
+        drawn = rng.standard_normal((_STARTS, problem.mean.shape[0]))
+        drawn[:, -1] *= problem.bias  # without an intercept the last weight stays 0
+        starts = [problem.mean, *drawn]
         best, value, inside, n_iter, converged = problem.mean, np.inf, False, 0, False
         try:
             for start in starts:

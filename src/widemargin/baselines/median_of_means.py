@@ -36,13 +36,13 @@ class MedianOfMeansClassifier(LinearBaseline):
     ----------
     C : float, default=1.0
         Inverse strength of the regulariser, as in `sklearn.linear_model.LogisticRegression`.
-    block_size : int, default=2
+    block_size : int, default=3
         Rows in a block. Raising it makes steps steadier, and fewer outliers are borne; with all rows in one block the
         model is a logistic regression.
     method : {"blocks", "gradient"}, default="blocks"
         "gradient" bears more outliers where all features vary, and cannot learn a feature that is 0 in most rows: its
         median gradient is 0.
-    central : float, default=0.25
+    central : float, default=0.1
         Share of the blocks around the median that "blocks" follows; 0 is the paper's single block. Raising it makes
         steps steadier, and fewer outliers are borne.
     start : {"clipped", "zero"}, default="clipped"
@@ -99,9 +99,9 @@ class MedianOfMeansClassifier(LinearBaseline):
         self,
         C: float = 1.0,
         *,
-        block_size: int = 2,
+        block_size: int = 3,
         method: str = "blocks",
-        central: float = 0.25,
+        central: float = 0.1,
         start: str = "clipped",
         fit_intercept: bool = True,
         max_iter: int = 300,

@@ -1,12 +1,11 @@
 """Compiled stochastic gradient steps of linear models, on dense and on CSR rows.
 
 The iterate is `w = scale v`: shrinking it is one multiplication. Its weighted sum over the steps is kept the same way,
-`sum_t t w_t = total v - u`, where `total = sum_t t scale_t` and a change of v by delta adds `total delta` to u. The last
-entry of v and u belongs to a constant feature of value `bias` (0: there is none).
+`sum_t t w_t = total v - u`, where `total = sum_t t scale_t` and a change of v by delta adds `total delta` to u. The
+last entry of v and u belongs to a constant feature of value `bias` (0: there is none).
 """
 
 from typing import Any
-
 
 from widemargin._numba import kernel
 from widemargin.solvers._loops.kernel_sgd import SCALE, SQUARE, STEPS, TOTAL, WEIGHT, project
@@ -62,7 +61,7 @@ def csr_add(
 
 @kernel
 def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, radius: float, now: Any) -> float:
-    """Shrink, and say by how much of the row v changes: `w <- (1 - 1/t) w + [y f(x) < 1] size y x / (lam t)`, projected.
+    """`w <- (1 - 1/t) w + [y f(x) < 1] size y x / (lam t)`, projected: shrink, and say how much of the row to add to v.
 
     `norm` is the squared norm of the row; the square of |w| is kept in `now`.
     """
