@@ -163,6 +163,7 @@ class CatoniRisk:
 
     def __init__(self, task: Task, lam: float, scale: float, kind: int, fit_intercept: bool) -> None:
         self.task, self.lam, self.scale, self.kind, self.fit_intercept = task, lam, scale, kind, fit_intercept
+        self.theta = 0.0  # of the last call: where the next search begins
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
         """Value and gradient at w, whose last entry is the intercept."""
@@ -174,7 +175,8 @@ class CatoniRisk:
 
     def location(self, loss: Floats) -> tuple[float, Floats]:
         """theta, and by how much each loss moves it: `s_i psi'_i / sum_j s_j psi'_j`."""
-        theta = float(location_root(loss, self.task.weight, self.scale, self.kind))
+        theta = float(location_root(loss, self.task.weight, self.scale, self.kind, self.theta))
+        self.theta = theta
         share = np.empty(loss.shape[0])
         fill(self.kind, 2, theta, self.scale, loss, share)
         share *= self.task.share

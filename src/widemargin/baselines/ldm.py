@@ -12,8 +12,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from widemargin.baselines._linear import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended, norms2
 from widemargin.linalg.cells import Floats
 from widemargin.solvers._loops import linear_sgd as loops
-from widemargin.solvers._loops.kernel_sgd import SCALE, TOTAL, WEIGHT
 from widemargin.solvers._loops.linear_dual import target_ascent
+from widemargin.solvers._loops.margin_sgd import SCALE, TOTAL, WEIGHT
 
 __all__ = ["LDMClassifier"]
 

@@ -10,7 +10,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from widemargin.baselines._linear import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended, norms2
 from widemargin.linalg.cells import Floats
 from widemargin.solvers._loops import linear_sgd as loops
-from widemargin.solvers._loops.kernel_sgd import SCALE, STEPS, TOTAL, WEIGHT
+from widemargin.solvers._loops.margin_sgd import SCALE, STEPS, TOTAL, WEIGHT
 
 __all__ = ["LinearPegasosClassifier"]
 
@@ -21,8 +21,8 @@ class LinearPegasosClassifier(LinearBaseline):
     Minimises `1/2 |w|^2 + C sum_i s_i max(0, 1 - y_i f(x_i))`, in the paper's terms `lam/2 |w|^2 + mean hinge` with
     `lam = 1 / (C sum s)`. Step t takes one row: `w <- (1 - 1/t) w + [y f(x) < 1] y x / (lam t)` (Figure 1 there), and
     with `projection` w is scaled into the ball of radius `1/sqrt(lam)`, which holds the optimum. Rows come in a new
-    random order in every pass. The counts of the rows that were found inside the margin, over the passes, make a dual point,
-    so every run has a duality gap.
+    random order in every pass. The counts of the rows that were found inside the margin, over the passes, make a dual
+    point, so every run has a duality gap.
 
     Parameters
     ----------

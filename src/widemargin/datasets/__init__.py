@@ -11,6 +11,7 @@ from widemargin.datasets.a9a import (
     load_a9a,
     synthetic_a9a,
 )
+from widemargin.datasets.covtype import Rows, load_covtype, load_ijcnn1, synthetic_rows
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 
 __all__ = [
@@ -21,9 +22,13 @@ __all__ = [
     "N_FEATURES",
     "Adult",
     "Digits",
+    "Rows",
     "data_folder",
     "load_a9a",
+    "load_covtype",
+    "load_ijcnn1",
     "load_mnist",
     "synthetic_a9a",
     "synthetic_digits",
+    "synthetic_rows",
 ]

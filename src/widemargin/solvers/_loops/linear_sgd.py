@@ -8,11 +8,10 @@ last entry of v and u belongs to a constant feature of value `bias` (0: there is
 from typing import Any
 
 from widemargin._numba import kernel
-from widemargin.solvers._loops.kernel_sgd import SCALE, SQUARE, STEPS, TOTAL, WEIGHT, project
+from widemargin.solvers._loops.kernel_sgd import project
+from widemargin.solvers._loops.margin_sgd import SCALE, SQUARE, STEPS, TOTAL, WEIGHT, fold
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
-
-_SMALL = 1e-6
 
 
 @kernel
@@ -83,13 +82,8 @@ def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, r
 
 @kernel
 def close_step(t: float, v: Any, u: Any, now: Any) -> None:
-    """Count the iterate with weight t; make scale 1 again where it has become small, before digits are lost."""
-    if now[SCALE] < _SMALL:
-        for j in range(v.shape[0]):
-            u[j] -= now[TOTAL] * v[j]
-            v[j] *= now[SCALE]
-        now[SCALE] = 1.0
-        now[TOTAL] = 0.0
+    """Count the iterate with weight t."""
+    fold(v, u, now)
     now[TOTAL] += t * now[SCALE]
     now[WEIGHT] += t
 
