@@ -52,6 +52,7 @@ def course_figure(summary: Mapping[str, Any], methods: Mapping[str, str]) -> Any
         for panel, name in zip(axes, labels, strict=True):
             panel.set_xscale("log")
             tidy(panel, x="gradients", y=name)
+        axes[2].set_yscale("log")
         axes[0].legend(fontsize=7, frameon=False)
         axes[3].axhline(0.0, color="0.6", linewidth=0.9)
         part.suptitle(_heading(content), fontsize=10, weight="bold")
