@@ -29,7 +29,8 @@ class MedianOfMeansClassifier(LinearBaseline):
     mean of the iterates of the second half is kept. A block without an outlier is needed more often than not: with a
     share e of outliers `(1 - e)^block_size > 1/2`.
 
-    It resists leverage and heavy tails, and to some degree wrong labels. It has no certificate: what is minimised is
+    It resists leverage, heavy tails and wrong labels. Features should have similar scales, for the step size is the same
+    for all. There is no certificate: what is minimised is
     not a function, for the blocks change.
 
     Parameters
@@ -40,8 +41,7 @@ class MedianOfMeansClassifier(LinearBaseline):
         Rows in a block. Raising it makes steps steadier, and fewer outliers are borne; with all rows in one block the
         model is a logistic regression.
     method : {"blocks", "gradient"}, default="blocks"
-        "gradient" bears more outliers where all features vary, and cannot learn a feature that is 0 in most rows: its
-        median gradient is 0.
+        "gradient" cannot learn a feature that is 0 in most rows: its median gradient is 0.
     central : float, default=0.1
         Share of the blocks around the median that "blocks" follows; 0 is the paper's single block. Raising it makes
         steps steadier, and fewer outliers are borne.

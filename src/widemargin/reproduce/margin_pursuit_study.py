@@ -44,9 +44,9 @@ __all__ = [
 ]
 
 TITLES = {"cov": "Covertype, class 1", "digit5": "MNIST, digit 5", "adult": "Adult (a9a)", "ijcnn1": "ijcnn1"}
-LAMBDAS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+LAMBDAS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 STATISTICS = ("error", "mean", "median", "sd", "skewness", "q05", "q25", "q75", "q95")
-EPOCHS = 10
+EPOCHS = 30
 POINTS = 24
 TEST_ROWS = 10_000
 LEVEL = 1.0
