@@ -29,9 +29,8 @@ class MedianOfMeansClassifier(LinearBaseline):
     mean of the iterates of the second half is kept. A block without an outlier is needed more often than not: with a
     share e of outliers `(1 - e)^block_size > 1/2`.
 
-    It resists leverage, heavy tails and wrong labels. Features should have similar scales, for the step size is the same
-    for all. There is no certificate: what is minimised is
-    not a function, for the blocks change.
+    It resists leverage, heavy tails and wrong labels. Features should have similar scales, for the step size is the
+    same for all. There is no certificate: what is minimised is not a function, for the blocks change.
 
     Parameters
     ----------

@@ -19,13 +19,13 @@ METHODS = {
     "plain": "lambda / 100, rescaled once, loss rho",
 }
 
-LAMBDAS = (3e-3, 1e-2, 3e-2)
-"""Those among which margin pursuit has its best ones in Figure 3."""
+LAMBDAS = (3e-3, 1e-2)
+"""Those that are best for margin pursuit in Figure 3."""
 
 
 def settings(quick: bool) -> dict[str, Any]:
-    """As of Figure 3, but fewer lambda, and when the scale is set: after one epoch."""
-    return study.settings(quick) | {"lambdas": list(LAMBDAS), "under_regularised": 100.0, "rescale_after_epochs": 1.0}
+    """As of Figure 3, but fewer lambda, and when the scale is set: early."""
+    return study.settings(quick) | {"lambdas": list(LAMBDAS), "under_regularised": 100.0, "rescale_after_epochs": 0.03}
 
 
 def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
