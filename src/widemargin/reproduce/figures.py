@@ -62,7 +62,7 @@ FIGURES = {
         module="margin_pursuit_fig5",
         needs="covtype, MNIST, a9a and ijcnn1",
         runs=25,
-        minutes=4,
+        minutes=1.5,
     ),
     "sbp-fig2": FigureEntry(
         title="Cotter et al. 2012, Figure 2: test error against kernel evaluations on Adult and MNIST",
