@@ -30,7 +30,7 @@ class LDMClassifier(LinearBaseline):
 
         1/2 |w|^2 + variance_weight Var(m) - mean_weight Mean(m) + C sum_i s_i max(0, 1 - m_i)
 
-    which is equation (4) of the paper with `lambda_1 = variance_weight / 2` (its variance is that of pairs, twice this
+    which is the paper's soft-margin problem with `lambda_1 = variance_weight / 2` (its variance is that of pairs, twice this
     one) and `lambda_2 = mean_weight`. A row with a margin far *above* the mean costs, too: outliers with large features
     have a strong pull, unlike in margin pursuit.
 
@@ -44,8 +44,8 @@ class LDMClassifier(LinearBaseline):
     mean_weight : float, default=1.0
         Raising it makes margins larger on average.
     solver : {"auto", "dual", "sgd"}, default="auto"
-        "dual": coordinate ascent (section 3.2 there), exact, with a certificate; it stores d^2 numbers for d features
-        and the rows once more, dense. "sgd": averaged stochastic gradient steps (section 3.3 there), for many features.
+        "dual": coordinate ascent, exact, with a certificate; it stores d^2 numbers for d features and the rows once
+        more, dense. "sgd": averaged stochastic gradient steps, the paper's way for many rows and features.
         "auto": "dual" up to 4000 features.
     fit_intercept : bool, default=True
         By a constant feature of value 1, whose weight is regularised as the others.
