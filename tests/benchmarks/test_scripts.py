@@ -12,6 +12,7 @@ from benchmarks import (
     fairness_a9a,
     guarantees,
     kernel_svc_accuracy,
+    margin_robustness,
     memory,
     recall_churn,
     recall_task,
@@ -167,3 +168,22 @@ def test_splits_keep_every_row_once():
 
 def test_most_false_is_delta_and_what_chance_adds():
     assert 0.1 < guarantees.most_false(2000) < 0.125
+
+
+def test_spoiled_rows_are_as_many_and_as_they_are_called():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    split = margin_robustness.Split(X, (X[:, 0] > 0).astype(int), X, (X[:, 0] > 0).astype(int))
+    for kind, factor in {"labels": 1.0, "times 3": 3.0, "times 20": 20.0}.items():
+        bad = margin_robustness.spoil(split, kind, 0.2, 1)
+        wrong = bad.y != split.y
+        assert wrong.sum() == 40
+        np.testing.assert_allclose(bad.X, X * np.where(wrong, factor, 1.0)[:, None])
+    tails = margin_robustness.spoil(split, "tails", 0.2, 1)
+    assert (tails.y == split.y).all()
+    assert (tails.X != X).any(axis=1).sum() == 40
+    assert tails.X_test is split.X_test
+
+
+def test_clipped_rows_keep_their_direction():
+    clipped = margin_robustness.clip_rows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 1.0)
+    np.testing.assert_allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])

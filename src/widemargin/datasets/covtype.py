@@ -11,7 +11,7 @@ import pyarrow.csv
 
 from widemargin.exceptions import MissingDataError
 
-__all__ = ["Forest", "load_covtype", "synthetic_forest"]
+__all__ = ["Forest", "load_covtype", "read_covtype", "synthetic_forest"]
 
 SOURCE = "https://archive.ics.uci.edu/dataset/31/covertype"
 NAMES = ("covtype.npz", "covtype.data", "covtype.data.gz")
@@ -52,6 +52,13 @@ def load_covtype(folder: Path | None) -> Forest:
     MissingDataError
         If there is no such file, or it holds other numbers.
     """
+    X, kind = read_covtype(folder)
+    order = np.random.default_rng(0).permutation(kind.shape[0])
+    return _split(X[order].astype(np.float32), kind[order] == 2, "covtype")
+
+
+def read_covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Columns, shape (581012, 54), and cover types, 1 to 7, as published; see `load_covtype` for files and errors."""
     how = f"Get covtype.data.gz from {SOURCE} and name its folder by --data or $WIDEMARGIN_DATA."
     if folder is None:
         raise MissingDataError(f"the data set covtype is needed, and no folder of data was named. {how}")
@@ -65,8 +72,7 @@ def load_covtype(folder: Path | None) -> Forest:
         raise MissingDataError(f"{path} cannot be read ({error}). {how}") from error
     if X.ndim != 2 or X.shape[1] != N_FEATURES or kind.shape != X.shape[:1]:
         raise MissingDataError(f"{path} holds shapes {X.shape} and {kind.shape}, not rows of {N_FEATURES}. {how}")
-    order = np.random.default_rng(0).permutation(kind.shape[0])
-    return _split(X[order].astype(np.float32), kind[order] == 2, "covtype")
+    return X, kind
 
 
 def synthetic_forest(n: int, seed: int = 0) -> Forest:

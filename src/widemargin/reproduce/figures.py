@@ -43,6 +43,27 @@ FIGURES = {
         runs=10,
         minutes=1,
     ),
+    "margin-pursuit-fig2": FigureEntry(
+        title="Holland 2019, Figure 2: the Psi-transform of margin pursuit and its inverse",
+        module="margin_pursuit_fig2",
+        needs="no data",
+        runs=1,
+        minutes=0.1,
+    ),
+    "margin-pursuit-fig3": FigureEntry(
+        title="Holland 2019, Figures 3 and 4: error and margin distribution against gradients, beside Pegasos",
+        module="margin_pursuit_fig3",
+        needs="covtype, MNIST, a9a and ijcnn1",
+        runs=25,
+        minutes=3,
+    ),
+    "margin-pursuit-fig5": FigureEntry(
+        title="Holland 2019, Figure 5: too weak a regulariser, and one data-driven rescaling",
+        module="margin_pursuit_fig5",
+        needs="covtype, MNIST, a9a and ijcnn1",
+        runs=25,
+        minutes=1.5,
+    ),
     "sbp-fig2": FigureEntry(
         title="Cotter et al. 2012, Figure 2: test error against kernel evaluations on Adult and MNIST",
         module="sbp_fig2",
