@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
@@ -14,7 +15,7 @@ from widemargin.estimators._kernel_model import CURES, interrupted
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
-from widemargin.linalg.cells import Floats
+from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
 
@@ -34,6 +35,10 @@ STEEP = 1e4
 """C K(x, x) in the mean (linear: of centred rows) above which a linear or polynomial kernel is slow."""
 
 
+JUMP = 1000.0
+"""Or they are all larger than the others by this factor of squared size, however many they are."""
+
+
 def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     """Warn of features whose scales drown the other features.
 
@@ -42,20 +47,55 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     """
     if kernel.name in ("precomputed", "callable") or X.shape[0] < 2:
         return
+    X = _some_rows(X)
     variance = _variances(X)
     total, varying = float(variance.sum()), int((variance > 0.0).sum())
     if not (total > 0.0 and np.isfinite(total)):
         return
-    count = max(1, varying // FEW)
-    largest = np.argsort(-variance, kind="stable")[:count]
-    share = float(variance[largest].sum()) / total
-    if varying >= 3 and share >= DOMINANT:
+    largest = _drowning(X, variance)
+    count = largest.shape[0]
+    if count:
+        share = float(variance[largest].sum()) / total
         warn(
-            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
+            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {_percent(share)} {_DISTANCES} "
             f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
         )
+
+
+def _drowning(X: Any, variance: Floats) -> Ints:
+    """The features that drown the others, the largest first; none where there are none.
+
+    Either a wide gap lies between the sizes of features that have nearly all of the squared distances and all others,
+    however many they are, or few have nearly all. The size of a feature counts the rows where it differs from its usual
+    value, so a rare flag or word is not small.
+    """
+    order, enough = np.argsort(-variance, kind="stable"), DOMINANT * variance.sum()
+    order = order[variance[order] > 0.0]
+    if _jumps(variance, order).any():
+        size = np.where(variance > 0.0, _squared_sizes(X, variance), 0.0)
+        by_size = np.argsort(-size, kind="stable")[: order.shape[0]]
+        jump = _jumps(size, by_size) & (np.cumsum(variance[by_size])[:-1] >= enough)
+        if jump.any():
+            return by_size[: 1 + int(np.argmax(jump))]
+    few = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
+    return order[: few if order.shape[0] >= 3 and few <= max(1, order.shape[0] // FEW) else 0]
+
+
+def _jumps(size: Floats, order: Ints) -> npt.NDArray[np.bool_]:
+    """After which features of a falling order the sizes jump, shape (features - 1,)."""
+    return size[order[:-1]] >= JUMP * size[order[1:]]
+
+
+def _squared_sizes(X: Any, variance: Floats) -> Floats:
+    """Mean squared difference from a column's usual value, over the rows that differ from it, shape (d,)."""
+    if sp.issparse(X):
+        stored = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
+        square = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
+        return np.where(2.0 * stored <= X.shape[0], square / np.maximum(stored, 1.0), variance)
+    away = X - np.median(X, axis=0)
+    return np.asarray((away * away).sum(axis=0, dtype=np.float64) / np.maximum((away != 0.0).sum(axis=0), 1))
 
 
 @contextmanager
@@ -66,7 +106,7 @@ def without_scale_warnings() -> Iterator[None]:
         yield
 
 
-def warn_of_steepness(C: float, kernel: Kernel, X: Any) -> None:
+def warn_of_steepness(model: Any, kernel: Kernel, X: Any) -> None:
     """Warn of features so large that a linear or polynomial kernel trains long: this is where SVC hangs.
 
     On scikit-learn's breast-cancer data (mean `K(x, x)` 4.5e5) a linear kernel trains 50 times as long as on scaled
@@ -74,11 +114,15 @@ def warn_of_steepness(C: float, kernel: Kernel, X: Any) -> None:
     """
     if kernel.name not in ("linear", "poly") or X.shape[0] < 2:
         return
-    size = float(_variances(X).sum()) if kernel.name == "linear" else _polynomial(kernel, X)
+    X = _some_rows(X)
+    variance = _variances(X)
+    size, C = float(variance.sum()) if kernel.name == "linear" else _polynomial(kernel, X), float(model.C)
     if STEEP < C * size < math.inf:
+        order = np.argsort(-variance, kind="stable")
+        largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), DOMINANT * variance.sum()))]
         warn(
-            f"C K(x, x) is {C * size:.1e} on average, so training takes long and C={C:g} hardly regularises: scale "
-            "the features (sklearn.preprocessing.StandardScaler), or lower C.",
+            f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so training takes long "
+            f"and C={C:g} hardly regularises: scale the features (sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
         )
 
@@ -97,20 +141,26 @@ def refuse_overflow(X: Any) -> None:
         raise DataError(f"features as large as {largest:.3g} overflow kernel values in {X.dtype}: scale them.")
 
 
+def _some_rows(X: Any) -> Any:
+    return X[:: -(-X.shape[0] // _SAMPLE)]
+
+
 def _variances(X: Any) -> Floats:
-    """Variance of every column on some rows, shape (d,)."""
-    X = X[:: -(-X.shape[0] // _SAMPLE)]
+    """Variance of every column, shape (d,)."""
     if sp.issparse(X):
         return np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)
     return np.asarray(X.var(axis=0, dtype=np.float64))
 
 
 def _polynomial(kernel: Kernel, X: Any) -> float:
-    """Mean of K(x, x) for a polynomial kernel, on some rows."""
-    rows = X[:: -(-X.shape[0] // _SAMPLE)]
-    square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if sp.issparse(rows) else (rows * rows).sum(axis=1)
+    """Mean of K(x, x) for a polynomial kernel."""
+    square = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     with np.errstate(over="ignore"):  # the kernel itself will say so
         return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.9995 else "over 99.9%"
 
 
 def _named(model: Any, columns: Any) -> str:

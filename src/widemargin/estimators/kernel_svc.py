@@ -357,7 +357,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
-        warn_of_steepness(self.C, kernel, rows)
+        warn_of_steepness(self, kernel, rows)
         with np.errstate(over="ignore"):
             upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
         if upper.max() > _LARGEST:
