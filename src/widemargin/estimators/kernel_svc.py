@@ -37,7 +37,7 @@ from widemargin.estimators._kernel_svc_fit import (
     splits,
     train,
 )
-from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
+from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities, sharpened, sharpness
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
 from widemargin.exceptions import CapabilityError, DataError
@@ -167,6 +167,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int
         Kernel values computed by `fit`.
+    sharpness_ : float
+        With `calibration="sigmoid"` and more than two classes: the power of the probabilities that was fitted last.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X has string column names.
@@ -325,10 +327,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             index, held = index[kept], index[aside]
         with limit_threads(self.n_jobs):
             self._train(X, codes, weight, index, rng, budget)
-            self.calibrators_: list[Any] = []
-            if self.calibration is not None:
-                scores = np.concatenate([block for _, block in score_blocks(self, X[held])])
-                self.calibrators_ = fit_calibrators(self.calibration, self._splits(), scores, codes[held], weight[held])
+            self._calibrate(X[held], codes[held], weight[held])
         conclude(self, budget)
         return self
 
@@ -381,6 +380,18 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)
+
+    def _calibrate(self, X: Any, codes: Ints, weight: Floats) -> None:
+        """Fit probabilities on rows that training did not see."""
+        self.calibrators_: list[Any] = []
+        self.sharpness_ = 1.0
+        if self.calibration is None:
+            return
+        parts = self._splits()
+        scores = np.concatenate([block for _, block in score_blocks(self, X)])
+        self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
+        if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
+            self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
 
     def _splits(self) -> tuple[Split, ...]:
         return splits(self.classes_.shape[0], self.multi_class)
@@ -440,11 +451,13 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
         Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
-        classes against the rest are scaled to sum 1. A class of the largest probability need not be `predict`'s.
+        classes against the rest are scaled to sum 1. With "sigmoid" and more than two classes they are then raised to
+        the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
         """
         X, parts = self._checked_new(X), self._splits()
         found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
-        return np.concatenate(found)
+        table = np.concatenate(found)
+        return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
