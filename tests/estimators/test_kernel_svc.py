@@ -559,6 +559,8 @@ def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
         KernelSVC(probability=True)
     with pytest.raises(CapabilityError, match="has no parameter 'probability'"):
         KernelSVC().set_params(probability=True)
+    assert KernelSVC(probability=False).get_params() == KernelSVC().set_params(probability=False).get_params()
+    assert KernelSVC(probability=False, C=3.0).set_params(probability=False, degree=2).C == 3.0
     with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
         KernelSVC(probabilities=True)
     theirs, ours = SVC().get_params(), KernelSVC().get_params()
@@ -576,6 +578,13 @@ def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(s
     if solver != "sbp":
         with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
             KernelSVC(solver=solver).fit(X, y)
+
+
+def test_the_spatial_dual_has_no_backend():
+    with pytest.raises(CapabilityError, match="'spatial-dual' computes .* without backend='torch'; use backend='numpy'"):
+        KernelSVC(solver="spatial-dual", backend="torch").fit(*moons(50))
+    with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
+        KernelSVC(solver="spatial-dual", kernel="linear").fit(*moons(50))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

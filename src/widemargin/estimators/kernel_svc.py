@@ -318,6 +318,11 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
+        if self.solver == "spatial-dual" and self.backend != "numpy":
+            raise CapabilityError(
+                f"solver='spatial-dual' computes kernel values in loops of its own, without backend={self.backend!r}; "
+                "use backend='numpy', or solver='auto'."
+            )
         X, codes, weight = self._checked(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
