@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,12 +12,14 @@ import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from widemargin.estimators._kernel_model import CURES, interrupted
+from widemargin.estimators._kernel_svc_fit import Solved
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
+from widemargin.solvers.sbp_run import SBPResult
 
 __all__ = ["conclude", "refuse_overflow", "warn_of_scales", "warn_of_steepness", "without_scale_warnings"]
 
@@ -170,7 +172,33 @@ def _named(model: Any, columns: Any) -> str:
     return f"feature{'s' if columns.shape[0] > 1 else ''} {', '.join(shown)}{more}"
 
 
-def conclude(model: Any, budget: Budget) -> None:
+LOOSE, EMPTY = 0.5, 0.9
+"""Gap of a batch perceptron stopped by rows held out that is told, where its draws are biased, and in any case."""
+
+
+def _warn_of_bias(solved: Sequence[Solved], fit_intercept: bool) -> None:
+    """Warn where rows held out ended a batch perceptron far from what its bound proves."""
+    for item in solved:
+        result = item.result
+        if not isinstance(result, SBPResult) or math.isnan(result.held_out_error):
+            continue
+        covered = math.ceil(result.covered * (2 if fit_intercept else 1))
+        biased = item.chosen.name == "sbp" and item.capacity < covered
+        if result.gap > (LOOSE if biased else EMPTY):
+            why = (
+                f"; the cache holds {item.capacity} of about {covered} covered rows" if item.capacity < covered else ""
+            )
+            bias = ", so the draws are biased" if biased else ""
+            other = ", or use solver='sbp-unbiased'" if biased else ", or use solver='auto'"
+            warn(
+                f"rows held out ended the run with a gap of {result.gap:.0%}{why}{bias}: the objective may be far from "
+                f"its optimum. Raise cache_size{other}, or give a tol.",
+                MarginConvergenceWarning,
+            )
+            return
+
+
+def conclude(model: Any, solved: Sequence[Solved], budget: Budget) -> None:
     """Warn, or raise after an interrupt, according to how training ended."""
     if model.indefinite_:
         warn(
@@ -178,7 +206,10 @@ def conclude(model: Any, budget: Budget) -> None:
             "LIBSVM's conditions hold, and there is no certificate. Choose other parameters, or kernel='rbf'.",
             KernelWarning,
         )
-    if interrupted(model, budget) or model.status_ == "converged":
+    if interrupted(model, budget):
+        return
+    if model.status_ == "converged":
+        _warn_of_bias(solved, model.fit_intercept)
         return
     if model.max_iter >= 0:
         limit = f"max_iter={model.max_iter}: raise it, or scale the features"
