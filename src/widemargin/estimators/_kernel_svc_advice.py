@@ -59,7 +59,7 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     if count:
         share = float(variance[largest].sum()) / total
         warn(
-            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {_percent(share)} {_DISTANCES} "
+            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
             f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
@@ -159,10 +159,6 @@ def _polynomial(kernel: Kernel, X: Any) -> float:
     square = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     with np.errstate(over="ignore"):  # the kernel itself will say so
         return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share < 0.9995 else "over 99.9%"
 
 
 def _named(model: Any, columns: Any) -> str:
