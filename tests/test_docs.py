@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 def blocks(name, language):
     """Code blocks of a document, and the plain block behind each (None where there is none)."""
     text = (ROOT / name).read_text()
-    pattern = rf"```{language}\n(.*?)```(?:\n\n[^\n#]*\n\n```(?:text)?\n(.*?)```)?"
+    pattern = rf"```{language}\n(.*?)```(?:\n\n(?:[^\n#]+\n\n)?```(?:text)?\n(.*?)```)?"
     return re.findall(pattern, text, re.DOTALL)
 
 

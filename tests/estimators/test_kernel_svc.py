@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import KernelSVC
+from widemargin import KernelPerceptron, KernelSVC, SBPClassifier, nu_from_C
 from widemargin.estimators._kernel_svc_fit import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
@@ -280,20 +280,45 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     ours = KernelSVC(solver=solver, tol=None, gamma=1.0, C=2.0, random_state=0, **options).fit(X, y)
     theirs = SVC(gamma=1.0, C=2.0).fit(X, y)
     assert ours.status_ == "converged" and ours.solver_ == solver
-    allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp") else 0.04
+    allowed = 0.01 if solver in ("auto", "dual", "nested-dual", "spatial-dual", "sbp", "sbp-unbiased") else 0.04
     assert (ours.predict(new) != labels).mean() <= (theirs.predict(new) != labels).mean() + allowed
 
 
-@pytest.mark.parametrize("solver", ["sbp", "pegasos"])
+@pytest.mark.parametrize("solver", ["sbp", "sbp-unbiased", "pegasos"])
 def test_the_default_tol_of_solvers_with_a_loose_gap_is_the_hold_out_rule(solver):
     X, y = stripes(1000, 0)
-    model = KernelSVC(solver=solver, fit_intercept=solver == "sbp", gamma=1.0, random_state=0).fit(X, y)
+    model = KernelSVC(solver=solver, fit_intercept=solver != "pegasos", gamma=1.0, random_state=0).fit(X, y)
     same = clone(model).set_params(tol=None).fit(X, y)
     assert model.tol == SVC().tol and model.status_ == "converged"
     np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
     assert "held_out_error" in model.history_[-1]
     asked = clone(model).set_params(tol=0.2, max_iter=1000).fit(X, y)
     assert asked.gap_ <= 0.2 and "held_out_error" not in asked.history_[-1]
+
+
+def test_a_small_cache_biases_the_batch_perceptron_which_says_so():
+    X, y = stripes(1500, 0)
+    options = {"gamma": 1.0, "random_state": 0, "precision": "double"}
+    with pytest.warns(
+        MarginConvergenceWarning, match=r"gap of \d+%; the cache holds 8\d of about \d+ covered .*'sbp-unbi"
+    ):
+        small = KernelSVC(solver="sbp", cache_size=1, **options).fit(X, y)
+    unbiased = KernelSVC(solver="sbp-unbiased", cache_size=1, **options).fit(X, y)  # no warning
+    enough = KernelSVC(solver="sbp", **options).fit(X, y)  # nor here
+    assert small.gap_ > 0.5 > unbiased.gap_ and enough.gap_ < 0.05
+    assert unbiased.evaluations_ > small.evaluations_
+
+
+def test_nu_is_an_output_of_the_batch_perceptron():
+    X, y = stripes(400, 0)
+    sbp = KernelSVC(solver="sbp", tol=0.02, gamma=1.0, C=2.0, random_state=0).fit(X, y)
+    norm = np.sqrt(sbp.dual_coef_[0] @ rbf_kernel(sbp.support_vectors_, gamma=1.0) @ sbp.dual_coef_[0])
+    hinge = np.maximum(0.0, 1.0 - (2 * y - 1) * sbp.decision_function(X)).mean()
+    assert sbp.nu_ == pytest.approx([hinge / norm], rel=1e-6)
+    assert sbp.nu_[0] == pytest.approx(nu_from_C(SBPClassifier(gamma=1.0), X, y, C=2.0), rel=0.1)
+    assert np.isnan(KernelSVC().fit(X, y).nu_).all()
+    iris, labels = load_iris(return_X_y=True)
+    assert np.isfinite(KernelSVC(solver="sbp", tol=0.1).fit(iris, labels).nu_).tolist() == [True] * 3
 
 
 def test_where_no_row_can_be_held_out_there_is_a_tolerance():
@@ -480,12 +505,47 @@ def test_features_that_drown_the_others_are_named(kernel):
         assert (raw.predict(frame.iloc[test]) == y.iloc[test]).mean() < 0.8  # so the warning is worth reading
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("large", "columns"), [(1, 2), (2, 4), (3, 4), (4, 8), (3, 10), (5, 20), (3, 40)])
+def test_a_group_of_large_features_is_named(large, columns, sparse):
+    X = np.random.default_rng(0).normal(size=(200, columns))
+    y = X[:, 0] > 0.0
+    X[:, columns - large :] *= 1e4 * np.arange(1, large + 1)
+    rows = sp.csr_matrix(X) if sparse else X
+    last = ", ".join(str(c) for c in range(columns - 1, columns - 1 - min(large, 3), -1))
+    more = f" and {large - 3} more" if large > 3 else ""
+    match = f"features? {last}{more} makes? (100\\.0|99\\.\\d)% .* hardly sees the other {columns - large} features"
+    for model in (KernelSVC(max_iter=1), SBPClassifier(max_iter=1), KernelPerceptron()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MarginConvergenceWarning)
+            with pytest.warns(KernelWarning, match=match):
+                model.fit(rows, y)
+
+
+def test_rare_flags_and_words_are_not_small_features():
+    rng = np.random.default_rng(0)
+    shares = 1.0 / np.arange(1, 301) ** 1.5
+    words = rng.multinomial(50, shares / shares.sum(), size=500).astype(float)
+    flags = (rng.random((6000, 4)) < [0.5, 0.1, 0.01, 0.0005]).astype(float)
+    assert flags[:, 3].any()
+    mixed = np.column_stack([flags, rng.normal(size=6000)])
+    for X in (words, sp.csr_matrix(words), flags, 1.0 - flags, sp.csr_matrix(flags), mixed, load_digits().data):
+        model = KernelSVC(max_iter=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", KernelWarning)
+            warnings.simplefilter("ignore", MarginConvergenceWarning)
+            model.fit(X, np.arange(X.shape[0]) % 2)
+
+
 def test_steep_kernels_are_named():
     rng = np.random.default_rng(0)
     X = 1000.0 * rng.normal(size=(100, 5))
     y = (X[:, 0] > 0).astype(int)
     for part in (X, sp.csr_matrix(X)):
-        with pytest.warns(KernelWarning, match=r"C K\(x, x\) is [45]\.\de\+06 on average"):
+        with pytest.warns(
+            KernelWarning,
+            match=r"C K\(x, x\) is [45]\.\de\+06 on average, nearly all by features \d, \d, \d and 2 more",
+        ):
             KernelSVC(kernel="linear", max_iter=100).fit(part, y)
     with (
         pytest.warns(KernelWarning, match=r"C K\(x, x\) is .* or lower C"),
@@ -524,6 +584,8 @@ def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
         KernelSVC(probability=True)
     with pytest.raises(CapabilityError, match="has no parameter 'probability'"):
         KernelSVC().set_params(probability=True)
+    assert KernelSVC(probability=False).get_params() == KernelSVC().set_params(probability=False).get_params()
+    assert KernelSVC(probability=False, C=3.0).set_params(probability=False, degree=2).C == 3.0
     with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
         KernelSVC(probabilities=True)
     theirs, ours = SVC().get_params(), KernelSVC().get_params()
@@ -541,6 +603,15 @@ def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(s
     if solver != "sbp":
         with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
             KernelSVC(solver=solver).fit(X, y)
+
+
+def test_the_spatial_dual_has_no_backend():
+    with pytest.raises(
+        CapabilityError, match=r"'spatial-dual' computes .* without backend='torch'; use backend='numpy'"
+    ):
+        KernelSVC(solver="spatial-dual", backend="torch").fit(*moons(50))
+    with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
+        KernelSVC(solver="spatial-dual", kernel="linear").fit(*moons(50))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -67,6 +68,34 @@ def test_the_path_holds_fitted_models_and_true_numbers(data, tmp_path):
     widemargin.save_model(path.models[0], tmp_path / "m.skops")
     again = widemargin.load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), path.models[0].predict(X))
+
+
+def test_points_lie_at_their_nu_even_where_a_run_ends_early():
+    """At small nu directions of norm < 1 have larger margins for a long time; they belong to a larger nu."""
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    model = SBPClassifier(gamma=1.0, tol=0.05, max_iter=200, random_state=0)
+    with pytest.warns(
+        MarginConvergenceWarning, match=r"at nu=0\.01, 0\.003 the gap is up to \d+\.\d% after at most 200"
+    ):
+        path = pareto_path(model, X, y, nus=[0.3, 0.01, 0.003])
+    assert [one.status_ for one in path.models] == ["converged", "max_iter", "max_iter"]
+    np.testing.assert_allclose(path.mean_hinge, path.nu * path.norm, rtol=1e-6)
+    assert (path.norm >= path.least_norm).all() and (path.gap >= 0.0).all()
+    for one, norm, hinge in zip(path.models, path.norm, path.mean_hinge, strict=True):
+        found = norm_and_hinge(one, X, np.where(y > 0, "b", "a"), gamma=1.0)
+        assert (norm, hinge) == pytest.approx((found[0], found[1].mean()))
+    dual = KernelSVC(gamma=1.0, C=100.0, tol=1e-6).fit(X, y)
+    norm, hinge = norm_and_hinge(dual, X, np.where(y > 0, "b", "a"), gamma=1.0)
+    assert (norm >= path.least_norm[hinge.mean() <= path.nu * norm]).all()
+
+
+def test_a_nu_that_no_classifier_has_is_named():
+    torn = np.repeat(np.arange(4.0)[:, None], 2, axis=0)
+    with pytest.warns(
+        MarginConvergenceWarning, match=r"at nu=1e-06 no classifier with mean_hinge <= nu norm was found"
+    ):
+        path = pareto_path(SBPClassifier(tol=0.05, max_iter=50), torn, [0, 1] * 4, nus=[1e-6])
+    assert path.norm[0] == path.gap[0] == np.inf
 
 
 def test_time_and_the_keyboard_end_the_path(data):

@@ -50,12 +50,18 @@ class KernelModel:
 
 
 def refused_parameters(**cures: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Let a constructor or `set_params` refuse parameters that a model deliberately lacks, with what to do instead."""
+    """Let a constructor or `set_params` refuse parameters that a model deliberately lacks, with what to do instead.
+
+    False asks for nothing, and is left out.
+    """
 
     def decorate(method: Callable[P, Result]) -> Callable[P, Result]:
         @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
         def checked(*args: P.args, **kwargs: P.kwargs) -> Result:
             for name in kwargs.keys() & cures.keys():
+                if kwargs[name] is False:
+                    del kwargs[name]
+                    continue
                 raise CapabilityError(f"{type(args[0]).__name__} has no parameter {name!r}: {cures[name]}.")
             return method(*args, **kwargs)
 

@@ -2,21 +2,24 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from widemargin.estimators._kernel_model import CURES, interrupted
+from widemargin.estimators._kernel_svc_fit import Solved
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel
-from widemargin.linalg.cells import Floats
+from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
+from widemargin.solvers.sbp_run import SBPResult
 
 __all__ = ["conclude", "refuse_overflow", "warn_of_scales", "warn_of_steepness", "without_scale_warnings"]
 
@@ -34,6 +37,10 @@ STEEP = 1e4
 """C K(x, x) in the mean (linear: of centred rows) above which a linear or polynomial kernel is slow."""
 
 
+JUMP = 1000.0
+"""Or they are all larger than the others by this factor of squared size, however many they are."""
+
+
 def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     """Warn of features whose scales drown the other features.
 
@@ -42,20 +49,55 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     """
     if kernel.name in ("precomputed", "callable") or X.shape[0] < 2:
         return
+    X = _some_rows(X)
     variance = _variances(X)
     total, varying = float(variance.sum()), int((variance > 0.0).sum())
     if not (total > 0.0 and np.isfinite(total)):
         return
-    count = max(1, varying // FEW)
-    largest = np.argsort(-variance, kind="stable")[:count]
-    share = float(variance[largest].sum()) / total
-    if varying >= 3 and share >= DOMINANT:
+    largest = _drowning(X, variance)
+    count = largest.shape[0]
+    if count:
+        share = float(variance[largest].sum()) / total
         warn(
             f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
             f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
         )
+
+
+def _drowning(X: Any, variance: Floats) -> Ints:
+    """The features that drown the others, the largest first; none where there are none.
+
+    Either a wide gap lies between the sizes of features that have nearly all of the squared distances and all others,
+    however many they are, or few have nearly all. The size of a feature counts the rows where it differs from its usual
+    value, so a rare flag or word is not small.
+    """
+    order, enough = np.argsort(-variance, kind="stable"), DOMINANT * variance.sum()
+    order = order[variance[order] > 0.0]
+    if _jumps(variance, order).any():
+        size = np.where(variance > 0.0, _squared_sizes(X, variance), 0.0)
+        by_size = np.argsort(-size, kind="stable")[: order.shape[0]]
+        jump = _jumps(size, by_size) & (np.cumsum(variance[by_size])[:-1] >= enough)
+        if jump.any():
+            return by_size[: 1 + int(np.argmax(jump))]
+    few = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
+    return order[: few if order.shape[0] >= 3 and few <= max(1, order.shape[0] // FEW) else 0]
+
+
+def _jumps(size: Floats, order: Ints) -> npt.NDArray[np.bool_]:
+    """After which features of a falling order the sizes jump, shape (features - 1,)."""
+    return size[order[:-1]] >= JUMP * size[order[1:]]
+
+
+def _squared_sizes(X: Any, variance: Floats) -> Floats:
+    """Mean squared difference from a column's usual value, over the rows that differ from it, shape (d,)."""
+    if sp.issparse(X):
+        stored = np.bincount(X.indices, weights=X.data != 0.0, minlength=X.shape[1])
+        square = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
+        return np.where(2.0 * stored <= X.shape[0], square / np.maximum(stored, 1.0), variance)
+    away = X - np.median(X, axis=0)
+    return np.asarray((away * away).sum(axis=0, dtype=np.float64) / np.maximum((away != 0.0).sum(axis=0), 1))
 
 
 @contextmanager
@@ -66,7 +108,7 @@ def without_scale_warnings() -> Iterator[None]:
         yield
 
 
-def warn_of_steepness(C: float, kernel: Kernel, X: Any) -> None:
+def warn_of_steepness(model: Any, kernel: Kernel, X: Any) -> None:
     """Warn of features so large that a linear or polynomial kernel trains long: this is where SVC hangs.
 
     On scikit-learn's breast-cancer data (mean `K(x, x)` 4.5e5) a linear kernel trains 50 times as long as on scaled
@@ -74,11 +116,15 @@ def warn_of_steepness(C: float, kernel: Kernel, X: Any) -> None:
     """
     if kernel.name not in ("linear", "poly") or X.shape[0] < 2:
         return
-    size = float(_variances(X).sum()) if kernel.name == "linear" else _polynomial(kernel, X)
+    X = _some_rows(X)
+    variance = _variances(X)
+    size, C = float(variance.sum()) if kernel.name == "linear" else _polynomial(kernel, X), float(model.C)
     if STEEP < C * size < math.inf:
+        order = np.argsort(-variance, kind="stable")
+        largest = order[: 1 + int(np.searchsorted(np.cumsum(variance[order]), DOMINANT * variance.sum()))]
         warn(
-            f"C K(x, x) is {C * size:.1e} on average, so training takes long and C={C:g} hardly regularises: scale "
-            "the features (sklearn.preprocessing.StandardScaler), or lower C.",
+            f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so training takes long "
+            f"and C={C:g} hardly regularises: scale the features (sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
         )
 
@@ -97,18 +143,20 @@ def refuse_overflow(X: Any) -> None:
         raise DataError(f"features as large as {largest:.3g} overflow kernel values in {X.dtype}: scale them.")
 
 
+def _some_rows(X: Any) -> Any:
+    return X[:: -(-X.shape[0] // _SAMPLE)]
+
+
 def _variances(X: Any) -> Floats:
-    """Variance of every column on some rows, shape (d,)."""
-    X = X[:: -(-X.shape[0] // _SAMPLE)]
+    """Variance of every column, shape (d,)."""
     if sp.issparse(X):
         return np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)
     return np.asarray(X.var(axis=0, dtype=np.float64))
 
 
 def _polynomial(kernel: Kernel, X: Any) -> float:
-    """Mean of K(x, x) for a polynomial kernel, on some rows."""
-    rows = X[:: -(-X.shape[0] // _SAMPLE)]
-    square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() if sp.issparse(rows) else (rows * rows).sum(axis=1)
+    """Mean of K(x, x) for a polynomial kernel."""
+    square = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     with np.errstate(over="ignore"):  # the kernel itself will say so
         return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
 
@@ -120,7 +168,33 @@ def _named(model: Any, columns: Any) -> str:
     return f"feature{'s' if columns.shape[0] > 1 else ''} {', '.join(shown)}{more}"
 
 
-def conclude(model: Any, budget: Budget) -> None:
+LOOSE, EMPTY = 0.5, 0.9
+"""Gap of a batch perceptron stopped by rows held out that is told, where its draws are biased, and in any case."""
+
+
+def _warn_of_bias(solved: Sequence[Solved], fit_intercept: bool) -> None:
+    """Warn where rows held out ended a batch perceptron far from what its bound proves."""
+    for item in solved:
+        result = item.result
+        if not isinstance(result, SBPResult) or math.isnan(result.held_out_error):
+            continue
+        covered = math.ceil(result.covered * (2 if fit_intercept else 1))
+        biased = item.chosen.name == "sbp" and item.capacity < covered
+        if result.gap > (LOOSE if biased else EMPTY):
+            why = (
+                f"; the cache holds {item.capacity} of about {covered} covered rows" if item.capacity < covered else ""
+            )
+            bias = ", so the draws are biased" if biased else ""
+            other = ", or use solver='sbp-unbiased'" if biased else ", or use solver='auto'"
+            warn(
+                f"rows held out ended the run with a gap of {result.gap:.0%}{why}{bias}: the objective may be far from "
+                f"its optimum. Raise cache_size{other}, or give a tol.",
+                MarginConvergenceWarning,
+            )
+            return
+
+
+def conclude(model: Any, solved: Sequence[Solved], budget: Budget) -> None:
     """Warn, or raise after an interrupt, according to how training ended."""
     if model.indefinite_:
         warn(
@@ -128,7 +202,10 @@ def conclude(model: Any, budget: Budget) -> None:
             "LIBSVM's conditions hold, and there is no certificate. Choose other parameters, or kernel='rbf'.",
             KernelWarning,
         )
-    if interrupted(model, budget) or model.status_ == "converged":
+    if interrupted(model, budget):
+        return
+    if model.status_ == "converged":
+        _warn_of_bias(solved, model.fit_intercept)
         return
     if model.max_iter >= 0:
         limit = f"max_iter={model.max_iter}: raise it, or scale the features"

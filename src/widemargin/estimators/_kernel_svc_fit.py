@@ -90,12 +90,15 @@ class Solved:
         The rows of the problem, as numbers of training rows.
     result : KernelResult
     chosen : Chosen
+    capacity : int
+        Kernel rows that the cache held.
     """
 
     split: Split
     index: Ints
     result: KernelResult
     chosen: Chosen
+    capacity: int
 
     @property
     def support(self) -> Ints:
@@ -153,7 +156,7 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
         )  # fmt: skip
         share = _Share(budget, len(parts) - number, options.max_iter)
         result = share.solve(chosen, problem, options)
-        solved.append(Solved(part, index, result, chosen))
+        solved.append(Solved(part, index, result, chosen, problem.rows.capacity))
     return solved
 
 

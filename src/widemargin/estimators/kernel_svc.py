@@ -37,7 +37,7 @@ from widemargin.estimators._kernel_svc_fit import (
     splits,
     train,
 )
-from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities
+from widemargin.estimators._kernel_svc_proba import fit_calibrators, probabilities, sharpened, sharpness
 from widemargin.estimators._kernel_svc_scores import score_blocks
 from widemargin.estimators._progress import watchers
 from widemargin.exceptions import CapabilityError, DataError
@@ -47,6 +47,7 @@ from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.hold_out import choose_rows
 from widemargin.solvers.kernel_solver_choice import DEFAULT_TOL, SOLVERS, stopping
+from widemargin.solvers.sbp_run import SBPResult
 
 __all__ = ["KernelSVC"]
 
@@ -88,8 +89,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
         Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
-        stops when their error does not improve any more. For "sbp" and "pegasos" it is the largest relative gap; they
-        reach some percent, and take the default for None.
+        stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
+        relative gap; they reach some percent, and take the default for None.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
     class_weight : dict or "balanced", default=None
@@ -98,7 +99,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         1 logs every step to the logger "widemargin".
     max_iter : int, default=-1
         Most steps of the solver for each binary problem; -1: no limit, or that of the solver. A step of the duals is a
-        working set of up to 1024 rows, of "smo" a pair of rows as in SVC, of "sbp" a batch, of the others a pass.
+        working set of up to 1024 rows, of "smo" a pair of rows as in SVC, of the batch perceptrons a batch, of the
+        others a pass.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         With more than two classes: one column a class, or one a pair.
     break_ties : bool, default=False
@@ -113,7 +115,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
         "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm;
-        "sbp": the stochastic batch perceptron; "sdca" and "pegasos": only with `fit_intercept=False`.
+        "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
+        below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
+        "sdca" and "pegasos": only with `fit_intercept=False`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
     precision : {"auto", "single", "double"}, default="auto"
@@ -163,10 +167,15 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
     violation_ : float
         The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
+    nu_ : ndarray of shape (n_problems,)
+        Mean hinge loss of the training rows divided by |w|: the nu of `SBPClassifier` that has this solution. Only the
+        batch perceptron knows it, else NaN; `widemargin.nu_from_C` computes it.
     history_ : tuple of dict
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int
         Kernel values computed by `fit`.
+    sharpness_ : float
+        With `calibration="sigmoid"` and more than two classes: the power of the probabilities that was fitted last.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X has string column names.
@@ -316,6 +325,11 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
+        if self.solver == "spatial-dual" and self.backend != "numpy":
+            raise CapabilityError(
+                f"solver='spatial-dual' computes kernel values in loops of its own, without backend={self.backend!r}; "
+                "use backend='numpy', or solver='auto'."
+            )
         X, codes, weight = self._checked(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
@@ -324,12 +338,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             kept, aside = hold_out(codes[index], rng)
             index, held = index[kept], index[aside]
         with limit_threads(self.n_jobs):
-            self._train(X, codes, weight, index, rng, budget)
-            self.calibrators_: list[Any] = []
-            if self.calibration is not None:
-                scores = np.concatenate([block for _, block in score_blocks(self, X[held])])
-                self.calibrators_ = fit_calibrators(self.calibration, self._splits(), scores, codes[held], weight[held])
-        conclude(self, budget)
+            solved = self._train(X, codes, weight, index, rng, budget)
+            self._calibrate(X[held], codes[held], weight[held])
+        conclude(self, solved, budget)
         return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Ints, Floats]:
@@ -346,7 +357,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.shape_fit_ = X.shape
         return X, codes.astype(np.int64), weight
 
-    def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> None:
+    def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> list[Solved]:
         """Train on the rows `index` and set the fitted attributes."""
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
@@ -357,7 +368,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
         )
         warn_of_scales(self, kernel, rows)
-        warn_of_steepness(self.C, kernel, rows)
+        warn_of_steepness(self, kernel, rows)
         with np.errstate(over="ignore"):
             upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
         if upper.max() > _LARGEST:
@@ -381,6 +392,19 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)
+        return solved
+
+    def _calibrate(self, X: Any, codes: Ints, weight: Floats) -> None:
+        """Fit probabilities on rows that training did not see."""
+        self.calibrators_: list[Any] = []
+        self.sharpness_ = 1.0
+        if self.calibration is None:
+            return
+        parts = self._splits()
+        scores = np.concatenate([block for _, block in score_blocks(self, X)])
+        self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
+        if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
+            self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
 
     def _splits(self) -> tuple[Split, ...]:
         return splits(self.classes_.shape[0], self.multi_class)
@@ -401,6 +425,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.indefinite_ = any(result.indefinite for result in results)
         self.gap_ = float("nan") if self.indefinite_ else max(float(result.gap) for result in results)
         self.violation_ = max(float(result.violation) for result in results)
+        self.nu_ = np.array([result.nu if isinstance(result, SBPResult) else np.nan for result in results])
         self.history_ = tuple(
             {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
         )
@@ -440,11 +465,13 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
         Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
-        classes against the rest are scaled to sum 1. A class of the largest probability need not be `predict`'s.
+        classes against the rest are scaled to sum 1. With "sigmoid" and more than two classes they are then raised to
+        the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
         """
         X, parts = self._checked_new(X), self._splits()
         found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
-        return np.concatenate(found)
+        table = np.concatenate(found)
+        return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:

@@ -16,7 +16,7 @@ from widemargin.estimators.sbp import INDEFINITE, SBPClassifier, Task
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import KernelProblem
 from widemargin.solvers.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
 
@@ -32,11 +32,11 @@ class ParetoPath:
     nu : ndarray of shape (K,)
         Falling.
     norm : ndarray of shape (K,)
-        |w| of the classifier of margin 1; infinite where no positive margin was found.
+        |w| of the classifier of margin 1; infinite where none with `mean_hinge <= nu norm` was found.
     mean_hinge : ndarray of shape (K,)
-        Mean hinge loss on the training rows, by weight.
+        Mean hinge loss on the training rows, by weight; `nu norm` up to rounding.
     least_norm : ndarray of shape (K,)
-        No classifier with `mean_hinge <= nu norm` has a smaller norm: the certificate.
+        No classifier with `mean_hinge <= nu norm` has a smaller norm: the certificate, at most `norm`.
     evaluations : ndarray of shape (K,)
         Kernel values computed for the path up to here.
     seconds : ndarray of shape (K,)
@@ -54,8 +54,9 @@ class ParetoPath:
 
     @property
     def gap(self) -> Floats:
-        """`norm / least_norm - 1`, shape (K,)."""
-        return self.norm / self.least_norm - 1.0
+        """`norm / least_norm - 1`, shape (K,); infinite where one of the two says nothing."""
+        with np.errstate(divide="ignore"):
+            return self.norm / self.least_norm - 1.0
 
     def to_dict(self) -> dict[str, list[float]]:
         """The numbers as lists, by name; without the models."""
@@ -88,7 +89,8 @@ def pareto_path(
     Returns
     -------
     ParetoPath
-        Shorter than `nus` where the budget ends it; then there is a warning.
+        Shorter than `nus` where the budget ends it; then there is a warning, and another where models did not reach
+        `tol` within `max_iter` steps.
 
     Raises
     ------
@@ -105,7 +107,7 @@ def pareto_path(
     >>> path = pareto_path(SBPClassifier(gamma=2.0, tol=0.05, random_state=0), X, y, nus=[0.1, 0.01])
     >>> bool(path.norm[0] < path.norm[1]) and bool(path.mean_hinge[0] > path.mean_hinge[1])
     True
-    >>> bool((path.gap <= 0.06).all())
+    >>> bool(((path.gap >= 0.0) & (path.gap <= 0.06)).all())
     True
     """
     _refuse_others(classifier, "pareto_path")
@@ -123,6 +125,7 @@ def pareto_path(
     path = _path(points, list(_models(model, points, task)))
     if budget.interrupted and model.on_interrupt == "raise":
         raise KeyboardInterrupt
+    _warn_of_unfinished(path, points, model.max_iter)
     if budget.exhausted:
         many = f"{len(points)} of {len(set(values))} models"
         warn(f"the path ended at {many} after {budget.elapsed:.1f} s; give it more time.", MarginConvergenceWarning)
@@ -136,6 +139,21 @@ def _models(model: SBPClassifier, points: list[ParetoPoint], task: Task) -> Iter
         vars(one).update({name: vars(model)[name] for name in names if name in vars(model)})
         one._adopt(point.result, task)
         yield one
+
+
+def _warn_of_unfinished(path: ParetoPath, points: list[ParetoPoint], max_iter: int) -> None:
+    """Name the points that are not as near to the front as was asked for; those of a spent budget are named there."""
+    ended = np.array([point.result.status == Status.MAX_ITER for point in points])
+    lost = np.array([point.result.status in (Status.MAX_ITER, Status.CONVERGED) for point in points])
+    lost &= np.isinf(path.norm)
+    facts = [(ended & ~lost, f"the gap is up to {path.gap[ended & ~lost].max(initial=0.0):.1%}")]
+    facts.append((lost, "no classifier with mean_hinge <= nu norm was found"))
+    said = [f"at nu={', '.join(f'{nu:.3g}' for nu in path.nu[which])} {fact}" for which, fact in facts if which.any()]
+    if said:
+        warn(
+            f"{'; '.join(said)} after at most {max_iter} steps: raise max_iter or tol, or leave out so small a nu.",
+            MarginConvergenceWarning,
+        )
 
 
 def _path(points: list[ParetoPoint], models: list[SBPClassifier]) -> ParetoPath:

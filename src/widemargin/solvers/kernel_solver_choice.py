@@ -5,6 +5,7 @@ To add a solver, add its line to `SOLVERS`.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from widemargin.exceptions import CapabilityError
@@ -12,6 +13,7 @@ from widemargin.solvers import (
     kernel_pegasos,
     kernel_sdca,
     nested_dual,
+    sbp,
     sbp_c_form,
     smo,
     spatial_dual,
@@ -28,6 +30,7 @@ SOLVERS: dict[str, KernelSolver] = {
     "spatial-dual": spatial_dual.solve,
     "smo": smo.solve,
     "sbp": sbp_c_form.solve,
+    "sbp-unbiased": partial(sbp_c_form.solve, fresh=0, batch=sbp.BATCH),
     "sdca": kernel_sdca.solve,
     "pegasos": kernel_pegasos.solve,
 }
@@ -36,7 +39,7 @@ SOLVERS: dict[str, KernelSolver] = {
 DEFAULT_TOL = 1e-3
 """LIBSVM's."""
 
-BY_GAP = frozenset({"sbp", "pegasos"})
+BY_GAP = frozenset({"sbp", "sbp-unbiased", "pegasos"})
 """Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach."""
 
 FEW_COLUMNS, NARROW, SPATIAL_ROWS = 16, 0.5, 4000

@@ -43,8 +43,9 @@ class ParetoPoint:
     ----------
     nu : float
     norm : float
-        |w| of the classifier of margin 1; infinite where no positive margin was found.
+        |w| of the classifier of margin 1; infinite where no direction of norm 1 with a positive margin was found.
     mean_hinge : float
+        nu |w|, up to rounding.
     seconds : float
         Since the beginning of the path.
     result : SBPResult
@@ -201,6 +202,9 @@ def nu_path(
 ) -> Iterator[ParetoPoint]:  # fmt: skip
     """Classifiers along the front, each from the one before, from the largest nu to the smallest.
 
+    They are divided by the norms of their directions (`unit_norm` of `sbp.solve`), so each lies at its nu, and its gap
+    is that of the front.
+
     Parameters
     ----------
     problem : KernelProblem
@@ -219,11 +223,11 @@ def nu_path(
     start: Floats | None = None
     for nu in sorted({float(nu) for nu in nus}, reverse=True):
         found = sbp.solve(
-            problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, batch=batch, seed=seed
-        )
+            problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, batch=batch, seed=seed,
+            unit_norm=True,
+        )  # fmt: skip
         norm, hinge = _norm_and_hinge(problem, found.coef, found.intercept)
-        positive = found.margin > 0.0
-        yield ParetoPoint(nu, norm if positive else math.inf, hinge, budget.elapsed, found)
+        yield ParetoPoint(nu, norm if found.margin > 0.0 < norm else math.inf, hinge, budget.elapsed, found)
         if budget.exhausted:
             return
         start = found.coef

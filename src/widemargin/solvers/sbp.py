@@ -36,12 +36,16 @@ WARM = 100
 
 
 class _SlackForm:
-    """The slack-constrained form (margin 1: the direction divided by gamma, if positive)."""
+    """The slack-constrained form (margin 1: the direction divided by gamma, if positive).
 
-    def __init__(self, problem: KernelProblem, nu: float) -> None:
+    With `unit_norm` only directions of norm 1 count. One of norm s < 1 may have a larger margin where rows can hardly
+    be separated at nu; its classifier of margin 1 has the mean hinge loss `nu / s |w|`, so it solves a larger nu.
+    """
+
+    def __init__(self, problem: KernelProblem, nu: float, *, unit_norm: bool = False) -> None:
         self.weight = relative_weight(problem)
         self._counts = self.weight > 0.0
-        self.nu, self.volume = nu, nu * float(self.weight.sum())
+        self.nu, self.volume, self._unit_norm = nu, nu * float(self.weight.sum()), unit_norm
         self._y = problem.y
         self.water, self._of_average = (WaterLevel(problem.y, self.weight, problem.fit_intercept) for _ in range(2))
 
@@ -51,7 +55,10 @@ class _SlackForm:
     def judge(self, coef: Floats, scores: Floats) -> Judged:
         norm = math.sqrt(max(float(coef @ scores), 0.0))
         scale, best = 1.0, None
-        for factor in {1.0 / norm, min(1.0, 1.0 / norm)} if norm > 0.0 else {1.0}:
+        factors = {1.0 / norm} if norm > 0.0 else {1.0}
+        if norm > 0.0 and not self._unit_norm:
+            factors.add(min(1.0, 1.0 / norm))
+        for factor in factors:
             level = self._of_average.of_volume(factor * scores, self.volume)
             if best is None or level.gamma > best.gamma:
                 scale, best = factor, level
@@ -104,6 +111,7 @@ def solve(
     power: int = POWER,
     fresh: int = 0,
     every: int = 1,
+    unit_norm: bool = False,
     seed: int = 0,
 ) -> SBPResult:
     """Mini-batch form: the supergradient is estimated by several covered rows, whose kernel rows are cached.
@@ -127,6 +135,9 @@ def solve(
         See `POWER`.
     fresh, every : int
         See `sbp_direction.Sampler`; by default the draws are unbiased.
+    unit_norm : bool, default=False
+        Whether only directions of norm 1 count, so that the classifier of margin 1 has `mean hinge loss <= nu |w|`. The
+        problem also allows shorter ones, which may have a larger margin; theirs is `nu / |direction| |w|`.
     seed : int, default=0
 
     Returns
@@ -144,7 +155,7 @@ def solve(
     CapabilityError
         If tol is None and no row is held out.
     """
-    form = _SlackForm(problem, _checked(problem, nu))
+    form = _SlackForm(problem, _checked(problem, nu), unit_norm=unit_norm)
     direction = Direction(problem, power, start=start, offset=0 if start is None else WARM)
     sampler = Sampler(problem, form.water, batch, np.random.default_rng(seed), fresh=fresh, every=every)
     return run(problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=True)
