@@ -196,5 +196,5 @@ class HierarchyModel(LabelSetModel):
 def _deepest(Y: Ints, arcs: Ints) -> Ints:
     """Mark the nodes of each label set of which no child is in it: where its paths end."""
     goes_on = np.zeros_like(Y)
-    np.maximum.at(goes_on, (slice(None), arcs[:, 0]), Y[:, arcs[:, 1]])
+    np.maximum.at(goes_on.T, arcs[:, 0], Y[:, arcs[:, 1]].T)
     return Y & (1 - goes_on)
