@@ -50,24 +50,21 @@ class Binary(ClassifierMixin, BaseEstimator):
 
 
 class Structural:
-    """A structural SVM of this library; with `paths` it can be asked for one path of the hierarchy."""
+    """A structural SVM of this library."""
 
-    def __init__(self, svm: Any, paths: Sequence[str] = ()) -> None:
-        self.svm, self.paths = svm, paths
+    def __init__(self, svm: Any) -> None:
+        self.svm = svm
         self.svm._prove = False  # as in `structural_search`: the bounds of local search take longer than the training
 
     def fit(self, X: Any, Y: Array) -> "Structural":
         """Train, from the dual point of the last time where the SVM is one that starts warm."""
-        self.Y = Y
         with quietly():
             self.svm.fit(X, Y)
         return self
 
-    def predict(self, X: Any, offset: float = 0.0, one_path: bool = False) -> Array:
-        """Label sets of largest score with `offset` for each label, or paths."""
-        if not one_path:
-            return np.asarray(self.svm.set_params(offset=offset).predict(X))
-        return best_path(np.asarray(X @ self.svm.coef_.T) + self.svm.intercept_, self.Y, parents(self.paths))
+    def predict(self, X: Any, offset: float = 0.0) -> Array:
+        """Label sets of largest score with `offset` for each label."""
+        return np.asarray(self.svm.set_params(offset=offset).predict(X))
 
 
 class OneVsRest:

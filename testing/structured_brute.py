@@ -66,6 +66,30 @@ def closed_sets(u, arcs, weight, truth, over="nodes"):
     return points(labels, lambda y: u[0] @ y, lambda y: weight[marks(y) != marks(truth)].sum(), truth)
 
 
+def paths(u, parent, ends, weight, truth, over="nodes"):
+    """Paths of a forest, from a root to one of the ends."""
+    labels = []
+    for end in ends:
+        y, node = np.zeros(len(truth), dtype=int), end
+        while node >= 0:
+            y[node] = 1
+            node = parent[node]
+        labels.append(y)
+
+    def loss(y):
+        if over == "nodes":
+            return weight[y != truth].sum()
+        one, other = (max(np.flatnonzero(path), key=lambda q: depth(parent, q)) for path in (y, truth))
+        return 0.0 if one == other else weight[one] + weight[other]
+
+    return points(labels, lambda y: u[0] @ y, loss, truth)
+
+
+def depth(parent, node):
+    """Nodes above a node."""
+    return 0 if parent[node] < 0 else 1 + depth(parent, parent[node])
+
+
 def sequences(u, theta, weight, truth):
     """Sequences of states."""
     T, S = u.shape

@@ -63,6 +63,24 @@ def hierarchy(seed, k, over="nodes", weight="counts"):
     return model, Y[0], u, theta, brute.closed_sets(u, model.graph.arcs.tolist(), w, Y[0], over)
 
 
+def paths(seed, k, over="nodes", weight="counts"):
+    """The same of a hierarchy whose labels are single paths; four of them at most, the ends of the training labels."""
+    rng = np.random.default_rng(seed)
+    renamed = rng.permutation(k)  # a parent may come after its children
+    parent = np.empty(k, dtype=int)
+    for q in range(k):
+        above = int(rng.integers(-1, q))
+        parent[renamed[q]] = -1 if above < 0 else renamed[above]
+    w = weights(rng, weight, k)
+    model = HierarchyModel(parent, loss=over, weights=w, labels="path")
+    ends = rng.integers(0, k, 4)
+    Y = model.closed(np.eye(k, dtype=int)[ends])
+    model.prepare(np.zeros((4, 2)), Y)
+    u, theta = halves(rng, 1, k), np.zeros(0)
+    w = np.ones(k) if w is None else np.asarray(w, dtype=float)
+    return model, Y[0], u, theta, brute.paths(u, parent, np.unique(ends), w, Y[0], over)
+
+
 def chain(seed, T, S, weight="counts"):
     """The same of a chain."""
     rng = np.random.default_rng(seed)

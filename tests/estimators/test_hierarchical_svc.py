@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM
-from widemargin.exceptions import CapabilityError, DataError, OracleWarning
+from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, structural_search
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.structured.models import HierarchyModel
 
 PATHS = ["animal", "animal/cat", "animal/dog", "plant"]
@@ -98,3 +98,79 @@ def test_decision_function_is_positive_where_the_label_is_predicted():
     scores = clf.decision_function(X)
     np.testing.assert_array_equal(scores > 0.0, clf.predict(X) == 1)
     assert (scores[:, 0] >= scores[:, 1]).all()  # a node is wanted no less than what needs it
+
+
+def single_paths(n=90):
+    """Cats, dogs, animals of no kind, and plants."""
+    X = np.random.default_rng(1).normal(size=(n, 4))
+    kinds = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+    return X, kinds[np.argmax(X, axis=1)]
+
+
+@pytest.mark.parametrize("loss", ["nodes", "leaves"])
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_single_paths_are_what_several_classes_are(loss, rescaling):
+    """The objective against its definition over all paths; dense rows are sparse rows."""
+    X, Y = single_paths()
+    options = OPTIONS | {"tol": 1e-3, "rescaling": rescaling, "loss": loss}
+    clf = HierarchicalSVC(PATHS, labels="path", **options).fit(X, Y)
+    paths = np.unique(Y, axis=0)
+    ends = paths * (1 - np.stack([paths[:, 1] | paths[:, 2], *np.zeros((3, 4), dtype=int)], axis=1))
+    counted = paths if loss == "nodes" else ends
+    u = X @ clf.coef_.T + clf.intercept_
+    scores, own = u @ paths.T, (u * Y).sum(axis=1)
+    true = (paths[None] == Y[:, None]).all(axis=2).argmax(axis=1)
+    g = (counted[None] != counted[true][:, None]).sum(axis=2)
+    h = 1.0 + scores - own[:, None]
+    hinge = (h * g if rescaling == "slack" else h + g - 1.0).max(axis=1).clip(0.0)
+    norm = (clf.coef_**2).sum() + (clf.intercept_**2).sum()
+    assert clf.primal_ == pytest.approx(0.5 * norm + clf.C * hinge.sum(), rel=1e-9)
+    assert clf.certified_
+    assert clf.gap_ <= 1e-3
+    np.testing.assert_array_equal(clf.predict(X), paths[np.argmax(scores, axis=1)])
+    wanted = clf.decision_function(X)
+    np.testing.assert_array_equal(wanted > 0.0, clf.predict(X) == 1)
+    assert np.isfinite(wanted).all()
+    sparse = HierarchicalSVC(PATHS, labels="path", **options).fit(sp.csr_matrix(X), Y)
+    np.testing.assert_allclose(sparse.coef_, clf.coef_, rtol=1e-9, atol=1e-12)
+    assert clf.score(X, Y) > HierarchicalSVC(PATHS, **options).fit(X, Y).score(X, Y)
+
+
+def test_what_is_not_one_path_is_refused():
+    X, Y = single_paths()
+    clf = HierarchicalSVC(PATHS, labels="path")
+    for row, what in (([0, 0, 0, 0], "is empty"), ([1, 1, 1, 0], "has 2 paths")):
+        wrong = Y.copy()
+        wrong[7] = row
+        with pytest.raises(DataError, match=f"row 7 of Y {what}.*use labels='sets'"):
+            clf.fit(X, wrong)
+    with pytest.raises(ValueError, match="'labels' parameter"):
+        HierarchicalSVC(PATHS, labels="paths").fit(X, Y)
+
+
+def test_one_path_only_is_always_predicted():
+    X, Y = single_paths()
+    clf = HierarchicalSVC(PATHS, labels="path", **OPTIONS).fit(X, np.tile(Y[:1], (90, 1)))
+    np.testing.assert_array_equal(clf.predict(X), np.tile(Y[:1], (90, 1)))
+    assert (clf.status_, clf.gap_) == ("converged", 0.0)
+    assert (clf.decision_function(X) == np.where(Y[0], np.inf, -np.inf)).all()
+
+
+def test_a_warm_start_knows_sets_from_paths():
+    """The dual point of one is none of the other."""
+    X, Y = single_paths()
+    clf = HierarchicalSVC(PATHS, warm_start=True, **OPTIONS | {"max_iter": 3, "tol": 1e-6})
+    with pytest.warns(MarginConvergenceWarning):
+        clf.fit(X, Y)
+        clf.set_params(labels="path").fit(X, Y)
+        cold = HierarchicalSVC(PATHS, labels="path", **OPTIONS | {"max_iter": 3, "tol": 1e-6}).fit(X, Y)
+        np.testing.assert_array_equal(clf.coef_, cold.coef_)
+        assert clf.fit(X, Y).dual_ > cold.dual_
+
+
+def test_a_search_for_single_paths():
+    X, Y = single_paths(60)
+    model = HierarchicalSVC(PATHS, labels="path", max_iter=50, random_state=0)
+    found = structural_search(model, X, Y, Cs=[1e-3, 0.1], random_state=0)
+    assert found.best_estimator.labels == "path"
+    assert set(map(tuple, found.best_estimator.fit(X, Y).predict(X))) <= set(map(tuple, Y))

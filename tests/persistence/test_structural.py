@@ -20,6 +20,11 @@ CASES = {
     "edges, no intercept": (wm.MultiLabelSVC([(0, 1)], fit_intercept=False, **OPTIONS), X, Y),
     "greedy": (wm.MultiLabelSVC(**OPTIONS), X, np.hstack([Y] * 7)),
     "paths": (wm.HierarchicalSVC(["a", "a/b", "c"], **OPTIONS), X, Y * [[1, 0, 1]]),
+    "one path": (
+        wm.HierarchicalSVC(["a", "a/b", "c"], labels="path", loss="leaves", **OPTIONS),
+        X,
+        np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])[X[:, :3].argmax(axis=1)],
+    ),
     "sequences": (wm.ChainSVC(weights={"up": 2.0}, **OPTIONS), SEQUENCES, STATES),
     "costs": (wm.MulticlassSVC([[0, 1, 2], [1, 0, 1], [2, 1, 0]], **OPTIONS), X, X[:, :3].argmax(axis=1)),
     "classes": (wm.StructuralSVM(MulticlassModel(), **OPTIONS), X, X.argmax(axis=1)),

@@ -22,6 +22,9 @@ class HierarchicalSVC(LabelSetSVM):
     training and prediction are exact, by dynamic programming; where nodes have several parents, prediction and margin
     rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap) unless `oracle="milp"`.
 
+    Where every example has exactly one path, `labels="path"` says so: only paths are predicted, and training looks at
+    paths only. It is exact, by looking at all of them.
+
     `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
     `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
 
@@ -39,6 +42,9 @@ class HierarchicalSVC(LabelSetSVM):
         Between the parts of a path.
     oracle : {"auto", "milp"}, default="auto"
         "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
+    labels : {"sets", "path"}, default="sets"
+        "path": the label of an example is one path from a root to a node where a training label ends. A training row of
+        y that is empty or has two ends is refused; for forests.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     offset : float, default=0.0
@@ -103,6 +109,11 @@ class HierarchicalSVC(LabelSetSVM):
     >>> clf = HierarchicalSVC(["animal", "animal/cat", "animal/dog"], C=10.0, max_iter=500, tol=0.1, random_state=0)
     >>> clf.fit(X, Y).predict(X).tolist()
     [[1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+    Cats and dogs only, one path a row:
+
+    >>> clf.set_params(labels="path").fit(X[:3], Y[:3]).predict(X[:3]).tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 0, 1]]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -112,6 +123,7 @@ class HierarchicalSVC(LabelSetSVM):
         "weights": ["array-like", None],
         "separator": [str],
         "oracle": [StrOptions({"auto", "milp"})],
+        "labels": [StrOptions({"sets", "path"})],
     }
 
     def __init__(
@@ -122,6 +134,7 @@ class HierarchicalSVC(LabelSetSVM):
         weights: npt.ArrayLike | None = None,
         separator: str = "/",
         oracle: str = "auto",
+        labels: str = "sets",
         fit_intercept: bool = True,
         offset: float = 0.0,
         C: float = 1.0,
@@ -142,6 +155,7 @@ class HierarchicalSVC(LabelSetSVM):
         self.weights = weights
         self.separator = separator
         self.oracle = oracle
+        self.labels = labels
         self.fit_intercept = fit_intercept
         self.offset = offset
         self.C = C
@@ -163,8 +177,9 @@ class HierarchicalSVC(LabelSetSVM):
 
     def _model(self) -> HierarchyModel:
         return HierarchyModel(
-            self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator, oracle=self.oracle
-        )
+            self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator, oracle=self.oracle,
+            labels=self.labels,
+        )  # fmt: skip
 
     def closed(self, y: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Label sets with the ancestors of their nodes added: what `fit` wants.

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "SLACK", "TREE", "UNARY",
+    "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY",
     "CompiledModel", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY = range(7)
+UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
 MARGIN, SLACK, DECODE = range(3)
 
 _N_DRAWS = 10_007  # a prime: the restarts of successive examples begin elsewhere in the table
@@ -32,11 +32,11 @@ class Structure(NamedTuple):
     Attributes
     ----------
     kind : int
-        One of UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY.
+        One of UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS.
     weight : ndarray of shape (r, S)
-        Weights of the loss. Multi-label: `(1, k)`, per label. Hierarchy: `(2, k)`, of a node's activity and of its
-        being a deepest active node. Chain: `(1, S)`, by the true state. Multiclass: `(S, S)`, loss of class j where i
-        is true.
+        Weights of the loss. Multi-label: `(1, k)`, per label. Hierarchy and paths: `(2, k)`, of a node's activity and
+        of its being a deepest active node. Chain: `(1, S)`, by the true state. Multiclass: `(S, S)`, loss of class j
+        where i is true.
     cost : ndarray of shape (r, S)
         `weight / unit`, integers: steps of the levels.
     unit : float
@@ -53,6 +53,8 @@ class Structure(NamedTuple):
         Enumeration: loss of every set of flipped labels.
     restarts : int
         Greedy search: random starts after the first.
+    ends : ndarray of shape (k,)
+        Paths: 1 where one may end. Empty for other kinds.
     """
 
     kind: int
@@ -67,6 +69,7 @@ class Structure(NamedTuple):
     child: Ints
     table: Floats
     restarts: int
+    ends: Ints
 
 
 class Work(NamedTuple):
@@ -169,6 +172,7 @@ def make_structure(
     parent: Ints | None = None,
     edge: Ints | None = None,
     restarts: int = 0,
+    ends: Ints | None = None,
 ) -> Structure:
     """Fill in what follows from the rest; see `Structure`."""
     cost, unit = integer_costs(weight)
@@ -194,6 +198,7 @@ def make_structure(
         child=child,
         table=table,
         restarts=int(restarts),
+        ends=np.zeros(0, dtype=np.int64) if ends is None else np.ascontiguousarray(ends, dtype=np.int64),
     )
 
 
@@ -220,6 +225,8 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         rows = (2, max(k, levels))
     elif kind == ENUMERATION:
         shape, rows = (1, k, k), (2, structure.table.shape[0])
+    elif kind == PATHS:
+        rows = (4, k + 1)
     elif kind == GREEDY:
         shape, rows, draws = (1, k, k), (2, k), _N_DRAWS
     return Work(

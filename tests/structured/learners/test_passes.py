@@ -14,7 +14,7 @@ from widemargin.structured.learners.state import zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.models import ChainModel, HierarchyModel, MulticlassModel, MultiLabelModel
 
-KINDS = ["none", "tree", "full", "weighted", "hierarchy", "chain", "classes"]
+KINDS = ["none", "tree", "full", "weighted", "hierarchy", "paths", "chain", "classes"]
 
 
 def task(kind, n=40, seed=0):
@@ -33,6 +33,10 @@ def task(kind, n=40, seed=0):
             if p >= 0:
                 Y[:, label] &= Y[:, p]
         return HierarchyModel(parent), X, Y
+    if kind == "paths":
+        parent = [-1, 0, 0, -1, 3]
+        end = np.argmax(X[:, :5] + 0.7 * rng.normal(size=(n, 5)), axis=1)
+        return HierarchyModel(parent, labels="path"), X, HierarchyModel(parent).closed(np.eye(5, dtype=int)[end])
     edges = {"none": None, "tree": "tree", "full": "full", "weighted": "tree"}[kind]
     weights = [1.0, 2.0, 3.0, 1.0, 2.0] if kind == "weighted" else None
     return MultiLabelModel(edges, weights=weights), X, Y

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.exceptions import DataError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.models import HierarchyModel
 from widemargin.structured.models.label_graph import read_hierarchy
 
@@ -94,3 +94,37 @@ def test_a_graph_of_networkx():
 def test_paths_among_parents_are_refused():
     with pytest.raises(DataError, match="mixes 2 paths with 1 other"):
         HierarchyModel(["a", 3, "b"]).prepare(np.zeros((2, 1)), np.zeros((2, 3), dtype=int))
+
+
+def test_single_paths_end_where_training_labels_end():
+    model = HierarchyModel([-1, 0, 1, 0, -1], labels="path")
+    model.prepare(np.zeros((3, 1)), [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 0, 1]])
+    assert model.structure.ends.tolist() == [0, 1, 1, 0, 1]
+    assert model.decode(None, np.array([[5.0, -9.0, -9.0, 7.0, -5.0]]), np.zeros(0)).tolist() == [1, 1, 0, 0, 0]
+    assert model.encode([1, 0, 0, 1, 0]).tolist() == [1, 0, 0, 1, 0]  # a path, if none that is predicted
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0, 0, 0, 0], "row 1 of Y is empty: labels='path' wants one path; leave it out, or use labels='sets'"),
+        ([1, 1, 1, 0], "row 1 of Y has 2 paths, which end at 'a/b' and 'a/c': .* keep one, or use labels='sets'"),
+        ([1, 1, 0, 1], "row 1 of Y has 2 paths, which end at 'a/b' and 'd'"),
+        ([0, 1, 0, 0], "row 1 of Y has node 'a/b' but not its parent 'a'"),
+    ],
+)
+def test_what_is_not_one_path_is_refused(row, message):
+    model = HierarchyModel(["a", "a/b", "a/c", "d"], labels="path")
+    with pytest.raises(DataError, match=message):
+        model.prepare(X, [[1, 1, 0, 0], row])
+    model.prepare(X, [[1, 1, 0, 0], [0, 0, 0, 1]])
+    with pytest.raises(DataError, match=message.replace("row 1 of Y", "a label")):
+        model.encode(row)
+
+
+def test_single_paths_are_for_forests():
+    graph = cases.Graph([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+    with pytest.raises(CapabilityError, match="node 'd' has several parents: labels='path' is for trees"):
+        HierarchyModel(graph, labels="path").prepare(X, [[1, 1, 0, 0], [1, 0, 0, 0]])
+    with pytest.raises(DataError, match="'sets' or 'path'"):
+        HierarchyModel([-1, 0], labels="paths").prepare(X, [[1, 1], [1, 0]])

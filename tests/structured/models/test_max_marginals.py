@@ -61,3 +61,10 @@ def test_local_search_keeps_the_others():
             difference = model.score(on, gain[None, :], theta) - model.score(off, gain[None, :], theta)
             assert row[q] == pytest.approx(difference, abs=1e-9)
         np.testing.assert_array_equal(row > 0.0, y == 1)
+
+
+@given(seed=seeds, k=st.integers(1, 8))
+def test_single_paths(seed, k):
+    """Infinite where all paths, or none, have the label."""
+    model, _, u, theta, brute = cases.paths(seed, k)
+    np.testing.assert_allclose(model.max_marginals(u, theta)[0], brute_force(brute.labels, brute.h), atol=1e-9)

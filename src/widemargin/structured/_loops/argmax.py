@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin.structured._loops import chain, enumeration, greedy, hierarchy, label_tree, unary
+from widemargin.structured._loops import chain, enumeration, greedy, hierarchy, label_tree, paths, unary
 
 __all__ = ["add_features", "argmax", "at_level", "free", "levels", "loss", "score"]
 
-_UNARY, _TREE, _HIERARCHY, _CHAIN, _MULTICLASS, _ENUMERATION, _GREEDY = 0, 1, 2, 3, 4, 5, 6
+_UNARY, _TREE, _HIERARCHY, _CHAIN, _MULTICLASS, _ENUMERATION, _GREEDY, _PATHS = 0, 1, 2, 3, 4, 5, 6, 7
 _MARGIN, _SLACK, _SCORE = 0, 1, 2
 
 
@@ -51,7 +51,7 @@ def loss(label: Any, truth: Any, structure: Any, work: Any) -> Any:
     for index in range(truth.shape[0]):
         if label[index] != truth[index]:
             total += structure.weight[0, index]
-    if structure.kind == _HIERARCHY:
+    if structure.kind == _HIERARCHY or structure.kind == _PATHS:
         ends, true_ends = work.scratch[0], work.scratch[1]
         hierarchy.deepest(label, structure, ends)
         hierarchy.deepest(truth, structure, true_ends)
@@ -126,6 +126,8 @@ def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, 
         return _best_class(u, truth, False, lam, structure, label)
     if structure.kind == _ENUMERATION:
         return enumeration.argmax(u, theta, truth, False, lam, structure, work, label)
+    if structure.kind == _PATHS:
+        return paths.argmax(u, truth, False, lam, structure, work, label)
     if structure.kind == _UNARY:
         unary.free(u, truth, lam, structure.weight, label)
     elif structure.kind == _TREE:
@@ -169,6 +171,8 @@ def argmax(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: A
         h, g = _best_class(u, truth, True, 0.0, structure, label)
     elif kind == _ENUMERATION:
         h, g = enumeration.argmax(u, theta, truth, True, 0.0, structure, work, label)
+    elif kind == _PATHS:
+        h, g = paths.argmax(u, truth, True, 0.0, structure, work, label)
     else:
         levels(u, theta, truth, structure, work, False)
         best = 0

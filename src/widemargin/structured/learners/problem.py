@@ -289,7 +289,7 @@ class StructuredProblem:
         """
         seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
-        known = [] if structure is None else [structure.weight, structure.pairs, structure.parent]
+        known = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
         known += [] if graph is None else [graph.arcs]
         truths = (self._features(i, y) for i, y in enumerate(self.Y))
         for array in itertools.chain(self.rows, [self.start], known, *truths):

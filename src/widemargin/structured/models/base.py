@@ -11,18 +11,21 @@ from scipy import sparse
 
 from widemargin.exceptions import DataError
 from widemargin.structured._loops import argmax as loops
-from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, Structure
+from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Structure
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.desk import Desk
 from widemargin.structured.oracles.greedy import GreedyOracle
 from widemargin.structured.oracles.levels import LevelOracle
-from widemargin.structured.oracles.points import PointOracle, enumeration_oracle
+from widemargin.structured.oracles.points import PointOracle, enumeration_oracle, path_oracle
 
 __all__ = ["StructureModel"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+_WITHOUT_LEVELS = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
+"""Kinds whose argmax looks at the losses of labels themselves."""
 
 
 class StructureModel(ABC):
@@ -72,8 +75,8 @@ class StructureModel(ABC):
         """A label as the user represents it."""
 
     def compiles(self, slack: bool) -> bool:
-        """Whether the compiled argmax answers; for slack the weights of the loss need a unit, or there is a table."""
-        return not slack or self.structure.unit > 0.0 or self.structure.kind in (ENUMERATION, MULTICLASS, GREEDY)
+        """Whether the compiled argmax answers; for slack the weights of the loss need a unit, or it needs no levels."""
+        return not slack or self.structure.unit > 0.0 or self.structure.kind in _WITHOUT_LEVELS
 
     @property
     def exact(self) -> bool:
@@ -129,6 +132,8 @@ class StructureModel(ABC):
             return PointOracle(h, structure.weight[label[0]], lambda c: self.restore(np.array([c])))
         if structure.kind == ENUMERATION:
             return enumeration_oracle(potentials, theta, label, structure, self._desk, self.restore)
+        if structure.kind == PATHS:
+            return path_oracle(potentials, label, structure, self._desk, self.restore)
         make: Any = GreedyOracle if structure.kind == GREEDY else LevelOracle
         oracle: Oracle = make(potentials, theta, label, structure, self._desk, self.restore)
         return oracle

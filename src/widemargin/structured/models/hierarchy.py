@@ -1,4 +1,4 @@
-"""Hierarchical multi-label: label sets closed under ancestors."""
+"""Hierarchical multi-label: label sets closed under ancestors, or single paths."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.structured.compiled import HIERARCHY, Structure, make_structure
+from widemargin.structured.compiled import HIERARCHY, PATHS, Structure, make_structure
 from widemargin.structured.models.base import check_lengths
 from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy, storable
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
-from widemargin.structured.models.max_marginals import of_closed_sets, of_closures
+from widemargin.structured.models.max_marginals import of_closed_sets, of_closures, of_paths
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.dag import ClosureOracle, best_closure
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram
@@ -43,6 +43,9 @@ class HierarchyModel(LabelSetModel):
         Between the parts of a path.
     oracle : {"auto", "milp"}, default="auto"
         "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
+    labels : {"sets", "path"}, default="sets"
+        "path": the labels are the paths from a root to a node where a training label ends, all of which are looked at.
+        Every training label must be one path; for forests.
 
     Attributes
     ----------
@@ -58,12 +61,14 @@ class HierarchyModel(LabelSetModel):
         weights: npt.ArrayLike | None = None,
         separator: str = "/",
         oracle: str = "auto",
+        labels: str = "sets",
     ) -> None:
         self.hierarchy = hierarchy
         self.loss_over = loss
         self.weights = weights
         self.separator = separator
         self.oracle_kind = oracle
+        self.labels = labels
 
     graph: LabelGraph
 
@@ -77,9 +82,9 @@ class HierarchyModel(LabelSetModel):
         Raises
         ------
         DataError
-            A cycle; Y does not fit the hierarchy, or a row of it is not closed.
+            A cycle; Y does not fit the hierarchy, or a row of it is not closed, or not one path where it should be.
         CapabilityError
-            `loss="leaves"` and a node with several parents.
+            `loss="leaves"` or `labels="path"`, and a node with several parents.
         """
         rows, _ = self.stack(X)
         Y = indicator(Y)
@@ -88,24 +93,37 @@ class HierarchyModel(LabelSetModel):
         k = len(self.graph.names)
         if Y.shape[1] != k:
             raise DataError(f"Y has {Y.shape[1]} columns, the hierarchy {k} nodes: give one column per node.")
-        self.structure = self._hierarchy_structure(check_weights(self.weights, k))
+        weight = check_weights(self.weights, k)
+        self._check_options()
         for i, y in enumerate(Y):
-            self._check_closed(y, f"row {i} of Y")
+            self._check(y, f"row {i} of Y")
+        self.structure = self._hierarchy_structure(weight, Y)
         return rows.shape[1], k, 0
 
-    def _hierarchy_structure(self, weight: Floats) -> Structure:
+    def _check_options(self) -> None:
         if self.oracle_kind not in ("auto", "milp"):
             raise CapabilityError(f"oracle={self.oracle_kind!r}: give 'auto' or 'milp'.")
         if self.loss_over not in ("nodes", "leaves"):
             raise DataError(f"loss={self.loss_over!r}: give 'nodes' or 'leaves'.")
-        if not self.graph.is_forest and self.loss_over == "leaves":
-            twice = np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]
-            raise CapabilityError(
-                f"node {self.graph.names[twice]!r} has several parents: loss='leaves' is for trees, use loss='nodes'."
-            )
+        if self.labels not in ("sets", "path"):
+            raise DataError(f"labels={self.labels!r}: give 'sets' or 'path'.")
+        if self.graph.is_forest:
+            return
+        twice = self.graph.names[np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]]
+        if self.loss_over == "leaves":
+            raise CapabilityError(f"node {twice!r} has several parents: loss='leaves' is for trees, use loss='nodes'.")
+        if self.labels == "path":
+            raise CapabilityError(f"node {twice!r} has several parents: labels='path' is for trees, use labels='sets'.")
+
+    def _hierarchy_structure(self, weight: Floats, Y: Ints) -> Structure:
         both = np.zeros((2, weight.shape[0]))
         both[0 if self.loss_over == "nodes" else 1] = weight
-        return make_structure(HIERARCHY, both, parent=self.graph.parent() if self.graph.is_forest else None)
+        if not self.graph.is_forest:
+            return make_structure(HIERARCHY, both)
+        parent = self.graph.parent()
+        if self.labels == "sets":
+            return make_structure(HIERARCHY, both, parent=parent)
+        return make_structure(PATHS, both, parent=parent, ends=_deepest(Y, self.graph.arcs).max(axis=0))
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax answers: on forests."""
@@ -135,15 +153,28 @@ class HierarchyModel(LabelSetModel):
         return best_closure(potentials[0], self.graph.arcs)
 
     def max_marginals(self, u: Floats, theta: Floats) -> Floats:
-        """The best score of a closed label set with each label on, minus the best with it off."""
+        """The best score of a closed label set, or of a path, with each label on, minus the best with it off."""
+        if self.labels == "path":
+            return of_paths(u, self.structure)
         return of_closed_sets(u, self.structure) if self.graph.is_forest else of_closures(u, self.graph.arcs)
 
-    def _check_closed(self, label: Ints, what: str) -> None:
+    def _check(self, label: Ints, what: str) -> None:
+        """Refuse a label that is not closed, or no path where it should be one."""
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
         wrong = np.flatnonzero((label[below] == 1) & (label[above] == 0))
         if wrong.size:
             p, q = self.graph.names[above[wrong[0]]], self.graph.names[below[wrong[0]]]
             raise DataError(f"{what} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`.")
+        if self.labels == "path":
+            ends = np.flatnonzero(_deepest(label[None, :], self.graph.arcs)[0])
+            if ends.size == 0:
+                raise DataError(f"{what} is empty: labels='path' wants one path; leave it out, or use labels='sets'.")
+            if ends.size > 1:
+                p, q = self.graph.names[ends[0]], self.graph.names[ends[1]]
+                raise DataError(
+                    f"{what} has {ends.size} paths, which end at {p!r} and {q!r}: labels='path' wants one path; "
+                    "keep one, or use labels='sets'."
+                )
 
     def closed(self, Y: Any) -> Ints:
         """Label sets with the ancestors of their nodes added."""
@@ -156,7 +187,14 @@ class HierarchyModel(LabelSetModel):
         return sets
 
     def encode(self, y: Any) -> Ints:
-        """A closed 0/1 vector."""
+        """A closed 0/1 vector; one path where labels are paths."""
         label = super().encode(y)
-        self._check_closed(label, "a label")
+        self._check(label, "a label")
         return label
+
+
+def _deepest(Y: Ints, arcs: Ints) -> Ints:
+    """Mark the nodes of each label set of which no child is in it: where its paths end."""
+    goes_on = np.zeros_like(Y)
+    np.maximum.at(goes_on.T, arcs[:, 0], Y[:, arcs[:, 1]].T)
+    return Y & (1 - goes_on)

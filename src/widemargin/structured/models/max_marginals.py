@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.structured._loops import enumeration
+from widemargin.structured._loops.paths import path_to
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.oracles.dag import best_closure
 
-__all__ = ["of_closed_sets", "of_closures", "of_others", "of_table", "of_tree"]
+__all__ = ["of_closed_sets", "of_closures", "of_others", "of_paths", "of_table", "of_tree"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,6 +83,32 @@ def of_closed_sets(u: Floats, structure: Structure) -> Floats:
         on[:, q] = without + below[:, q]
         off[:, q] = without if p == k else np.maximum(off[:, p], without)
     margin: Floats = on - off
+    return margin
+
+
+def of_paths(u: Floats, structure: Structure) -> Floats:
+    """Paths of a forest: by the scores of all of them.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, k)
+    structure : Structure
+        Of kind PATHS.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        Infinite where all paths have the label, or none.
+    """
+    ends = np.flatnonzero(structure.ends)
+    paths = np.empty((ends.shape[0], u.shape[1]), dtype=np.int64)
+    for row, end in enumerate(ends.tolist()):
+        path_to(end, structure, paths[row])
+    scores, on = u @ paths.T, paths == 1
+    margin = np.empty_like(u)
+    for q in range(u.shape[1]):
+        best, other = (scores[:, some].max(axis=1, initial=-np.inf) for some in (on[:, q], ~on[:, q]))
+        margin[:, q] = best - other
     return margin
 
 

@@ -1,4 +1,4 @@
-"""Oracles that know the points of all labels: classes, small tables, enumeration of label sets."""
+"""Oracles that know the points of all labels: classes, small tables, enumeration of label sets, paths of a forest."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.structured._loops import enumeration as loops
+from widemargin.structured._loops import paths
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
 from widemargin.structured.oracles.desk import Desk
 
-__all__ = ["PointOracle", "enumeration_oracle"]
+__all__ = ["PointOracle", "enumeration_oracle", "path_oracle"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -104,3 +105,36 @@ def enumeration_oracle(
         return y if restore is None else restore(y)
 
     return PointOracle(1.0 + work.rows[0], structure.table, label)
+
+
+def path_oracle(
+    u: Floats,
+    truth: Ints,
+    structure: Structure,
+    desk: Desk | None = None,
+    restore: Callable[[Ints], Any] | None = None,
+) -> PointOracle:
+    """All paths of a forest that end where one may.
+
+    Parameters
+    ----------
+    u : ndarray of shape (1, k)
+    truth : ndarray of shape (k,)
+    structure : Structure
+        Of kind PATHS.
+    desk, restore
+        As in `LevelOracle`.
+    """
+    desk = desk or Desk(structure)
+    work = desk.work(1)
+    desk.owner = None
+    end = paths.points(u, truth, structure, work)
+    ends = np.flatnonzero(structure.ends)
+    f, g = work.rows[0], work.rows[1]
+
+    def label(index: int) -> Any:
+        y = np.empty_like(truth)
+        paths.path_to(int(ends[index]), structure, y)
+        return y if restore is None else restore(y)
+
+    return PointOracle(1.0 + f[ends] - f[end], g[ends], label)
