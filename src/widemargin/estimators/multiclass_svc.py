@@ -84,7 +84,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     >>> from widemargin import MulticlassSVC
     >>> X, y = load_iris(return_X_y=True)
     >>> cost = [[0, 1, 1], [1, 0, 1], [1, 5, 0]]  # taking class 2 for class 1 is dear
-    >>> clf = MulticlassSVC(cost, max_iter=1000, random_state=0).fit(X, y)
+    >>> clf = MulticlassSVC(cost, C=0.1, max_iter=1000, random_state=0).fit(X, y)
     >>> clf.decision_function(X).shape
     (150, 3)
     """
