@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.solvers import pmm_newton
+from widemargin.solvers import majorize, pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
 from widemargin.solvers.majorize import MajorizeOptions, RampResult, minimise_ramp
 
@@ -379,3 +379,26 @@ def test_an_interrupt_among_the_slopes_measures_by_the_asked_problem() -> None:
     assert result.status is Status.INTERRUPTED
     assert not result.certified
     assert_consistent(problem, result)
+
+
+@pytest.mark.parametrize("rho", [1.0, 10.0])
+def test_a_plateau_at_the_start_is_left_by_more_exact_steps(rho: float) -> None:
+    """Steps of 1e-3 and 1e-4 gain nothing, those of 1e-5 do: they are made at the first penalty, not at later ones."""
+    asked: list[float] = []
+
+    class Plateau:
+        last, budget, excess, value = object(), Budget(), np.zeros(1), 1.0
+
+        def merit(self, rho: float) -> float:
+            return self.value
+
+        def step(self, rho: float, tol: float) -> bool:
+            asked.append(tol)
+            self.value *= 0.9 if tol <= 1.5e-5 and self.value > 0.5 else 1.0
+            return True
+
+    walk: Any = Plateau()
+    majorize._descend(walk, rho, MajorizeOptions(steps=20, tol=1e-4, loose_tol=1e-3, rhos=(1.0, 10.0)))
+    assert (walk.value <= 0.5) == (rho == 1.0)
+    assert min(asked) == pytest.approx(1e-5 if rho == 1.0 else 1e-4)
+    assert len(asked) <= 20

@@ -22,6 +22,7 @@ __all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
 ConvexSolver = Callable[..., ConvexResult]
 
+_FINEST = 1e-6  # of steps on a plateau where nothing was gained since the start
 _REPAIRING_TOL = 1e-2  # relative gap of loose steps at later penalties: a third less time than 1e-3, models as good
 
 
@@ -330,16 +331,22 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     left, tol = options.steps, options.loose_tol
     if rho > options.rhos[0]:
         tol = max(tol, _REPAIRING_TOL)
+    began, last_tol = walk.merit(rho), options.tol
     while True:
         left -= _loose_steps(walk, rho, tol, left, options.stall)
         hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
         if walk.last is not None and (walk.budget.exhausted or hopeless):
             return
         before = walk.merit(rho)
-        moved = walk.step(rho, options.tol)
-        if left == 0 or not moved or walk.budget.exhausted or _stalled(before, walk.merit(rho), options.stall):
+        moved = walk.step(rho, last_tol)
+        if left == 0 or walk.budget.exhausted:
             return
-        left, tol = left - 1, max(0.1 * tol, options.tol)
+        if not moved or _stalled(before, walk.merit(rho), options.stall):
+            on_plateau = rho == options.rhos[0] and _stalled(began, walk.merit(rho), options.stall)
+            if not on_plateau or last_tol <= _FINEST:
+                return
+            tol = last_tol = max(0.1 * last_tol, _FINEST)
+        left, tol = left - 1, max(0.1 * tol, last_tol)
 
 
 def _loose_steps(walk: _Walk, rho: float, tol: float, most: int, stall: float) -> int:
