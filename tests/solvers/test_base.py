@@ -50,3 +50,27 @@ def test_an_interrupt_ends_the_run() -> None:
 
 def test_status_prints_as_its_word() -> None:
     assert f"{Status.TIME_LIMIT}" == "time_limit" == Status("time_limit")
+
+
+def test_parts_share_the_time_that_is_left() -> None:
+    budget = Budget(seconds=100.0)
+    with budget.part(4) as part:
+        assert 20.0 < part.seconds <= 25.0
+    assert not budget.exhausted
+    with Budget().part(2) as part:
+        assert part.seconds is None
+    with Budget(seconds=0.0).part(2) as part:
+        assert part.exhausted
+
+
+@pytest.mark.parametrize("flag", ["stopped", "interrupted"])
+def test_the_end_of_a_part_by_hand_ends_the_whole(flag: str) -> None:
+    told = []
+    budget = Budget(callbacks=(told.append,))
+    with budget.part(2) as part:
+        part.tell("stage", 1, 0.0, 0.0, 0.0)
+        setattr(part, flag, True)
+    assert len(told) == 1
+    assert getattr(budget, flag)
+    with budget.part(1) as part:
+        assert part.exhausted

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,13 +20,14 @@ from widemargin.estimators._kernel_model import (
     CURES,
     DTYPES,
     interrupted,
+    labels_of,
     refuse_missing,
     worst,
 )
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.rows import RowBlocks, canonical_rows
 from widemargin.solvers.base import Budget, Status
 
 __all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended", "norms2"]
@@ -145,12 +145,9 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         models = []
         with limit_threads(self.n_jobs):
             for number, target in enumerate(targets):
-                left = len(targets) - number
-                seconds = None if budget.seconds is None else max(0.0, budget.seconds - budget.elapsed) / left
-                share = Budget(seconds, interrupted=budget.interrupted)
                 signs = np.where(codes == target, 1.0, -1.0)
-                models.append(self._fit_task(Task(X, signs, weight, seed, share)))
-                budget.interrupted = share.interrupted
+                with budget.part(len(targets) - number) as share:
+                    models.append(self._fit_task(Task(X, signs, weight, seed, share)))
         self._keep(models, budget)
         return self
 
@@ -183,10 +180,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return labels_of(self.classes_, self.decision_function(X))
 
 
 def ended(budget: Budget, *, converged: bool) -> Status:
@@ -200,7 +194,4 @@ def ended(budget: Budget, *, converged: bool) -> Status:
 
 def norms2(X: Any) -> Floats:
     """Squared norms of the rows, shape (n,)."""
-    if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    squares: Floats = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return squares
+    return RowBlocks([(X, None)]).norms2()

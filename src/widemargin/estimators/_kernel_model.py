@@ -18,8 +18,8 @@ from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, Status
 
 __all__ = [
-    "CURES", "DTYPES", "KernelModel", "class_weights", "interrupted", "name_the_kernel", "positive_numbers",
-    "refuse_missing", "refused_parameters", "worst",
+    "CURES", "DTYPES", "KernelModel", "class_weights", "interrupted", "labels_of", "name_the_kernel",
+    "positive_numbers", "refuse_missing", "refused_parameters", "worst",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -112,6 +112,13 @@ def positive_numbers(name: str, values: Any) -> list[float]:
     if not (numbers and all(0.0 < value < math.inf for value in numbers)):
         raise DataError(f"{name}={values!r} must be a sequence of at least one finite number > 0, as [0.01, 0.1].")
     return numbers
+
+
+def labels_of(classes: npt.NDArray[Any], scores: Floats) -> npt.NDArray[Any]:
+    """The classes that scores choose, shape (n,): by sign where they have shape (n,), else the largest of a row."""
+    chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    labels: npt.NDArray[Any] = classes[chosen]
+    return labels
 
 
 def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:

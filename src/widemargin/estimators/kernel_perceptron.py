@@ -19,6 +19,7 @@ from widemargin.estimators._kernel_model import (
     DTYPES,
     KernelModel,
     interrupted,
+    labels_of,
     refuse_missing,
     worst,
 )
@@ -208,17 +209,10 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         coef, found, visited = [], set(), 0
         for number, target in enumerate(targets):
             problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
-            left = len(targets) - number
-            seconds = None if budget.seconds is None else (budget.seconds - budget.elapsed) / left
-            share = Budget(seconds, budget.callbacks, stopped=budget.stopped, interrupted=budget.interrupted)
-            result = perceptron.solve(
-                problem,
-                budget=share,
-                max_iter=self.max_iter,
-                iterate=self.iterate,
-                seed=seed,
-            )
-            budget.stopped, budget.interrupted = share.stopped, share.interrupted
+            with budget.part(len(targets) - number) as share:
+                result = perceptron.solve(
+                    problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed
+                )
             coef.append(result.coef)
             found.add(result.status)
             visited = max(visited, result.n_iter)
@@ -240,7 +234,4 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return labels_of(self.classes_, self.decision_function(X))

@@ -19,6 +19,7 @@ from widemargin.estimators._kernel_model import (
     DTYPES,
     KernelModel,
     interrupted,
+    labels_of,
     refuse_missing,
     worst,
 )
@@ -309,12 +310,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         )
         for number, target in enumerate(targets):
             problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
-            seconds = None
-            if budget.seconds is not None:
-                seconds = (budget.seconds - budget.elapsed) / (len(targets) - number)
-            share = Budget(seconds, budget.callbacks, stopped=budget.stopped, interrupted=budget.interrupted)
-            runs.append(pursue(self, problem, self._start(before, number, problem.n_unknowns), share, seed))
-            budget.stopped, budget.interrupted = share.stopped, share.interrupted
+            with budget.part(len(targets) - number) as share:
+                runs.append(pursue(self, problem, self._start(before, number, problem.n_unknowns), share, seed))
         return runs
 
     def _fitted_before(self) -> dict[str, Any] | None:
@@ -368,7 +365,4 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return labels_of(self.classes_, self.decision_function(X))

@@ -2,8 +2,9 @@
 
 import enum
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -68,6 +69,14 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether the run should end now."""
         return self.stopped or self.interrupted or (self.seconds is not None and self.elapsed >= self.seconds)
+
+    @contextmanager
+    def part(self, remaining: int) -> Iterator["Budget"]:
+        """What one of the parts that remain may take: an equal share of the time left. To stop it stops the whole."""
+        seconds = None if self.seconds is None else max(0.0, self.seconds - self.elapsed) / remaining
+        share = replace(self, seconds=seconds, started=time.perf_counter())
+        yield share
+        self.stopped, self.interrupted = share.stopped, share.interrupted
 
     def tell(self, stage: str, iteration: int, objective: float, gap: float, violation: float) -> None:
         """Call every callback."""

@@ -307,8 +307,8 @@ class _Run:
                 side = 1
             if high == np.inf:
                 step *= 2.0
-            elif attempt == 0 and self._far() < 0.5:
-                step = self._far()
+            elif attempt == 0 and (far := self._far()) < 0.5:
+                step = far
             else:
                 width = high - low
                 guess = low - below * width / (above - below)
