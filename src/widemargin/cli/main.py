@@ -9,13 +9,11 @@ import importlib
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from widemargin import __version__
 from widemargin.cli.output import finish, printable, put
+from widemargin.cli.parser import make_parser
 from widemargin.exceptions import InfeasibleGoalError, WidemarginError
-from widemargin.reproduce.figures import FIGURES
 
 __all__ = ["main"]
 
@@ -24,7 +22,7 @@ MET, NOT_MET, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     code = _run(options)
     finish()
     return code
@@ -52,57 +50,6 @@ def _run(options: argparse.Namespace) -> int:
     except Exception as error:
         text = f"unexpected {type(error).__name__}: {error}. This is a defect; run again with --traceback and report it"
         return _failed(options, BAD_INPUT, text)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="widemargin", description="Train classifiers to written goals, and audit them.", allow_abbrev=False
-    )
-    parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
-    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    train = commands.add_parser(
-        "train",
-        help="train a model to the goal of a goals file",
-        description="Train a linear classifier that meets the goal of a goals file, and save it. Exit code 0: the goal "
-        "is met on the training rows, and on the test rows, if there are any, [goal.audit] or else the same goal; "
-        "1: not met; 2: bad input; 130: interrupted.",
-    )
-    train.add_argument("goals", type=Path, metavar="GOALS.toml")
-    train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
-    audit = commands.add_parser(
-        "audit",
-        help="measure a saved model on new rows",
-        description="Measure a saved model on the goal of a goals file ([goal.audit] if given). "
-        "Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
-    )
-    audit.add_argument("goals", type=Path, metavar="GOALS.toml")
-    audit.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
-    audit.add_argument("--data", type=Path, required=True, metavar="FILE", help="rows to measure on (CSV or Parquet)")
-    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
-    audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
-    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
-    audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
-    reproduce = commands.add_parser(
-        "reproduce",
-        help="run an experiment of the papers and draw its figure",
-        description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
-        "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 2: bad input or no data; "
-        "130: interrupted.",
-    )
-    reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
-    reproduce.add_argument("--list", action="store_true", help="say which figures there are, and what they take")
-    reproduce.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
-    out_help = "where results are saved (default: reproductions)"
-    reproduce.add_argument("--out", type=Path, default=Path("reproductions"), metavar="FOLDER", help=out_help)
-    reproduce.add_argument("--runs", type=int, metavar="N", help="runs to average (default: as --list says)")
-    rows_help = "training rows, where a figure takes a part of them (sbp-...); all of them if there are fewer"
-    reproduce.add_argument("--rows", type=int, metavar="N", help=rows_help)
-    quick_help = "a few points on small synthetic data: shows that it runs, no more"
-    reproduce.add_argument("--quick", action="store_true", help=quick_help)
-    for command in (train, audit, reproduce):
-        command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    return parser
 
 
 def _failed(options: argparse.Namespace, code: int, text: str) -> int:
