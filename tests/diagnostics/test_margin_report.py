@@ -4,11 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from testing.margin_problems import task
 
@@ -96,25 +100,82 @@ def test_statistics_are_those_of_scipy():
     report = wm.margin_report(y * m, y=y, quantiles=(0.1, 0.9), level=0.5, delta=0.1)
     found = report.overall
     assert found.mean == pytest.approx(m.mean()) and found.median == pytest.approx(np.median(m))
-    assert found.sd == pytest.approx(m.std()) and found.iqr == pytest.approx(stats.iqr(m))
+    low, high = np.quantile(m, [0.25, 0.75], method="averaged_inverted_cdf")
+    assert found.sd == pytest.approx(m.std()) and found.iqr == pytest.approx(high - low)
     assert found.skewness == pytest.approx(stats.skew(m)) and found.minimum == m.min()
-    np.testing.assert_allclose(found.quantiles, np.quantile(m, [0.1, 0.9]))
+    np.testing.assert_allclose(found.quantiles, np.quantile(m, [0.1, 0.9], method="averaged_inverted_cdf"))
     assert found.below == pytest.approx((m < 0.5).mean())
     location = catoni_location(m, "catoni", 0.1)
     assert (found.catoni, found.catoni_radius) == (location.value, location.radius)
 
 
-def test_weights_count_rows_more_than_once():
+@pytest.mark.parametrize("normalize", [None, "median", "max"])
+def test_weights_count_rows_more_than_once(normalize):
     rng = np.random.default_rng(1)
     m, weight = rng.normal(size=60), rng.integers(0, 4, 60)
+    m[np.flatnonzero(weight == 0)[0]] = 50.0  # counts for nothing, also as the largest
     y = np.where(np.arange(60) % 2 == 0, 1, -1)
-    one = wm.margin_report(y * m, y=y, sample_weight=weight).overall
+    one = wm.margin_report(y * m, y=y, sample_weight=weight, normalize=normalize).overall
     repeated = np.repeat(np.arange(60), weight)
-    two = wm.margin_report((y * m)[repeated], y=y[repeated]).overall
-    for name in ("mean", "sd", "skewness", "minimum", "below", "weight"):
+    two = wm.margin_report((y * m)[repeated], y=y[repeated], normalize=normalize).overall
+    for name in ("mean", "median", "quantiles", "iqr", "sd", "skewness", "minimum", "below", "weight"):
         assert getattr(one, name) == pytest.approx(getattr(two, name)), name
-    assert one.median == pytest.approx(np.quantile(m[repeated], 0.5, method="inverted_cdf"))
     assert one.n_rows == 60
+    plain = wm.margin_report(y * m, y=y, normalize=normalize).overall
+    even = wm.margin_report(y * m, y=y, sample_weight=np.full(60, 0.3), normalize=normalize).overall
+    assert (even.median, even.quantiles) == (plain.median, plain.quantiles)
+
+
+@pytest.mark.parametrize("wrap", [lambda clf: clf, make_pipeline, lambda clf: GridSearchCV(clf, {"C": [1.0]})])
+@pytest.mark.parametrize("clf", [SVC(decision_function_shape="ovo"), wm.KernelSVC(decision_function_shape="ovo")])
+def test_scores_of_pairs_of_classes_are_refused(clf, wrap):
+    """Three classes have three pairs: the shapes tell nothing, and 81% of iris would seem wrong."""
+    fitted = wrap(clf).fit(IRIS, KIND)
+    assert fitted.decision_function(IRIS).shape == (150, 3)
+    with pytest.raises(DataError, match=r"scores of pairs of classes.*'ovr'"):
+        wm.margin_report(fitted, IRIS, KIND)
+    two = KIND < 2
+    assert wm.margin_report(wrap(clf).fit(IRIS[two], KIND[two]), IRIS[two], KIND[two]).overall.below == 0.0
+
+
+@pytest.mark.parametrize("clf", [SVC(kernel="linear"), wm.KernelSVC(kernel="linear")])
+def test_weights_of_pairs_of_classes_are_no_norms_of_classes(clf):
+    with pytest.raises(DataError, match="belong to pairs of classes"):
+        margins_of(clf.fit(IRIS, KIND), IRIS, KIND, normalize="norm")
+    clf.fit(X, Y)
+    expected = Y * clf.decision_function(X) / np.linalg.norm(clf.coef_)
+    np.testing.assert_allclose(margins_of(clf, X, Y, normalize="norm").values, expected)
+
+
+def test_norms_of_sparse_weights_and_of_mapped_features():
+    sparse = sp.csr_matrix(X)
+    clf = SVC(kernel="linear").fit(sparse, Y)
+    expected = Y * clf.decision_function(sparse) / np.linalg.norm(clf.coef_.toarray())
+    np.testing.assert_allclose(margins_of(clf, sparse, Y, normalize="norm").values, expected)
+    mapped = wm.MarginPursuitClassifier(kernel="rbf", feature_map="fourier", random_state=0).fit(X, Y)
+    assert "in the space of the feature map" in margins_of(mapped, X, Y, normalize="norm").unit
+
+
+def test_scores_of_a_part_of_the_classes():
+    clf = LogisticRegression().fit(X, Y)
+    scores, positive = clf.decision_function(X), Y > 0
+    with pytest.raises(DataError, match=r"classes are 1.0; .*classes="):
+        wm.margin_report(scores[positive], y=Y[positive])
+    report = wm.margin_report(scores[positive], y=Y[positive], classes=[-1, 1])
+    assert report.overall == wm.margin_report(clf, X[positive], Y[positive]).overall
+    many = LogisticRegression(max_iter=1000).fit(IRIS, KIND).decision_function(IRIS[:100])
+    np.testing.assert_array_equal(
+        margins_of(many, None, KIND[:100], classes=[0, 1, 2]).values,
+        margins_of(LogisticRegression(max_iter=1000).fit(IRIS, KIND), IRIS[:100], KIND[:100]).values,
+    )
+    shares = clf.predict_proba(X)
+    np.testing.assert_allclose(margins_of(shares, None, Y).values, Y * (shares[:, 1] - shares[:, 0]))
+
+
+def test_skewness_does_not_depend_on_the_unit():
+    m = stats.expon.rvs(size=50, random_state=0) * 1e-15
+    found = wm.margin_report(m, y=[1] * 50, classes=[0, 1]).overall
+    assert found.skewness == pytest.approx(stats.skew(m))
 
 
 def test_groups_of_every_kind_of_column():
@@ -192,6 +253,10 @@ def test_equal_margins_have_no_skewness():
         ({"groups": ["a"]}, "groups has 1 values"),
         ({"quantiles": (2.0,)}, "between 0 and 1"),
         ({"delta": 0.0}, "delta is"),
+        ({"level": np.nan}, "level is nan"),
+        ({"level": "low"}, "level is 'low'"),
+        ({"y": [1, 0, None]}, "1 of 3 labels are missing"),
+        ({"clf": LogisticRegression().fit([[0.0], [1.0]], [0, 1])}, "give X"),
         ({"sample_weight": [1.0]}, "sample_weight has the shape"),
         ({"sample_weight": [0.0, 0.0, 0.0]}, "no row of positive weight"),
     ],
@@ -200,6 +265,11 @@ def test_what_cannot_be_measured_is_refused(arguments, message):
     given = {"clf": [1.0, 2.0, -1.0], "y": [1, 1, 0]} | arguments
     with pytest.raises(DataError, match=message):
         wm.margin_report(given.pop("clf"), **given)
+
+
+def test_a_classifier_that_is_not_fitted_is_named_so():
+    with pytest.raises(NotFittedError):
+        wm.margin_report(LogisticRegression(), X, Y)
 
 
 def test_labels_that_the_classifier_does_not_know_are_refused():

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._text import printable
-from widemargin.diagnostics.margins import margins_of
+from widemargin.diagnostics.margins import margins_of, weighted_quantiles
 from widemargin.exceptions import DataError
 from widemargin.goals.labels import column_of
 
@@ -187,6 +187,7 @@ def margin_report(
     quantiles: Sequence[float] = QUANTILES,
     delta: float = 0.05,
     sample_weight: Any = None,
+    classes: Any = None,
     data_name: str = "the data",
 ) -> MarginReport:
     """Location, spread, skewness, quantiles and minimum of the margins of any classifier, by group if asked.
@@ -211,9 +212,14 @@ def margin_report(
     level : float, default=0.0
         The report gives the share of margins below it, in units after `normalize`.
     quantiles : sequence of float, default=(0.05, 0.25, 0.75, 0.95)
+        The least margin at which so large a share of the rows is reached; where it is just reached, the mean of that
+        margin and the next.
     delta : float, default=0.05
         One minus the confidence of each Catoni radius.
     sample_weight : array-like of shape (n,), default=None
+        Weight 2 is a row that is there twice.
+    classes : array-like of shape (n_classes,), default=None
+        With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
     data_name : str, default="the data"
         What the report calls the rows.
 
@@ -235,14 +241,16 @@ def margin_report(
     """
     if y is None:
         raise DataError("margins need labels; give y.")
-    levels = tuple(float(q) for q in quantiles)
+    levels = tuple(float(q) for q in np.ravel(quantiles))
+    if isinstance(level, str) or not np.isfinite(level):
+        raise DataError(f"level is {level!r}; give a finite number.")
     if not all(0.0 <= q <= 1.0 for q in levels):
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
-    margins = margins_of(clf, X, y, normalize=normalize)
+    weight = _weights(sample_weight, len(y))
+    margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
     values = margins.values
-    weight = _weights(sample_weight, values.shape[0])
     parts, n_missing = _groups(groups, values.shape[0])
     everything = np.arange(values.shape[0])
     overall, *summaries = (
@@ -291,12 +299,9 @@ def _summary(
     share = np.full(m.shape[0], 1.0 / m.shape[0]) if weight is None else weight / weight.sum()
     mean = float(share @ m)
     sd = float(np.sqrt(share @ (m - mean) ** 2))
-    if weight is None:
-        *found, low, median, high = np.quantile(m, [*levels, 0.25, 0.5, 0.75])
-    else:
-        *found, low, median, high = np.quantile(m, [*levels, 0.25, 0.5, 0.75], method="inverted_cdf", weights=weight)
+    *found, low, median, high = weighted_quantiles(m, share, [*levels, 0.25, 0.5, 0.75])
     location = catoni_location(m, "catoni", delta, sample_weight=weight)
-    flat = sd <= 1e-12 * max(1.0, abs(mean))
+    flat = sd <= 1e-12 * float(np.abs(m).max())
     return MarginSummary(
         name=name,
         n_rows=int(m.shape[0]),

@@ -1,15 +1,19 @@
 """The margins of any classifier on labelled rows: how far each row is on the right side."""
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.exceptions import DataError
 from widemargin.goals.columns import listing
 
-__all__ = ["Margins", "margins_of"]
+__all__ = ["Margins", "margins_of", "weighted_quantiles"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,7 +28,15 @@ class Margins(NamedTuple):
     unit: str
 
 
-def margins_of(clf: Any, X: Any, y: Any, *, normalize: str | float | None = None) -> Margins:
+def margins_of(
+    clf: Any,
+    X: Any,
+    y: Any,
+    *,
+    normalize: str | float | None = None,
+    classes: Any = None,
+    sample_weight: Floats | None = None,
+) -> Margins:
     """Margins of a fitted classifier, positive where it is right.
 
     Two classes: `y f(x)`, y = +1 for `classes_[1]`. More: the score of the label minus the largest of the others. A
@@ -34,13 +46,17 @@ def margins_of(clf: Any, X: Any, y: Any, *, normalize: str | float | None = None
     Parameters
     ----------
     clf : fitted classifier, or array-like of shape (n,) or (n, n_classes)
-        An array holds scores; the classes are then the sorted labels of y.
+        An array holds scores.
     X : array-like of shape (n, d)
         Not needed for scores.
     y : array-like of shape (n,)
     normalize : {None, "norm", "median", "max"} or float, default=None
         What margins are divided by: the norm of the weights (`coef_`; distances to the boundary, for more classes to
         that between the label and the closest other one), the median or the largest of their absolute values, a number.
+    classes : array-like of shape (n_classes,), default=None
+        Labels of the columns of scores; None: the sorted labels of y. Not for a classifier, which knows its own.
+    sample_weight : ndarray of shape (n,), default=None
+        For the median, and for the largest size rows of weight 0 are left out.
 
     Returns
     -------
@@ -56,13 +72,13 @@ def margins_of(clf: Any, X: Any, y: Any, *, normalize: str | float | None = None
     if callable(getattr(clf, "margins", None)):
         values, source, rival = np.asarray(clf.margins(X, y), dtype=np.float64), "margins", None
     else:
-        scores, source, classes = _scores(clf, X, y)
-        values, rival = _of_scores(scores, _codes(y, classes, scores.shape[0]))
+        scores, source, known = _scores(clf, X, y, classes)
+        values, rival = _of_scores(scores, _codes(y, known, scores.shape[0]))
     if not np.isfinite(values).all():
         raise DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
     if normalize is None:
         return Margins(values, source, "scores" if source != "predict_proba" else "differences of probabilities")
-    size, unit = _size(clf, values, normalize, rival)
+    size, unit = _size(clf, values, normalize, rival, sample_weight)
     if not np.min(size) > 0.0:
         raise DataError(f"normalize={normalize!r} divides by 0: all margins or weights are 0. Use normalize=None.")
     return Margins(np.asarray(values / size), source, unit)
@@ -74,33 +90,70 @@ def _is_positive(value: Any) -> bool:
     return bool(0.0 < float(value) < np.inf)
 
 
-def _scores(clf: Any, X: Any, y: Any) -> tuple[Floats, str, npt.NDArray[Any]]:
+def _scores(clf: Any, X: Any, y: Any, classes: Any) -> tuple[Floats, str, npt.NDArray[Any]]:
     """Scores of shape (n,) or (n, k), which method gave them, and the classes."""
     if isinstance(clf, type):
         raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
     if not hasattr(clf, "predict"):
-        scores, source, classes = clf, "given scores", np.unique(np.asarray(y))
+        scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
+        known = _distinct(y) if classes is None else np.asarray(classes)
     else:
+        if isinstance(clf, BaseEstimator):
+            check_is_fitted(clf)
         found = [name for name in ("decision_function", "predict_proba") if hasattr(clf, name)]
         if not found or not hasattr(clf, "classes_"):
             raise DataError(
                 f"{type(clf).__name__} has no decision_function, predict_proba or margins with classes_; margins need "
                 "scores. Give the scores themselves, or calibrate the classifier."
             )
-        source, classes = found[0], np.asarray(clf.classes_)
+        if X is None:
+            raise DataError("margins of a classifier need its rows; give X.")
+        source, known, cure = found[0], np.asarray(clf.classes_), "give the scores themselves"
+        _refuse_pairs(clf, known)
         scores = getattr(clf, source)(X)
     scores = np.asarray(scores, dtype=np.float64)
-    if source == "predict_proba" and scores.ndim == 2 and scores.shape[1] == 2:
+    if scores.ndim == 2 and scores.shape[1] == 2 and len(known) == 2:
         scores = scores[:, 1] - scores[:, 0]
-    expected = 1 if len(classes) == 2 else 2
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    if scores.ndim != expected or (expected == 2 and scores.shape[1] != len(classes)):
+    expected = 1 if len(known) == 2 else 2
+    if len(known) < 2 or scores.ndim != expected or (expected == 2 and scores.shape[1] != len(known)):
         raise DataError(
-            f"scores have the shape {scores.shape} and there are {len(classes)} classes; give (n,) for two classes, "
-            "else (n, n_classes), for example by decision_function_shape='ovr'."
+            f"scores have the shape {scores.shape} and the classes are {listing(known.tolist())}; scores of two "
+            f"classes have the shape (n,), of more (n, n_classes): {cure}."
         )
-    return scores, source, classes
+    return scores, source, known
+
+
+def _distinct(y: Any) -> npt.NDArray[Any]:
+    """The sorted labels of y."""
+    labels = np.asarray(y)
+    missing = [label for label in labels.ravel().tolist() if label is None or label != label]
+    if missing:
+        raise DataError(f"{len(missing)} of {labels.size} labels are missing; leave those rows out.")
+    return np.unique(labels)
+
+
+def _innermost(clf: Any) -> Any:
+    """The classifier inside searches and pipelines, whose scores they give."""
+    for _ in range(100):
+        inner = getattr(clf, "best_estimator_", None)
+        if inner is None and callable(getattr(clf, "__getitem__", None)) and getattr(clf, "steps", None):
+            inner = clf.steps[-1][1]
+        if inner is None:
+            return clf
+        clf = inner
+    return clf
+
+
+def _refuse_pairs(clf: Any, classes: npt.NDArray[Any]) -> None:
+    """Scores of pairs of classes are no scores of classes, though of three classes there are three pairs."""
+    inner = _innermost(clf)
+    if len(classes) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
+        raise DataError(
+            f"{type(inner).__name__} gives scores of pairs of classes; margins need one score for each class: "
+            "set_params(decision_function_shape='ovr'), no new fit is needed."
+        )
 
 
 def _codes(y: Any, classes: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
@@ -127,12 +180,13 @@ def _of_scores(scores: Floats, codes: npt.NDArray[np.intp]) -> tuple[Floats, npt
     return scores[rows, codes] - others[rows, rival], np.column_stack([codes, rival])
 
 
-def _size(clf: Any, values: Floats, normalize: Any, rival: Any) -> tuple[Any, str]:
+def _size(clf: Any, values: Floats, normalize: Any, rival: Any, weight: Floats | None) -> tuple[Any, str]:
     """What margins are divided by, and the name of the unit."""
+    weight = np.ones(values.shape[0]) if weight is None else weight
     if normalize == "median":
-        return float(np.median(np.abs(values))), "multiples of the median size"
+        return float(weighted_quantiles(np.abs(values), weight, [0.5])[0]), "multiples of the median size"
     if normalize == "max":
-        return float(np.abs(values).max()), "multiples of the largest size"
+        return float(np.abs(values[weight > 0.0]).max(initial=0.0)), "multiples of the largest size"
     if normalize != "norm":
         return float(normalize), f"multiples of {float(normalize):g}"
     coef = getattr(clf, "coef_", None)
@@ -140,8 +194,40 @@ def _size(clf: Any, values: Floats, normalize: Any, rival: Any) -> tuple[Any, st
         raise DataError(
             f"normalize='norm' needs a linear classifier with coef_; {type(clf).__name__} has none. Use 'median'."
         )
-    weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
-    unit = "distances to the boundary"
+    weights = np.atleast_2d(np.asarray(coef.toarray() if sp.issparse(coef) else coef, dtype=np.float64))
+    space = " in the space of the feature map" if hasattr(clf, "feature_map_") else ""
+    unit = f"distances to the boundary{space}"
     if weights.shape[0] == 1:
         return float(np.linalg.norm(weights)), unit
+    if hasattr(clf, "decision_function_shape"):
+        raise DataError(
+            f"normalize='norm': the rows of coef_ of {type(clf).__name__} belong to pairs of classes, its scores to "
+            "classes. Use 'median', or a linear classifier of one class against the rest."
+        )
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
+
+
+def weighted_quantiles(values: Floats, weight: Floats, levels: Sequence[float]) -> Floats:
+    """Quantiles of weighted values: the least value at which the weights so far exceed the level.
+
+    Where they just reach it, the mean of that value and the next; weight 2 is a value that is there twice.
+
+    Parameters
+    ----------
+    values, weight : ndarray of shape (n,)
+        Weights >= 0 with a positive sum.
+    levels : sequence of float
+        In [0, 1].
+
+    Returns
+    -------
+    ndarray of shape (len(levels),)
+    """
+    used = np.flatnonzero(weight > 0.0)
+    order = used[np.argsort(values[used], kind="stable")]
+    ends = np.cumsum(weight[order])
+    wanted, slack = np.asarray(levels, dtype=np.float64) * ends[-1], 1e-12 * ends[-1]
+    last = order.shape[0] - 1
+    low = np.minimum(np.searchsorted(ends, wanted - slack, side="left"), last)
+    high = np.minimum(np.searchsorted(ends, wanted + slack, side="right"), last)
+    return np.asarray(0.5 * (values[order[low]] + values[order[high]]))
