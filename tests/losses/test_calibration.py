@@ -113,3 +113,24 @@ def test_what_is_out_of_range_is_refused():
         psi_transform(0.5, 0.0)
     with pytest.raises(DataError, match="scale must be positive"):
         psi_transform(0.5, 1.0, np.nan)
+
+
+@pytest.mark.parametrize("level", [1e-6, 1e-3, 0.1, 0.5, 1.0, 1.3])
+def test_no_digits_are_lost_for_small_arguments_and_large_scales(level):
+    """Near 0 Psi is `theta^2 psi(level)^2 / (2 psi'(level))`, from the second derivatives of its lines."""
+    slope, bend = level - level**3 / 6.0, 1.0 - level**2 / 2.0
+    theta = np.array([1e-12, 1e-10, 1e-8, 1e-6])
+    found = psi_transform(theta, level, 1.0)
+    np.testing.assert_allclose(found, theta**2 * slope**2 / (2.0 * bend), rtol=1e-4)
+    np.testing.assert_allclose(psi_transform_inverse(found, level, 1.0), theta, rtol=1e-9)
+    tiny = 1e-60
+    assert excess_risk_bound(tiny, level, 1.0) == pytest.approx(np.sqrt(2.0 * bend * tiny) / slope, rel=1e-9)
+    several = np.array([1e-3, 0.1, 0.5, 0.9])
+    round_trip = psi_transform_inverse(psi_transform(several, 1.0, 1.0 / level), 1.0, 1.0 / level)
+    np.testing.assert_allclose(round_trip, several, rtol=1e-7)
+
+
+def test_scales_whose_powers_overflow_are_refused():
+    for arguments in ({"scale": 1e200}, {"margin_level": 1e-200}, {"margin_level": 1e40, "scale": 1e-40}):
+        with pytest.raises(DataError, match="must"):
+            psi_transform(0.5, **arguments)

@@ -43,6 +43,18 @@ def test_limits_are_median_and_mean(sample):
         assert catoni_location(sample, 1e-6).value == pytest.approx(np.median(sample), abs=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e8, 1e10, 1e14, 1e16, 1e20, 1e100])
+def test_the_mean_is_kept_at_scales_far_above_the_sample(scale):
+    for sample in (np.array([0.0, 0.0, 0.0, 10.0, 1.0]), np.random.default_rng(0).normal(size=99) * 1e-6):
+        assert catoni_location(sample, scale).value == pytest.approx(sample.mean(), rel=1e-9, abs=1e-22)
+
+
+def test_weights_may_put_the_root_far_from_the_median_of_the_rows():
+    """Ten rows at 0 against two at 1e100: each of the two pulls by (2 sqrt 2)/3, so psi(theta) is a fifth of that."""
+    found = catoni_location([0.0, 1e100, 1e100], scale=1.0, sample_weight=[10.0, 1.0, 1.0]).value
+    assert found - found**3 / 6.0 == pytest.approx(2.0 / 10.0 * 2.0 * KNEE / 3.0, rel=1e-12)
+
+
 @given(sample=samples, shift=st.floats(-10, 10), factor=st.floats(0.1, 10), scale=scales)
 def test_moves_and_scales_with_the_sample_and_is_monotone(sample, shift, factor, scale):
     theta = catoni_location(sample, scale).value
@@ -130,6 +142,13 @@ def test_the_compiled_root_is_that_of_its_python_source():
         ({"groups": [1]}, "groups has the shape"),
         ({"sample_weight": [0.0, 0.0]}, "weight 0"),
         ({"sample_weight": [-1.0, 2.0]}, "not negative"),
+        ({"sample": [1.0, 1e200]}, "beyond 1e"),
+        ({"sample": ["a", "b"]}, "sample does not hold numbers"),
+        ({"scale": [1.0, 2.0, 3.0]}, r"scale has the shape \(3,\)"),
+        ({"delta": [0.1, 0.2]}, "between 0 and 1"),
+        ({"groups": ["a", None]}, "1 of 2 values of groups are missing"),
+        ({"variance": -1.0}, "variance is -1.0"),
+        ({"variance": np.nan}, "variance is nan"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, message):

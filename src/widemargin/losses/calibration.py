@@ -22,6 +22,9 @@ from widemargin.losses.margin import KNEE, TOP
 
 __all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
 
+_TINY = 1e-50
+"""Powers up to the fourth neither vanish nor overflow beside it."""
+
 _UNIT = 1e-12  # relative: numbers so little out of range are rounded into it
 
 
@@ -58,12 +61,12 @@ def psi_transform(theta: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
     if not (size <= 1.0 + _UNIT).all():
         raise DataError("theta must lie between -1 and 1.")
     size = np.minimum(size, 1.0)
-    # Psi is the largest of the lines theta -> phi(0) - A(u) + theta B(u), at one of the two roots
+    # Psi is the largest of the lines theta -> theta B(u) - (A(u) - phi(0)), at one of the two roots
     found = np.zeros(g.shape)
     for u in (_root_inside(size, g), g - _inverse_psi((1.0 - size) / (1.0 + size) * TOP)):
-        even, odd = _parts(np.clip(u, 0.0, g), g)
-        found = np.maximum(found, _rho(g) - even + size * odd)
-    return _plain(s**2 * found)
+        rise, odd = _parts(np.clip(u, 0.0, g), g)
+        found = np.maximum(found, size * odd - rise)
+    return _plain(s * (s * found))
 
 
 def psi_transform_inverse(value: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
@@ -89,16 +92,19 @@ def psi_transform_inverse(value: Any, margin_level: Any = 1.0, scale: Any = 1.0)
         If an argument is out of range.
     """
     a, g, s = _arguments(value, margin_level, scale)
-    a, most = a / s**2, _rho(g)
-    if not ((a >= 0.0) & (a <= most * (1.0 + _UNIT))).all():
+    a = a / s / s
+    if not ((a >= 0.0) & (a <= _rho(g) * (1.0 + _UNIT))).all():
         raise DataError("value must lie between 0 and phi(0), the largest value of Psi: psi_transform(1.0, ...).")
     found = np.ones(g.shape)
-    for u in (*_slope_roots_inside(a, g), *_slope_roots_beyond(a, g)):
-        valid = (np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0)
-        near = np.where(valid, np.clip(u.real, 0.0, g), g)  # any u in (0, g] bounds theta from above
-        even, odd = _parts(near, g)
-        found = np.minimum(found, (a - most + even) / odd)
-    return _plain(np.where(a > 0.0, np.clip(found, 0.0, 1.0), 0.0 * found))
+    roots = [
+        np.where((np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0), u.real, g)
+        for u in (*_slope_roots_inside(a, g), *_slope_roots_beyond(a, g))
+    ]
+    for u in (*roots, _small_root(a, g)):
+        rise, odd = _parts(np.clip(u, 1e-300, g), g)  # any u in (0, g] bounds theta from above
+        found = np.minimum(found, (a + rise) / odd)
+    found = np.where(a < _rho(g) * (1.0 - 1e-15), np.clip(found, 0.0, 1.0), 1.0)
+    return _plain(np.where(a > 0.0, found, 0.0 * found))
 
 
 def excess_risk_bound(surrogate_excess: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
@@ -127,7 +133,7 @@ def excess_risk_bound(surrogate_excess: Any, margin_level: Any = 1.0, scale: Any
     (0.0, 1.0)
     """
     excess, g, s = _arguments(surrogate_excess, margin_level, scale)
-    return psi_transform_inverse(np.minimum(excess, s**2 * _rho(g)), g * s, s)
+    return psi_transform_inverse(np.minimum(excess, s * (s * _rho(g))), g * s, s)
 
 
 def _arguments(value: Any, margin_level: Any, scale: Any) -> tuple[Floats, Floats, Floats]:
@@ -135,9 +141,12 @@ def _arguments(value: Any, margin_level: Any, scale: Any) -> tuple[Floats, Float
     given = (np.asarray(item, dtype=np.float64) for item in (value, margin_level, scale))
     value, level, s = np.broadcast_arrays(*given)
     for name, item in (("margin_level", level), ("scale", s)):
-        if not (np.isfinite(item) & (item > 0.0)).all():
-            raise DataError(f"{name} must be positive and finite.")
-    return value, level / s, s
+        if not ((item > 0.0) & (item >= _TINY) & (item <= 1.0 / _TINY)).all():
+            raise DataError(f"{name} must be positive, from {_TINY:g} to {1.0 / _TINY:g}.")
+    g = level / s
+    if not ((g >= _TINY) & (g <= 1.0 / _TINY)).all():
+        raise DataError(f"margin_level over scale must lie between {_TINY:g} and {1.0 / _TINY:g}.")
+    return value, g, s
 
 
 def _plain(found: Any) -> Any:
@@ -146,9 +155,22 @@ def _plain(found: Any) -> Any:
 
 
 def _parts(u: Any, g: Floats) -> tuple[Floats, Floats]:
-    """A and B: half the sum and half the difference of `rho(g + u)` and `rho(g - u)`."""
-    right, left = _rho(g + u), _rho(g - u)
-    return 0.5 * (right + left), 0.5 * (right - left)
+    """`A(u) - rho(g)` and B: half the sum and half the difference of `rho(g + u)` and `rho(g - u)`, u in [0, g].
+
+    Free of cancellation: u may be so small that `rho(g + u)` and `rho(g - u)` agree in all their digits. Around the
+    knee K the function is its quartic inside plus `K d^3/6 + d^4/24`, d beyond it, and its line outside plus
+    `K d^3/6 - d^4/24`, d inside it.
+    """
+    small = np.minimum(g, KNEE)  # what the quartic is asked for, only where g is inside
+    square = u**2
+    over = np.maximum(g + u - KNEE, 0.0)
+    bend = over**3 * (KNEE / 6.0 + over / 24.0)
+    inside_rise = square * (0.5 - small**2 / 4.0 - square / 24.0) + 0.5 * bend
+    inside_odd = u * (small - small * (small**2 + square) / 6.0) + 0.5 * bend
+    under = np.clip(KNEE - (g - u), 0.0, 2.0 * KNEE)
+    dip = under**3 * (KNEE / 6.0 - under / 24.0)
+    inside = g <= KNEE
+    return np.where(inside, inside_rise, 0.5 * dip), np.where(inside, inside_odd, TOP * u - 0.5 * dip)
 
 
 def _rho(u: Any) -> Floats:
@@ -170,6 +192,18 @@ def _root_inside(theta: Floats, g: Floats) -> Floats:
     r = np.sqrt(np.maximum(2.0 - g**2 * (1.0 - theta**2), 1e-12 * (1.0 + g**2)))
     sine = np.minimum(theta * (1.0 - theta**2) * (g / r) ** 3, 1.0)
     return np.asarray(theta * g + 2.0 * r * np.sin(np.arcsin(sine) / 3.0))
+
+
+def _small_root(a: Floats, g: Floats) -> Floats:
+    """The root of `_slope_roots_inside` near 0, where Cardano's formula has no digits left: Newton steps in v = u^2."""
+    alpha, beta = np.maximum(0.5 - 0.25 * g**2, 0.0), np.maximum(1.0 - g**2 / 6.0, 0.0)
+    b, c = alpha / 6.0 - beta / 8.0, alpha * beta + 0.5 * a
+    v = np.where(c > 0.0, a * beta / np.where(c > 0.0, c, 1.0), 0.0)
+    for _ in range(4):
+        slope = v**2 / 48.0 + 2.0 * b * v + c
+        safe = np.where(slope > 0.0, slope, 1.0)
+        v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + b * v + c) - a * beta) / safe, v)
+    return np.sqrt(np.clip(v, 0.0, g**2))
 
 
 def _slope_roots_inside(a: Floats, g: Floats) -> list[Any]:

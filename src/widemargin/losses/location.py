@@ -18,6 +18,9 @@ from widemargin.losses.margin import CATONI, psi, psi_slope
 __all__ = ["Location", "catoni_location", "catoni_scale", "location_root"]
 
 
+_LARGEST = 1e150
+
+
 class Location(NamedTuple):
     """Estimate and confidence radius; floats for one sample, else arrays."""
 
@@ -26,14 +29,16 @@ class Location(NamedTuple):
 
 
 @kernel
-def influence(theta: float, m: Any, weight: Any, scale: float, kind: int) -> tuple[float, float]:
-    """`sum_i weight_i psi((theta - m_i)/scale)` and its derivative by theta."""
-    total, slope, inverse = 0.0, 0.0, 1.0 / scale
+def influence(theta: float, m: Any, weight: Any, scale: float, kind: int) -> tuple[float, float, float]:
+    """`sum_i weight_i psi((theta - m_i)/scale)`, the sum of its terms' sizes, and its derivative by theta."""
+    total, size, slope, inverse = 0.0, 0.0, 0.0, 1.0 / scale
     for i in range(m.shape[0]):
         u = (theta - m[i]) * inverse
-        total += weight[i] * psi(kind, u)
+        pull = weight[i] * psi(kind, u)
+        total += pull
+        size += abs(pull)
         slope += weight[i] * psi_slope(kind, u)
-    return total, slope * inverse
+    return total, size, slope * inverse
 
 
 @kernel
@@ -46,9 +51,11 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
     for i in range(m.shape[0]):
         if weight[i] > 0.0:
             low, high = min(low, m[i]), max(high, m[i])
-    theta, rounding = min(max(start, low), high), 1e-14 * weight.sum()
-    for _ in range(200):
-        total, slope = influence(theta, m, weight, scale, kind)
+    theta = min(max(start, low), high)
+    largest = max(abs(low), abs(high))
+    for _ in range(2200):  # bisection alone passes through all exponents of a double
+        total, size, slope = influence(theta, m, weight, scale, kind)
+        rounding = 1e-14 * size  # of a sum whose terms cancel
         if slope == 0.0 and abs(total) <= rounding:
             left, right = low, high  # the nearest points: psi is flat between them, further than the knee from both
             for i in range(m.shape[0]):
@@ -56,7 +63,7 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
                     left = max(left, m[i])
                 elif weight[i] > 0.0:
                     right = min(right, m[i])
-            return float(0.5 * (left + right))
+            return float(0.5 * left + 0.5 * right)
         if abs(total) <= rounding:
             break
         if total > 0.0:
@@ -65,10 +72,10 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
             low = theta
         new = theta - total / slope if slope > 0.0 else high
         if not low < new < high:
-            new = low + 0.5 * (high - low)
+            new = 0.5 * low + 0.5 * high
         step = abs(new - theta)
         theta = new
-        if min(step, high - low) <= 1e-15 * (abs(theta) + scale):
+        if min(step, high - low) <= 1e-15 * max(abs(theta), min(scale, largest)):
             break
     return float(theta)
 
@@ -136,13 +143,15 @@ def catoni_location(
     >>> round(catoni_location(sample, scale=0.5).value, 2), round(float(sample.mean()), 2)
     (1.12, 10.8)
     """
-    m = np.asarray(sample, dtype=np.float64)
+    m = _numbers("sample", sample)
     columns = m[:, None] if m.ndim == 1 else m
     if columns.ndim != 2 or columns.shape[0] == 0:
         raise DataError(f"sample has the shape {m.shape}; give (n,) or (n, k) with n > 0.")
     if not np.isfinite(columns).all():
         raise DataError("sample holds numbers that are not finite; leave those rows out.")
-    if not 0.0 < delta < 1.0:
+    if float(np.abs(columns).max()) > _LARGEST:
+        raise DataError(f"sample holds numbers beyond {_LARGEST:g}, whose squares overflow; divide it by a constant.")
+    if np.ndim(delta) or not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     n, k = columns.shape
     weight = _vector("sample_weight", sample_weight, n)
@@ -150,7 +159,11 @@ def catoni_location(
         raise DataError("sample_weight must be finite and not negative.")
     places = [np.arange(n)]
     if groups is not None:
-        code = np.unique(_vector("groups", groups, n), return_inverse=True)[1]
+        names = _vector("groups", groups, n)
+        missing = sum(name is None or name != name for name in names.tolist())
+        if missing:
+            raise DataError(f"{missing} of {n} values of groups are missing; leave those rows out, or name them.")
+        code = np.unique(names, return_inverse=True)[1]
         places = [np.flatnonzero(code == c) for c in range(int(code.max()) + 1)]
     one = np.empty((len(places), k))
     value, n_effective, own_variance = np.empty_like(one), np.empty_like(one), np.empty_like(one)
@@ -161,13 +174,15 @@ def catoni_location(
         share = share / share.sum()
         n_effective[g] = 1.0 / (share @ share)
         own_variance[g] = share @ (columns[rows] - share @ columns[rows]) ** 2
-    spread = own_variance if variance is None else _like(variance, one, m.ndim)
+    spread = own_variance if variance is None else _like("variance", variance, one, m.ndim)
+    if not (np.isfinite(spread).all() and spread.min() >= 0.0):
+        raise DataError(f"variance is {variance!r}; it must be finite and not negative.")
     if isinstance(scale, str):
         if scale != "catoni":
             raise DataError(f"scale is {scale!r}; give a positive number or 'catoni'.")
         s = np.where(spread > 0.0, catoni_scale(spread, n_effective, delta), 1.0)
     else:
-        s = _like(scale, one, m.ndim)
+        s = _like("scale", scale, one, m.ndim)
     if not (np.isfinite(s).all() and s.min() > 0.0):
         raise DataError("a scale must be a positive number.")
     for g, rows in enumerate(places):
@@ -182,17 +197,28 @@ def catoni_location(
     return Location(*(item if item.ndim else float(item) for item in found))
 
 
+def _numbers(name: str, given: Any) -> Floats:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} does not hold numbers: {error}.") from None
+
+
 def _vector(name: str, given: Any, n: int) -> npt.NDArray[Any]:
     """A vector of length n; ones where nothing is given."""
     if given is None:
         return np.ones(n)
-    made = np.asarray(given, dtype=np.float64) if name == "sample_weight" else np.asarray(given)
+    made = _numbers(name, given) if name == "sample_weight" else np.asarray(given)
     if made.shape != (n,):
         raise DataError(f"{name} has the shape {made.shape}; the sample has {n} rows.")
     return made
 
 
-def _like(given: Any, one: Floats, ndim: int) -> Floats:
+def _like(name: str, given: Any, one: Floats, ndim: int) -> Floats:
     """Numbers for the results, broadcast to (groups, columns); for a vector of rows they come without columns."""
-    made = np.asarray(given, dtype=np.float64)
-    return np.broadcast_to(made[..., None] if ndim == 1 else made, one.shape)
+    made = _numbers(name, given)
+    try:
+        return np.broadcast_to(made[..., None] if ndim == 1 else made, one.shape)
+    except ValueError:
+        shape = one.shape[:1] if ndim == 1 else one.shape
+        raise DataError(f"{name} has the shape {made.shape}; the results have {shape} (groups, columns).") from None
