@@ -135,7 +135,7 @@ def test_stored_models_predict_the_same(kind, tmp_path):
 
 def test_features_that_overflow_are_refused():
     X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
-    with pytest.raises(DataError, match=r"features as large as .* overflow kernel values in float64"):
+    with pytest.raises(DataError, match=r"features as large as .* overflow inner products in float64"):
         wm.KernelPerceptron(kernel="linear").fit(X, np.arange(30) % 2)
 
 

@@ -468,7 +468,7 @@ def test_bad_input_is_named():
         rows = (large * X).astype(dtype)
         for some in (rows, sp.csr_matrix(rows)):
             with pytest.raises(
-                DataError, match=rf"features as large as .*e\+\d+ overflow kernel values in {dtype.__name__}"
+                DataError, match=rf"features as large as .*e\+\d+ overflow inner products in {dtype.__name__}"
             ):
                 KernelSVC().fit(some, y)
     with pytest.raises(KernelError, match="must be square"):

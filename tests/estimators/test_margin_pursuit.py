@@ -28,7 +28,7 @@ EXPECTED = {
     [
         wm.MarginPursuitClassifier(),
         wm.MarginPursuitClassifier(scale="catoni", kernel="rbf"),
-        wm.MarginPursuitClassifier(scale="rescale-once", solver="sgd", random_state=0),
+        wm.MarginPursuitClassifier(scale="rescale-once", solver="sgd", C=0.01, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXPECTED if estimator.solver == "sgd" else {},
 )
@@ -97,6 +97,60 @@ def test_rescaling_once_goes_on_from_the_step_it_was_at(solver):
     assert clf.scale_[0] == scale  # once
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+def test_rescaling_once_leaves_out_the_factor_of_the_loss(solver):
+    """From then on it minimises 1/2 |w|^2 + C sum rho((1 - m)/s), the reading that the paper's Figure 5 needs."""
+    X, y = task()
+    options = {"C": 0.5, "random_state": 0} if solver == "lbfgs" else {"C": 0.05, "random_state": 0, "average": True}
+    iterations = {"rescale_after": 2, "max_iter": 1000 if solver == "lbfgs" else 400}
+    clf = wm.MarginPursuitClassifier(scale="rescale-once", scale_factor=16.0, solver=solver, **options, **iterations)
+    clf.fit(X, y)
+    s = float(clf.scale_[0])
+    assert s > 2.0
+    same = wm.MarginPursuitClassifier(scale=s, C=options["C"] / s**2, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(clf.coef_, same.coef_, atol=1e-3 if solver == "lbfgs" else 0.02)
+    assert clf.objective_[0] == pytest.approx(same.objective_[0], rel=1e-5 if solver == "lbfgs" else 1e-2)
+
+
+def test_one_rescaling_helps_where_the_regulariser_is_far_too_weak():
+    """Figure 5: the fixed scale wanders, the rescaled run settles."""
+    X, y = make_classification(600, 20, n_informative=8, random_state=0)
+    errors = {}
+    for scale in (1.0, "rescale-once"):
+        runs = [wm.MarginPursuitClassifier(scale=scale, solver="sgd", C=30.0, rescale_after=1, max_iter=10,
+                                           random_state=seed) for seed in range(4)]  # fmt: skip
+        with pytest.warns(MarginConvergenceWarning) if scale == 1.0 else nullcontext():
+            errors[scale] = np.mean([1.0 - run.fit(X, y).score(X, y) for run in runs])
+    assert errors["rescale-once"] < errors[1.0] - 0.05
+
+
+def test_checkpoints_are_rescaled_once_too():
+    X, y = task()
+    clf = wm.MarginPursuitClassifier(
+        scale="rescale-once", rescale_after=3, solver="sgd", C=0.1, max_iter=1, warm_start=True, random_state=0
+    )
+    scales = [float(clf.fit(X, y).scale_[0]) for _ in range(6)]
+    assert scales[:3] == [1.0] * 3 and scales[3] != 1.0 and scales[3:] == [scales[3]] * 3
+    assert clf.t_ == 6 * 120
+    full = wm.MarginPursuitClassifier(scale="rescale-once", max_iter=1, warm_start=True)
+    with pytest.warns(MarginConvergenceWarning):
+        assert full.fit(X, y).scale_[0] == 1.0
+        assert full.fit(X, y).scale_[0] != 1.0
+
+
+def test_stochastic_steps_that_end_worse_than_nothing_are_told():
+    X, y = make_classification(150, 4, n_informative=3, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+                               random_state=0)  # fmt: skip
+    with pytest.warns(MarginConvergenceWarning, match=r"objective is .*; weights of 0 have .*lower C"):
+        wm.MarginPursuitClassifier(scale=1.0, solver="sgd", C=100.0, max_iter=1, random_state=0).fit(X, y)
+
+
+def test_steps_that_diverge_are_refused():
+    X, y = task()
+    with pytest.raises(CapabilityError, match=r"diverges: after \d+ steps of size 1e\+05.*Steps below .* converge"):
+        wm.MarginPursuitClassifier(scale=1.0, solver="gd", C=0.01, step_size=1e5).fit(X, y)
+
+
 def test_margins_gather_around_the_level():
     X, y = make_classification(2000, 10, n_informative=5, class_sep=2.0, random_state=0)
     side = np.where(y == 1, 1.0, -1.0)
@@ -150,6 +204,14 @@ def test_feature_maps_come_close_to_the_kernel():
         assert clf.coef_.shape == (1, 200) and not hasattr(clf, "dual_coef_")
 
 
+def test_rows_of_weight_0_are_no_landmarks():
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    weight = np.where(np.arange(200) % 2 == 0, 1.0, 0.0)
+    clf = wm.MarginPursuitClassifier(kernel="rbf", gamma=1.0, feature_map="nystroem", n_components=20, random_state=0)
+    half = clone(clf).fit(X[::2], y[::2]).decision_function(X)
+    np.testing.assert_allclose(clf.fit(X, y, sample_weight=weight).decision_function(X), half, atol=1e-6)
+
+
 def test_warm_starts_go_on():
     X, y = task()
     clf = wm.MarginPursuitClassifier(scale=1.0, solver="sgd", max_iter=5, warm_start=True, random_state=0).fit(X, y)
@@ -165,6 +227,17 @@ def test_warm_starts_go_on():
     mapped = wm.MarginPursuitClassifier(kernel="rbf", feature_map="fourier", warm_start=True).fit(X, y)
     kept = mapped.feature_map_
     assert mapped.fit(X, y).feature_map_ is kept
+    for name in ("fourier", "nystroem"):
+        mapped = wm.MarginPursuitClassifier(
+            kernel="rbf", feature_map=name, n_components=30, warm_start=True, random_state=0
+        ).fit(X, y)
+        for change in ({"gamma": 5.0}, {"n_components": 40}, {"kernel": "poly"}, {"degree": 2}):
+            if name == "nystroem" or set(change) <= {"gamma", "n_components"}:
+                found = mapped.set_params(**change).fit(X, y)
+                fresh = clone(found).set_params(warm_start=False).fit(X, y)
+                np.testing.assert_allclose(found.decision_function(X), fresh.decision_function(X), atol=1e-8)
+        assert mapped.fit(X[:, :3], y).n_features_in_ == 3
+        assert mapped.set_params(kernel=None, feature_map=None).fit(X, y).coef_.shape == (1, 6)
     kernel = wm.MarginPursuitClassifier(kernel="rbf", warm_start=True).fit(X, y)
     assert kernel.fit(X, y).status_ == "converged"
 
@@ -234,6 +307,10 @@ def test_what_cannot_be_done_is_refused():
         wm.MarginPursuitClassifier(kernel="precomputed").fit(np.diag(np.where(y > 0, 1.0, -1.0)), y)
     with pytest.raises(DataError, match="have weight 0"):
         wm.MarginPursuitClassifier().fit(X, y, sample_weight=(y > 0).astype(float))
+    with pytest.raises(DataError, match=r"features as large as 1e\+200 overflow inner products"):
+        wm.MarginPursuitClassifier().fit(np.where(X > 1.0, 1e200, X), y)
+    with pytest.raises(DataError, match=r"scale is 1e\+200; it must be a positive number from 1e-100"):
+        wm.MarginPursuitClassifier(scale=1e200).fit(X, y)
     with pytest.raises(DataError, match="75% of the margins are 0"):
         wm.MarginPursuitClassifier(fit_intercept=False).fit(sp.csr_matrix(X.shape), y)
 

@@ -258,5 +258,5 @@ def test_verbose_logs_every_look(data, caplog):
 
 def test_features_that_overflow_are_refused():
     X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
-    with pytest.raises(DataError, match=r"features as large as .* overflow kernel values in float64"):
+    with pytest.raises(DataError, match=r"features as large as .* overflow inner products in float64"):
         SBPClassifier(kernel="linear").fit(X, np.arange(30) % 2)

@@ -81,7 +81,20 @@ def test_the_curvature_is_computed_once_for_all_classes_and_scales(monkeypatch):
     made = problem(X, y)
     first = made.curvature()
     monkeypatch.setattr(type(made.rows), "moments", None)
-    assert made.at_scale(3.0).of_class(-y).curvature() is first
+    np.testing.assert_array_equal(made.at_scale(3.0).of_class(-y).curvature(), first)
+    wider = made.rescaled(3.0).curvature()
+    np.testing.assert_allclose(np.diag(wider - first), [8.0 * made.lam] * 6 + [0.0], atol=1e-15)
+
+
+def test_rescaling_is_the_loss_without_its_factor():
+    """`lam/2 |w|^2 + mean rho((level - m) / s)`, times s^2."""
+    X, y = task()
+    made, point = problem(X, y, loss=CatoniLoss(1.0, 1.0)), np.random.default_rng(3).normal(size=7)
+    found, gradient = made.rescaled(5.0).value_gradient(point)
+    margins = y * (X @ point[:-1] + point[-1])
+    plain = CatoniLoss(1.0 / 5.0, 1.0).value(margins / 5.0)
+    assert found == pytest.approx(25.0 * (0.005 * point[:-1] @ point[:-1] + plain.mean()))
+    assert check_grad(lambda v: made.rescaled(5.0).value_gradient(v)[0], lambda v: gradient, point) < 1e-4
     assert (made.of_class(-y).y == -y).all() and made.at_scale(3.0).loss.scale == 3.0
 
 

@@ -140,7 +140,7 @@ def refuse_overflow(X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > math.sqrt(float(np.finfo(X.dtype).max) / (4.0 * X.shape[1])):
-        raise DataError(f"features as large as {largest:.3g} overflow kernel values in {X.dtype}: scale them.")
+        raise DataError(f"features as large as {largest:.3g} overflow inner products in {X.dtype}: scale them.")
 
 
 def _some_rows(X: Any) -> Any:

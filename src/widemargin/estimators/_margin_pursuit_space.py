@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils import check_random_state
 
 from widemargin.estimators._kernel_svc_advice import refuse_overflow
@@ -43,12 +44,14 @@ class MappedSpace(PlainSpace):
     """Explicit features that approximate a kernel."""
 
     feature_map: Any
+    used: Any = None
     fitted: bool = False
 
     def features(self, X: Any) -> Any:
-        """Mapped rows, dense."""
-        made = self.feature_map.transform(X) if self.fitted else self.feature_map.fit_transform(X)
-        return np.ascontiguousarray(made)
+        """Mapped rows, dense; landmarks are rows of positive weight."""
+        if not self.fitted:
+            self.feature_map.fit(X if self.used is None else X[self.used])
+        return np.ascontiguousarray(self.feature_map.transform(X))
 
     def adopt(self, model: Any, w: Floats, X: Any) -> None:
         """Set the fitted attributes; `coef_` has one number for each feature of the map."""
@@ -109,21 +112,40 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None) -> PlainSpace:
     KernelError
         If the kernel cannot be used.
     """
+    if model.kernel != "precomputed" and not callable(model.kernel):
+        refuse_overflow(X)
     if model.kernel is None:
         if model.feature_map is not None:
             raise CapabilityError(f"feature_map={model.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
         return PlainSpace()
-    if model.kernel != "precomputed" and not callable(model.kernel):
-        refuse_overflow(X)
     parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
     kernel = resolve_kernel(model.kernel, X, sample_weight=sample_weight, **parameters)
     if model.feature_map is None:
         return KernelSpace(kernel, float(model.cache_size))
-    if model.warm_start and "feature_map_" in vars(model):
+    used = None if sample_weight is None else np.flatnonzero(sample_weight > 0.0)
+    n = X.shape[0] if used is None else used.shape[0]
+    if model.warm_start and "feature_map_" in vars(model) and _is_asked_for(model, X.shape[1], n):
         return MappedSpace(model.feature_map_, fitted=True)
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
-    made = make_feature_map(model.feature_map, kernel, model.n_components, seed=seed, n_rows=X.shape[0])
-    return MappedSpace(made)
+    made = make_feature_map(model.feature_map, kernel, model.n_components, seed=seed, n_rows=n)
+    return MappedSpace(made, used if n < X.shape[0] else None)
+
+
+def _is_asked_for(model: Any, n_features: int, n: int) -> bool:
+    """Whether the map of the last fit is one that the parameters ask for now. A gamma found from data is kept."""
+    kept = model.feature_map_
+    same = {
+        "gamma": isinstance(model.gamma, str) or model.gamma == kept.gamma,
+        "n_features_in_": kept.n_features_in_ == n_features,
+        "n_components": min(model.n_components, n) <= kept.n_components <= model.n_components,
+    }
+    if isinstance(kept, RBFSampler):
+        return model.feature_map == "fourier" and model.kernel == "rbf" and all(same.values())
+    same["kernel"] = (model.feature_map, model.kernel) == ("nystroem", kept.kernel)
+    same["degree"] = model.kernel != "poly" or model.degree == kept.degree
+    same["coef0"] = model.kernel not in ("poly", "sigmoid") or model.coef0 == kept.coef0
+    same["gamma"] |= model.kernel == "linear"
+    return all(same.values())
 
 
 def model_scores(model: Any, X: Any) -> Floats:

@@ -24,7 +24,7 @@ from widemargin.estimators._kernel_model import (
     worst,
 )
 from widemargin.estimators._margin_pursuit_fit import MAX_ITER, Pursuit, Start, pursue
-from widemargin.estimators._margin_pursuit_space import make_space, model_scores
+from widemargin.estimators._margin_pursuit_space import MappedSpace, make_space, model_scores
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FEATURE_MAPS
@@ -54,9 +54,11 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     scale : float or {"auto", "catoni", "rescale-once"}, default="auto"
         Distance from the level, in units of the margins, from which on a row pulls no harder. Raising it turns the loss
         into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at
-        `scale^2 = scale_factor` times the 75th percentile of the squared margins. "rescale-once": the same after
-        `rescale_after` iterations of one run, the paper's update. "catoni": train at `margin_level`, then again at the
-        scale of the Catoni estimator of the mean margin, `scale^2 = n var / (2 log(2/delta))`, which grows with n.
+        `scale^2 = scale_factor` times the 75th percentile of the squared margins. "rescale-once": the paper's update,
+        to the same after `rescale_after` iterations of one run; from then on the loss is `rho` without its factor
+        `scale^2`, which amounts to `C / scale^2` in place of C and makes long stochastic steps shorter (Figure 5
+        there). "catoni": train at `margin_level`, then again at the scale of the Catoni estimator of the mean margin,
+        `scale^2 = n var / (2 log(2/delta))`, which grows with n.
     solver : {"lbfgs", "gd", "sgd"}, default="lbfgs"
         "lbfgs" reaches the optimum in few passes. "gd" is the paper's Algorithm 1, "sgd" its projected stochastic form.
     loss : {"catoni", "log-cosh"}, default="catoni"
@@ -82,7 +84,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     scale_factor : float, default=1.0
         Of "auto" and "rescale-once".
     rescale_after : int, default=5
-        Iterations (passes of "sgd") before "rescale-once".
+        Iterations (passes of "sgd") before "rescale-once". Passes of the fits that a warm start goes on from count;
+        with the other solvers a warm start is rescaled at once.
     delta : float, default=0.05
         Of "catoni".
     tol : float, default=1e-6
@@ -93,10 +96,10 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     step_size : float, default=None
         Of "gd"; None: one over the largest curvature.
     average : bool, default=False
-        With "sgd", whether the mean of all steps is kept, weighted by their number, in place of the last one.
+        With "sgd", whether the mean of all steps of this fit is kept, weighted by their number, in place of the last.
     warm_start : bool, default=False
-        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes, features or with
-        an exact kernel starts afresh.
+        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes, features, another
+        feature map or an exact kernel starts afresh.
     random_state : int, RandomState or None, default=None
         Rows drawn by "sgd", and the feature map.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -129,7 +132,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     gap_ : ndarray of shape (n_problems,)
         Proved: the objective at `scale_` exceeds its least value by at most this, relative to it. NaN with `C=inf`.
     objective_ : ndarray of shape (n_problems,)
-        Objective over `C n`: mean loss plus `|w|^2 / (2 C n)`, where n is the sum of weights.
+        Objective over `C n`: mean loss plus `|w|^2 / (2 C n)`, where n is the sum of weights; after "rescale-once" with
+        `C / scale_^2` in place of C.
     n_iter_ : int
         Iterations, or passes over the rows; the largest number of all classes.
     n_gradients_ : int
@@ -288,6 +292,9 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
             space = make_space(self, X, weight)
+            kept = isinstance(space, MappedSpace) and space.fitted
+            if before is not None and kept != before.pop("mapped"):
+                before = None
             rows = RowBlocks([(space.features(X), None)])
             runs = self._train(rows, codes, weight, before, budget)
             points = np.array([run.result.point for run in runs])
@@ -318,7 +325,9 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         """What the last fit has left; None without one, or where it is a combination of other rows."""
         names = ("coef_", "intercept_", "classes_", "scale_", "t_")
         fitted = vars(self)
-        return {name: fitted[name] for name in names} if all(name in fitted for name in names) else None
+        if not all(name in fitted for name in names):
+            return None
+        return {name: fitted[name] for name in names} | {"mapped": "feature_map_" in fitted}
 
     def _start(self, before: dict[str, Any] | None, number: int, n_unknowns: int) -> Start | None:
         if before is None or not np.array_equal(before["classes_"], self.classes_):
@@ -349,6 +358,22 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             warn(
                 f"the gap is {gap:.1e} > tol {self.tol:g} after {self.n_iter_} iterations; raise max_iter "
                 "or tol, or scale the features.",
+                MarginConvergenceWarning,
+            )
+        elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
+            self._warn_of_long_steps()
+
+    def _warn_of_long_steps(self) -> None:
+        """Warn where stochastic steps have left a model that is worse than the weights 0."""
+        kind, level = LOSSES[self.loss], float(self.margin_level)
+        zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
+        above = np.flatnonzero(self.objective_ > 1.1 * zero)
+        if above.shape[0]:
+            worst_one = above[np.argmax(self.objective_[above] / zero[above])]
+            warn(
+                f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
+                f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
+                "average=True, scale the features, or use solver='lbfgs'.",
                 MarginConvergenceWarning,
             )
 

@@ -25,6 +25,9 @@ __all__ = ["CATONI", "LOG_COSH", "LOSSES", "CatoniLoss", "LogCoshLoss", "MarginL
 CATONI, LOG_COSH = 0, 1
 """The `kind` of the compiled formulas."""
 
+_TINY = 1e-100
+"""Squares of levels and scales neither vanish nor overflow beside it."""
+
 KNEE = float(np.sqrt(2.0))
 """Where psi of Catoni and Giulini becomes flat."""
 
@@ -113,8 +116,8 @@ class MarginLoss:
     def __post_init__(self) -> None:
         for name in ("margin_level", "scale"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise DataError(f"{name} is {value!r}; it must be a positive number.")
+            if not (value > 0.0 and _TINY <= value <= 1.0 / _TINY):
+                raise DataError(f"{name} is {value!r}; it must be a positive number from {_TINY:g} to {1.0 / _TINY:g}.")
 
     def value(self, margins: Any) -> Floats:
         """phi of margins of any shape."""

@@ -55,7 +55,7 @@ class MarginPursuitProblem:
     loss : MarginLoss
     fit_intercept : bool
     shared : dict, optional
-        What depends neither on y nor on the scale is computed once, and kept here for `at_scale` and `of_class`.
+        What depends neither on y, lam nor the scale is computed once, and kept here for all problems made from this one.
     """
 
     rows: RowBlocks
@@ -80,6 +80,14 @@ class MarginPursuitProblem:
     def at_scale(self, scale: float) -> "MarginPursuitProblem":
         """The same problem at another scale."""
         return replace(self, loss=self.loss.at_scale(scale))
+
+    def rescaled(self, scale: float) -> "MarginPursuitProblem":
+        """The same problem with the loss `rho` in place of `scale^2 rho`, in units of the latter: `scale^2 lam`.
+
+        It is what the paper's one rescaling does (Section 4, Figure 5): a larger scale makes the losses smaller beside
+        the regulariser, and so the stochastic steps shorter.
+        """
+        return replace(self, loss=self.loss.at_scale(scale), lam=self.lam * scale**2)
 
     def of_class(self, y: Floats) -> "MarginPursuitProblem":
         """The same problem for other targets."""
@@ -144,17 +152,23 @@ class MarginPursuitProblem:
         None where it costs as much as `_GRADIENTS` gradients, or would be large.
         """
         if "curvature" not in self.shared:
-            self.shared["curvature"] = self._curvature()
-        return self.shared["curvature"]
+            self.shared["curvature"] = self._mean_squares()
+        found = self.shared["curvature"]
+        if found is None:
+            return None
+        d = np.arange(self.rows.n_features)
+        made = found.copy(order="F")
+        made[d, d] += self.lam
+        return made
 
-    def _curvature(self) -> Floats | None:
+    def _mean_squares(self) -> Floats | None:
+        """The curvature without the regulariser."""
         d = self.rows.n_features
         if d > _COLUMNS or self.rows.n_stored > 4 * _GRADIENTS * self.n_rows:
             return None
         gram, sums = self.rows.moments(self.share)
         made = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
         made[:d, :d] = gram
-        made[np.arange(d), np.arange(d)] += self.lam
         if self.fit_intercept:
             made[d, :d] = sums
             made[d, d] = 1.0

@@ -157,8 +157,9 @@ def curves(
         Gradients after which the scale is set from the training margins, once: `s^2` is the 75th percentile of their
         squares.
     squared : bool, default=True
-        Whether the loss is `s^2 rho`, as in the paper's theory and in this library, or `rho` itself, for which a larger
-        scale means a smaller loss beside the regulariser: as if lam were `s^2 lam`.
+        Whether the loss is `s^2 rho`, as in the paper's theory, or `rho` itself, for which a larger scale means a smaller
+        loss beside the regulariser: as if lam were `s^2 lam`. `MarginPursuitClassifier(scale="rescale-once")` does the
+        latter.
     """
     n, d = trial.X.shape
     draws = np.random.default_rng((seed, 1)).integers(0, n, looks[-1])

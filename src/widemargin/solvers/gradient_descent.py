@@ -2,11 +2,15 @@
 
 import numpy as np
 
+from widemargin.exceptions import CapabilityError
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import SmoothProblem, SmoothResult, Trace
 
 __all__ = ["solve"]
+
+_FAR = 1e20
+"""An objective so many times the first one is on its way to infinity."""
 
 
 def solve(
@@ -34,6 +38,11 @@ def solve(
     Returns
     -------
     SmoothResult
+
+    Raises
+    ------
+    CapabilityError
+        If the step is so long that the steps diverge.
     """
     budget = budget or Budget()
     trace, n_iter = Trace(problem, "gd", tol, budget), 0
@@ -42,6 +51,11 @@ def solve(
         step = 1.0 / max(problem.smoothness(), 1e-300) if step is None else step
         while not budget.exhausted:
             value, gradient = trace.value_gradient(point)
+            if not abs(value) <= _FAR * max(1.0, abs(trace.history[0]["value"]) if trace.history else abs(value)):
+                raise CapabilityError(
+                    f"gradient descent diverges: after {n_iter} steps of size {step:.3g} the objective is {value:.2g}. "
+                    f"Steps below {2.0 / problem.smoothness():.2g} converge: lower step_size, or leave it None."
+                )
             trace.note(n_iter, value, gradient)
             if trace.converged(point) or n_iter >= max_iter:
                 break
