@@ -134,16 +134,17 @@ def test_compiled_passes_equal_their_python_source(sparse, average, monkeypatch)
         if plain:
             for name in ("advance", "fold", "psi"):
                 monkeypatch.setattr(loops, name, getattr(loops, name).py_func)
-        v, u, now = np.zeros(6), np.zeros(6), np.zeros(5)
+        v, u, now, pulls = np.zeros(6), np.zeros(6), np.zeros(5), np.zeros(30)
         now[loops.SCALE] = 1.0
         rows = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
         run = loops.csr_pass if sparse else loops.dense_pass
         norms2 = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sparse else (X**2).sum(axis=1)
         run = run.py_func if plain else run
-        run(draws, *rows, y, norms2, 0, 1.0, 0.5, 0.1, 1.0, 0.2, average, v, u, now)
+        run(draws, *rows, y, norms2, 0, 1.0, 0.5, 0.1, 1.0, 0.2, average, pulls, v, u, now)
         assert now[loops.SCALE] ** 2 * (v @ v) == pytest.approx(now[loops.SQUARE], rel=1e-9)
         assert now[loops.SQUARE] <= 1.0 + 1e-12
-        ends.append((v, u, now))
+        assert pulls.any() == average
+        ends.append((v, u, now, pulls))
     for one, two in zip(*ends, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-14)
 

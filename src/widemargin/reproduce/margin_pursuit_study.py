@@ -175,7 +175,7 @@ def curves(
             linear_sgd.pegasos_dense(trial.X, some, trial.y, ones, norms, lam, radius, 0.0, v, u, hits, now)
         else:
             margin_sgd.dense_pass(
-                some, trial.X, trial.y, norms, CATONI, LEVEL, scale, strength, radius, 0.0, False, v[:-1], u[:-1], now
+                some, trial.X, trial.y, norms, CATONI, LEVEL, scale, strength, radius, 0.0, False, ones, v[:-1], u[:-1], now
             )
         begin = stop
         w = (now[margin_sgd.SCALE] * v[:-1]).astype(np.float32)

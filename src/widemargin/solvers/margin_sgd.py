@@ -70,8 +70,7 @@ def solve(
     max_iter : int, default=20
         Most passes, of as many draws as there are rows.
     average : bool, default=False
-        Whether the mean of the iterates with weights t is returned, which is smoother than the last one. Each step then
-        takes about half as long again.
+        Whether the mean of the iterates with weights t is returned, which is smoother than the last one.
     seed : int, default=0
     steps : int, default=0
         The t to go on from; at 0 the first step forgets `start`, as its length is `1 / lam`.
@@ -119,6 +118,7 @@ class _Walk:
             self._v[:] = 0.0
         self._now[loops.SCALE], self._now[loops.STEPS] = 1.0, steps
         self._now[loops.SQUARE] = self._v @ self._v
+        self._pulls = np.zeros(problem.n_rows if average else 1)
         self._norms2, self._radius = problem.rows.norms2(), problem.radius()
         (self._block,) = problem.rows.blocks
 
@@ -128,7 +128,7 @@ class _Walk:
         loss = problem.loss
         common: tuple[Any, ...] = (
             problem.y, self._norms2, loss.kind, float(loss.margin_level), float(loss.scale), problem.lam, self._radius,
-            self._b, self._average, self._v, self._u, self._now,
+            self._b, self._average, self._pulls, self._v, self._u, self._now,
         )  # fmt: skip
         if sp.issparse(block.X):
             loops.csr_pass(self._draws(), *block.csr[:3], *common)
@@ -139,7 +139,8 @@ class _Walk:
         """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
         w: Floats = self._now[loops.SCALE] * self._v
         if self._average and self._now[loops.WEIGHT] > 0.0:
-            w = (self._now[loops.TOTAL] * self._v - self._u) / self._now[loops.WEIGHT]
+            missing = self._u + self._problem.rows.tdot(self._pulls)
+            w = (self._now[loops.TOTAL] * self._v - missing) / self._now[loops.WEIGHT]
         if not self._problem.fit_intercept:
             return w
         point = self._problem.with_best_bias(np.append(w, self._b))

@@ -3,7 +3,9 @@
     draw i;    w <- (1 - 1/t) w - phi'(m_i) y_i x_i / (lam t);    w <- w min(1, radius / |w|)
 
 The iterate is `w = scale v`, so that shrinking it is one multiplication, and the weighted sum over all steps is
-`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta adds `total delta` to u.
+`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta x_i adds `total delta x_i` to u. What
+row i adds is summed up as one number, `pulls_i`, and its features are looked at when the sum is asked for:
+`u + sum_i pulls_i x_i` takes the place of u.
 """
 
 from typing import Any
@@ -52,7 +54,7 @@ def fold(v: Any, u: Any, now: Any) -> None:
 @kernel
 def csr_pass(
     draws: Any, data: Any, indices: Any, indptr: Any, y: Any, norms2: Any, kind: int, level: float, s: float,
-    lam: float, radius: float, b: float, averaged: bool, v: Any, u: Any, now: Any,
+    lam: float, radius: float, b: float, averaged: bool, pulls: Any, v: Any, u: Any, now: Any,
 ) -> None:  # fmt: skip
     """Steps on the CSR rows `draws`."""
     for i in draws:
@@ -65,9 +67,7 @@ def csr_pass(
             even += data[last - 1] * v[indices[last - 1]]
         delta = advance(kind, level, s, lam, radius, b, y[i], now[SCALE] * (even + odd), norms2[i], now)
         if averaged:
-            total = now[TOTAL]
-            for k in range(first, last):
-                u[indices[k]] += total * delta * data[k]
+            pulls[i] += now[TOTAL] * delta
             now[TOTAL] += now[STEPS] * now[SCALE]
             now[WEIGHT] += now[STEPS]
         for k in range(first, last):
@@ -78,7 +78,7 @@ def csr_pass(
 @kernel
 def dense_pass(
     draws: Any, X: Any, y: Any, norms2: Any, kind: int, level: float, s: float, lam: float, radius: float, b: float,
-    averaged: bool, v: Any, u: Any, now: Any,
+    averaged: bool, pulls: Any, v: Any, u: Any, now: Any,
 ) -> None:  # fmt: skip
     """Steps on the dense rows `draws`."""
     d = X.shape[1]
@@ -97,9 +97,7 @@ def dense_pass(
         score = now[SCALE] * ((s0 + s1) + (s2 + s3))
         delta = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], now)
         if averaged:
-            total = now[TOTAL]
-            for k in range(d):
-                u[k] += total * delta * X[i, k]
+            pulls[i] += now[TOTAL] * delta
             now[TOTAL] += now[STEPS] * now[SCALE]
             now[WEIGHT] += now[STEPS]
         for k in range(d):
