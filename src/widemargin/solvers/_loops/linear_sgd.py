@@ -9,7 +9,7 @@ from typing import Any
 
 from widemargin._numba import kernel
 from widemargin.solvers._loops.kernel_sgd import project
-from widemargin.solvers._loops.margin_sgd import SCALE, SQUARE, STEPS, TOTAL, WEIGHT, fold
+from widemargin.solvers._loops.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
 
@@ -83,7 +83,8 @@ def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, r
 @kernel
 def close_step(t: float, v: Any, u: Any, now: Any) -> None:
     """Count the iterate with weight t."""
-    fold(v, u, now)
+    if now[SCALE] < SMALL:
+        now[SCALE], now[TOTAL] = fold(v, u, now[SCALE], now[TOTAL])
     now[TOTAL] += t * now[SCALE]
     now[WEIGHT] += t
 

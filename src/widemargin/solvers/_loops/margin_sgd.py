@@ -15,40 +15,38 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin.losses.margin import psi
 
-__all__ = ["SCALE", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "csr_pass", "dense_pass"]
+__all__ = ["SCALE", "SMALL", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "csr_pass", "dense_pass", "fold"]
 
 SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
 """Places in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 
-_SMALL = 1e-9
+SMALL = 1e-9
+"""Below that a scale is folded into v."""
 
 
 @kernel
 def advance(kind: int, level: float, s: float, lam: float, radius: float, b: float, y: float, score: float,
-            norm2: float, now: Any) -> float:  # fmt: skip
-    """Shrink, and return what to add to v along x_i; `score = <w, x_i>` before. Takes |w|^2 along and projects."""
-    now[STEPS] += 1.0
-    t = now[STEPS]
-    shrink = 1.0 - 1.0 / t
-    now[SCALE] = now[SCALE] * shrink if t > 1.0 else 1.0  # at the first step w is 0
-    longest, inverse = s / (lam * t), 1.0 / now[SCALE]  # these divisions need not wait for the score
+            norm2: float, t: float, scale: float, square: float) -> tuple[float, float, float]:  # fmt: skip
+    """Step t: shrink, and say what to add to v along x_i, with the new scale and |w|^2; `score = <w, x_i>` before."""
+    longest, shrink = s / (lam * t), 1.0 - 1.0 / t  # these divisions need not wait for the score
+    scale = scale * shrink if t > 1.0 else 1.0  # at the first step w is 0
+    inverse = 1.0 / scale
     step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
-    now[SQUARE] = max(0.0, shrink * (shrink * now[SQUARE] + 2.0 * step * score) + step * step * norm2)
+    square = max(0.0, shrink * (shrink * square + 2.0 * step * score) + step * step * norm2)
     delta = step * inverse
-    if now[SQUARE] > radius * radius:
-        now[SCALE] *= radius / np.sqrt(now[SQUARE])
-        now[SQUARE] = radius * radius
-    return float(delta)
+    if square > radius * radius:
+        scale *= radius / np.sqrt(square)
+        square = radius * radius
+    return delta, scale, square
 
 
 @kernel
-def fold(v: Any, u: Any, now: Any) -> None:
-    """Make scale 1 and total 0 again where scale has become small, or digits would be lost."""
-    if now[SCALE] < _SMALL:
-        for k in range(v.shape[0]):
-            u[k] -= now[TOTAL] * v[k]
-            v[k] *= now[SCALE]
-        now[SCALE], now[TOTAL] = 1.0, 0.0
+def fold(v: Any, u: Any, scale: float, total: float) -> tuple[float, float]:
+    """Make scale 1 and total 0 again, before scale has become so small that digits would be lost."""
+    for k in range(v.shape[0]):
+        u[k] -= total * v[k]
+        v[k] *= scale
+    return 1.0, 0.0
 
 
 @kernel
@@ -57,6 +55,7 @@ def csr_pass(
     lam: float, radius: float, b: float, averaged: bool, pulls: Any, v: Any, u: Any, now: Any,
 ) -> None:  # fmt: skip
     """Steps on the CSR rows `draws`."""
+    scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
     for i in draws:
         first, last = indptr[i], indptr[i + 1]
         even = odd = 0.0  # two sums side by side: an addition waits for the one before
@@ -65,14 +64,18 @@ def csr_pass(
             odd += data[k] * v[indices[k]]
         if (last - first) % 2 == 1:
             even += data[last - 1] * v[indices[last - 1]]
-        delta = advance(kind, level, s, lam, radius, b, y[i], now[SCALE] * (even + odd), norms2[i], now)
+        t += 1.0
+        score = scale * (even + odd)
+        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
         if averaged:
-            pulls[i] += now[TOTAL] * delta
-            now[TOTAL] += now[STEPS] * now[SCALE]
-            now[WEIGHT] += now[STEPS]
+            pulls[i] += total * delta
+            total += t * scale
+            weight += t
         for k in range(first, last):
             v[indices[k]] += delta * data[k]
-        fold(v, u, now)
+        if scale < SMALL:
+            scale, total = fold(v, u, scale, total)
+    now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS] = scale, total, weight, square, t
 
 
 @kernel
@@ -82,6 +85,7 @@ def dense_pass(
 ) -> None:  # fmt: skip
     """Steps on the dense rows `draws`."""
     d = X.shape[1]
+    scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
     for i in draws:
         s0 = s1 = s2 = s3 = 0.0
         k = 0
@@ -94,12 +98,15 @@ def dense_pass(
         while k < d:
             s0 += X[i, k] * v[k]
             k += 1
-        score = now[SCALE] * ((s0 + s1) + (s2 + s3))
-        delta = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], now)
+        t += 1.0
+        score = scale * ((s0 + s1) + (s2 + s3))
+        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
         if averaged:
-            pulls[i] += now[TOTAL] * delta
-            now[TOTAL] += now[STEPS] * now[SCALE]
-            now[WEIGHT] += now[STEPS]
+            pulls[i] += total * delta
+            total += t * scale
+            weight += t
         for k in range(d):
             v[k] += delta * X[i, k]
-        fold(v, u, now)
+        if scale < SMALL:
+            scale, total = fold(v, u, scale, total)
+    now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS] = scale, total, weight, square, t
