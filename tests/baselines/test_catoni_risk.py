@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import approx_fprime
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from testing.linear_baselines import classes, signs, spoiled
 
 from widemargin.baselines import CatoniRiskClassifier
 from widemargin.baselines._linear import Task
-from widemargin.baselines._robust_start import clipped_rows, clipped_start
+from widemargin.baselines._robust_start import Descent, clipped_rows, clipped_start
 from widemargin.baselines.catoni_risk import CatoniRisk
+from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.losses import catoni_location
 from widemargin.losses.margin import LOSSES
 from widemargin.solvers.base import Budget
@@ -74,7 +76,7 @@ def test_auto_keeps_the_start_where_nothing_is_gained():
     y = (X[:, 0] + 0.01 > 0.0).astype(int)
     clf = CatoniRiskClassifier(100.0).fit(X, y)
     assert clf.scale_ == np.inf
-    start = clipped_start(task(X, y), 1.0 / (100.0 * 150), True, 200)
+    start = clipped_start(task(X, y), 1.0 / (100.0 * 150), True, 200).w
     np.testing.assert_array_equal(clf.coef_[0], start[:-1])
 
 
@@ -88,3 +90,40 @@ def test_clipped_rows_have_at_most_the_median_norm():
     heavy = np.where(norms == norms.max(), 1000.0, 1.0)
     np.testing.assert_array_equal(clipped_rows(X, heavy), X)
     assert not clipped_rows(np.zeros((3, 2)), np.ones(3)).any()
+
+
+def test_columns_of_very_different_size():
+    """The start, a convex problem, is solved to its optimum, and the fit says how it ended."""
+    X, y = load_breast_cancer(return_X_y=True)  # columns from .004 to 2500
+    lam = 1.0 / len(y)
+    start = clipped_start(task(X, y), lam, True, 200)
+    clipped = clipped_rows(X, np.ones(len(y)))
+
+    def value(w):
+        return float(np.logaddexp(0.0, -signs(y) * (clipped @ w[:-1] + w[-1])).mean() + 0.5 * lam * w[:-1] @ w[:-1])
+
+    peer = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(clipped, y)
+    assert start.converged
+    assert value(start.w) == pytest.approx(value(np.append(peer.coef_[0], peer.intercept_)), rel=1e-5)
+    assert CatoniRiskClassifier().fit(X, y).status_ == "converged"
+    X, y = classes(200)
+    plain = CatoniRiskClassifier(scale=1.0).fit(X, y)
+    X[:, 1] *= 1e5
+    found = CatoniRiskClassifier(scale=4.0).fit(X, y)
+    assert found.status_ == "converged" and found.score(X, y) > plain.score(X, y) - 0.05
+
+
+def test_a_search_that_gives_up_is_not_called_converged(monkeypatch):
+    X, y = classes(100)
+    monkeypatch.setattr("widemargin.baselines.catoni_risk.descend", lambda risk, w, *rest: Descent(w, 0, False))
+    with pytest.warns(MarginConvergenceWarning, match="raise max_iter or tol"):
+        assert CatoniRiskClassifier(scale=1.0).fit(X, y).status_ == "max_iter"
+
+
+def test_wide_rows_take_units_in_place_of_a_matrix():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1001))
+    y = (X[:, 0] > 0).astype(int)
+    clf = CatoniRiskClassifier(scale=1e4, tol=1e-7).fit(X, y)
+    peer = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(clf.decision_function(X), peer.decision_function(X), atol=1e-2)

@@ -4,11 +4,15 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 from testing.linear_baselines import classes, signs
 
+from widemargin import load_model, save_model
 from widemargin.baselines import LDMClassifier
-from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 from widemargin.solvers._loops.linear_dual import target_ascent
 
 
@@ -50,6 +54,77 @@ def test_the_dual_solver_is_exact(variance, mean):
     assert clf.objective_ == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(found, w, atol=1e-3)
     assert clf.gap_ <= 1e-8
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "precomputed", "callable"])
+def test_a_kernel_machine_is_exact(kernel):
+    """Against an interior-point solver on the eigenvectors of the kernel matrix."""
+    X, y = classes(60)
+    X_new, _ = classes(25, seed=1)
+    weight = np.random.default_rng(0).integers(1, 4, 60).astype(float)
+    named = {"precomputed": "precomputed", "callable": lambda A, B: rbf_kernel(A, B, gamma=0.2)}.get(kernel, kernel)
+    K, K_new = rbf_kernel(X, gamma=0.2), rbf_kernel(X_new, X, gamma=0.2)
+    if kernel == "poly":
+        K, K_new = (0.2 * X @ X.T + 1.0) ** 2, (0.2 * X_new @ X.T + 1.0) ** 2
+    train, new = (K, K_new) if kernel == "precomputed" else (X, X_new)
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-10 * values[-1]
+    mapped = vectors[:, kept] * np.sqrt(values[kept])
+    mapped_new = K_new @ vectors[:, kept] / np.sqrt(values[kept])
+    clf = LDMClassifier(
+        2.0, variance_weight=20.0, mean_weight=3.0, kernel=named, gamma=0.2, degree=2, coef0=1.0, tol=1e-9,
+        max_iter=100_000, random_state=0,
+    )  # fmt: skip
+    clf.fit(train, y, sample_weight=weight)
+    value, w = exact(mapped, y, 2.0, 20.0, 3.0, weight)
+    assert clf.objective_ == pytest.approx(value, rel=1e-6) and clf.gap_ <= 1e-9
+    np.testing.assert_allclose(clf.decision_function(new), mapped_new @ w[:-1] + w[-1], atol=2e-3)
+    full = np.zeros(60)
+    full[clf.support_] = clf.dual_coef_[0]
+    np.testing.assert_allclose(clf.decision_function(new), K_new @ full + clf.intercept_, atol=1e-6)
+    assert not hasattr(clf, "coef_")
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_a_kernel_machine_leaves_rows_of_weight_0_out(kernel):
+    X, y = classes(90)
+    weight = (np.arange(90) % 3 > 0).astype(float)
+    used = np.flatnonzero(weight)
+    K = rbf_kernel(X, gamma=0.2)
+    rows, some, new = (K, K[np.ix_(used, used)], K[:, used]) if kernel == "precomputed" else (X, X[used], X)
+    clf = LDMClassifier(kernel=kernel, gamma=0.2, random_state=0)
+    without = clone(clf).fit(some, y[used])
+    clf.fit(rows, y, sample_weight=weight)
+    np.testing.assert_allclose(clf.decision_function(rows), without.decision_function(new), atol=1e-10)
+    np.testing.assert_array_equal(clf.support_, used[without.support_])
+
+
+def test_a_kernel_machine_of_many_kinds(tmp_path):
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    clf = LDMClassifier(10.0, kernel="rbf", gamma=2.0, random_state=0).fit(X, y)
+    assert clf.score(*make_moons(300, noise=0.2, random_state=1)) > 0.94
+    linear = LDMClassifier(10.0, random_state=0).fit(X, y)
+    named = LDMClassifier(10.0, kernel="linear", random_state=0).fit(X, y)
+    np.testing.assert_allclose(named.decision_function(X), linear.decision_function(X), atol=0.02)
+    drawn = LDMClassifier(0.05, kernel="rbf", gamma=2.0, solver="sgd", max_iter=200, random_state=0).fit(X, y)
+    whole = LDMClassifier(0.05, kernel="rbf", gamma=2.0, tol=1e-8, random_state=0).fit(X, y)
+    assert whole.objective_ - 1e-6 <= drawn.objective_ <= 1.01 * whole.objective_
+    sparse = LDMClassifier(10.0, kernel="rbf", gamma=2.0, random_state=0).fit(sp.csr_matrix(X), y)
+    np.testing.assert_allclose(sparse.decision_function(sp.csr_matrix(X)), clf.decision_function(X), atol=1e-6)
+    words = np.array(["a", "b", "c"])[(X[:, 0] > 0.5).astype(int) + y * (X[:, 0] > 0.5)]
+    several = LDMClassifier(10.0, kernel="rbf", gamma=2.0, random_state=0).fit(X, words)
+    assert several.decision_function(X).shape == (300, 3) and several.score(X, words) > 0.9
+    save_model(several, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.decision_function(X), several.decision_function(X))
+    again = clf.set_params(kernel=None).fit(X, y)
+    assert again.coef_.shape == (1, 2) and not hasattr(again, "dual_coef_")
+    with pytest.raises(CapabilityError, match="cache_size is 0.1 MB"):
+        LDMClassifier(kernel="rbf", cache_size=0.1).fit(X, y)
+    with pytest.raises(KernelError, match="must be square"):
+        LDMClassifier(kernel="precomputed").fit(X, y)
+    with pytest.raises(DataError, match="overflow inner products"):
+        LDMClassifier().fit(X * 1e200, y)
 
 
 def test_without_its_terms_it_is_the_svm():

@@ -32,7 +32,10 @@ def names(model):
 EXACT = (baselines.MarginDistributionClassifier, baselines.CatoniRiskClassifier)
 
 
-@parametrize_with_checks(ALL, expected_failed_checks=lambda estimator: {} if isinstance(estimator, EXACT) else EXPECTED)
+KERNEL = baselines.LDMClassifier(kernel="rbf", random_state=0)
+
+
+@parametrize_with_checks([*ALL, KERNEL], expected_failed_checks=lambda estimator: {} if isinstance(estimator, EXACT) else EXPECTED)
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

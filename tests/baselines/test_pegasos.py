@@ -11,7 +11,6 @@ from testing.linear_baselines import classes, signs
 from widemargin.baselines import LinearPegasosClassifier
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.solvers._loops import linear_sgd as loops
-from widemargin.solvers._loops import margin_sgd
 
 
 def objective(clf, X, y, C, weight=1.0):
@@ -110,7 +109,7 @@ def test_compiled_steps_are_the_plain_ones(kind, loop, monkeypatch):
 def test_the_average_is_that_of_the_iterates(monkeypatch):
     """Also through the steps at which the scale is made 1 again."""
     X, y = classes(20)
-    monkeypatch.setattr(margin_sgd, "_SMALL", 0.5)
+    monkeypatch.setattr(loops, "SMALL", 0.5)
     plain(monkeypatch)
     v, u, hits, now = np.zeros(7), np.zeros(7), np.zeros(20, np.int64), np.array([1.0, 0.0, 0.0, 0.0, 0.0])
     total, weight = np.zeros(7), 0.0

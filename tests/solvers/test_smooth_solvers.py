@@ -149,13 +149,24 @@ def test_compiled_passes_equal_their_python_source(sparse, average, monkeypatch)
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-14)
 
 
-def test_small_scales_are_folded_in(monkeypatch):
-    X, y = task()
-    expected = margin_sgd.solve(problem(X, y), max_iter=2, average=True).point
-    v, u = np.ones(2), np.ones(2)
-    assert loops.fold(v, u, 1e-10, 5.0) == (1.0, 0.0)
-    assert v.tolist() == [1e-10, 1e-10] and u.tolist() == [-4.0, -4.0]
-    assert expected.shape == (7,)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_average_is_that_of_the_iterates(sparse, monkeypatch):
+    """Also through the steps at which the scale is made 1 again."""
+    X, y = task(n=20, sparse=sparse)
+    monkeypatch.setattr(loops, "SMALL", 0.5)
+    for name in ("advance", "fold", "psi"):
+        monkeypatch.setattr(loops, name, getattr(loops, name).py_func)
+    rows = (X.data, X.indices, X.indptr) if sparse else (X,)
+    dense = X.toarray() if sparse else X
+    run, norms2 = (loops.csr_pass if sparse else loops.dense_pass).py_func, (dense**2).sum(axis=1)
+    v, u, pulls, now = np.zeros(6), np.zeros(6), np.zeros(20), np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    total, weight = np.zeros(6), 0.0
+    for t, i in enumerate(np.random.default_rng(0).integers(20, size=60), start=1):
+        run(np.array([i]), *rows, y, norms2, 0, 1.0, 0.5, 0.1, 1.0, 0.2, True, pulls, v, u, now)
+        assert now[loops.STEPS] == t and now[loops.SCALE] > 0.25
+        total, weight = total + t * now[loops.SCALE] * v, weight + t
+    found = (now[loops.TOTAL] * v - u - dense.T @ pulls) / now[loops.WEIGHT]
+    np.testing.assert_allclose(found, total / weight, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -24,6 +24,8 @@ from widemargin.estimators._kernel_model import (
     refuse_missing,
     worst,
 )
+from widemargin.estimators._kernel_svc_advice import refuse_overflow
+from widemargin.estimators._margin_pursuit_space import PlainSpace
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
@@ -102,6 +104,11 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def _space(self, X: Any, weight: Floats) -> PlainSpace:
+        """What the model is linear in: the columns of X."""
+        refuse_overflow(X)
+        return PlainSpace()
+
     @abstractmethod
     def _fit_task(self, task: Task) -> LinearModel:
         """Train one class against the rest."""
@@ -125,7 +132,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If a class has no row of positive weight.
+            If a class has no row of positive weight, or features are so large that their products overflow.
         """
         budget = Budget(self.time_budget)
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
@@ -133,27 +140,30 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         refuse_one_class(self.classes_)
         X = canonical_rows(X)
-        weight = np.ones(X.shape[0])
+        weight, used = np.ones(X.shape[0]), np.arange(X.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             used = np.flatnonzero(weight > 0.0)
             refuse_missing(self.classes_, codes[used])
-            if used.shape[0] < weight.shape[0]:
-                X, codes, weight = X[used], codes[used], weight[used]
+        space = self._space(X, weight)
+        X, codes, weight = space.part(X, used), codes[used], weight[used]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
         models = []
         with limit_threads(self.n_jobs):
+            rows = space.features(X)
             for number, target in enumerate(targets):
                 signs = np.where(codes == target, 1.0, -1.0)
                 with budget.part(len(targets) - number) as share:
-                    models.append(self._fit_task(Task(X, signs, weight, seed, share)))
+                    models.append(self._fit_task(Task(rows, signs, weight, seed, share)))
+            space.adopt(self, np.array([model.w for model in models]), X)
+        if "support_" in vars(self):
+            self.support_ = used[self.support_]  # numbers of the rows that were given
         self._keep(models, budget)
         return self
 
     def _keep(self, models: list[LinearModel], budget: Budget) -> None:
         """Set the fitted attributes; tell how training ended."""
-        self.coef_ = np.array([model.w for model in models])
         self.intercept_ = np.array([model.b for model in models])
         self.n_iter_ = max(1, *(model.n_iter for model in models))
         self.status_ = str(worst({model.status for model in models}, budget))

@@ -3,11 +3,18 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.utils._param_validation import StrOptions
 
 from widemargin.baselines._linear import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended
-from widemargin.baselines._robust_start import clipped_start, logistic, margins, row_gradient
+from widemargin.baselines._robust_start import (
+    clipped_rows,
+    clipped_start,
+    descend,
+    even_coordinates,
+    logistic,
+    margins,
+    row_gradient,
+)
 from widemargin.linalg.cells import Floats
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import LOSSES, fill
@@ -42,7 +49,7 @@ class CatoniRiskClassifier(LinearBaseline):
     fit_intercept : bool, default=True
         The intercept is not regularised.
     tol : float, default=1e-5
-        Largest entry of the gradient.
+        Largest entry of the gradient, in coordinates in which the logistic loss of clipped rows bends alike everywhere.
     max_iter : int, default=200
         Most iterations of L-BFGS at each scale.
     random_state : int, RandomState or None, default=None
@@ -133,20 +140,15 @@ class CatoniRiskClassifier(LinearBaseline):
         chosen, n_iter, converged = np.inf, 0, False
         auto = self.scale == "auto"
         try:
-            w = best = clipped_start(task, lam, self.fit_intercept, self.max_iter)
+            start = clipped_start(task, lam, self.fit_intercept, self.max_iter)
+            w, best, converged = start.w, start.w, start.converged
+            place = even_coordinates(clipped_rows(task.X, task.weight), task.share, lam, self.fit_intercept)
             for scale in _SCALES if auto else (float(self.scale),):
                 risk = CatoniRisk(task, lam, scale, kind, self.fit_intercept)
-                found = minimize(
-                    risk,
-                    w,
-                    jac=True,
-                    method="L-BFGS-B",
-                    callback=lambda _: _stop(task),
-                    options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
-                )
-                w, n_iter = found.x, n_iter + int(found.nit)
+                found = descend(risk, w, place, task, self.tol, self.max_iter)
+                w, n_iter = found.w, n_iter + found.n_iter
                 if not auto or _fewer_errors(task, w, best):
-                    best, chosen, converged = w, scale, found.nit < self.max_iter
+                    best, chosen, converged = w, scale, found.converged
                 if task.budget.exhausted:
                     break
         except KeyboardInterrupt:
@@ -154,7 +156,7 @@ class CatoniRiskClassifier(LinearBaseline):
         last = CatoniRisk(task, lam, min(chosen, 1e6), kind, self.fit_intercept)
         theta, share = last.location(logistic(margins(task, best))[0])
         facts = {"scale": chosen, "risk": theta, "left_out": float(task.share @ (share == 0.0))}
-        done = (converged or np.isinf(chosen)) and not task.budget.exhausted
+        done = converged and not task.budget.exhausted
         return LinearModel(best[:-1], float(best[-1]), n_iter, ended(task.budget, converged=done), facts)
 
 
@@ -188,9 +190,3 @@ def _fewer_errors(task: Task, new: Floats, old: Floats) -> bool:
     """Whether a model makes fewer errors on the training rows, by two standard errors of the difference."""
     gain = (margins(task, old) <= 0.0).astype(np.float64) - (margins(task, new) <= 0.0)
     return float(task.share @ gain) > 2.0 * float(np.sqrt(task.share**2 @ gain**2))
-
-
-def _stop(task: Task) -> None:
-    """End L-BFGS where the time is up."""
-    if task.budget.exhausted:
-        raise StopIteration

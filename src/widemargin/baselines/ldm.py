@@ -1,5 +1,6 @@
 """The large margin distribution machine (Zhang and Zhou, KDD 2014): `LDMClassifier`."""
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,6 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin.baselines._linear import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended, norms2
+from widemargin.estimators._kernel_model import KernelModel
+from widemargin.estimators._margin_pursuit_space import KernelSpace, PlainSpace, asked_kernel, model_scores
+from widemargin.kernels.functions import KERNELS, check_precomputed
 from widemargin.linalg.cells import Floats
 from widemargin.solvers._loops import linear_sgd as loops
 from widemargin.solvers._loops.linear_dual import target_ascent
@@ -23,8 +27,8 @@ _WIDEST = 4000
 _NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 
 
-class LDMClassifier(LinearBaseline):
-    """Linear large margin distribution machine: an SVM that also asks for a large mean and a small variance of margins.
+class LDMClassifier(KernelModel, LinearBaseline):
+    """Large margin distribution machine: an SVM that also asks for a large mean and a small variance of margins.
 
     Minimises, with margins `m_i = y_i f(x_i)`, their weighted mean and their (population) variance,
 
@@ -46,7 +50,18 @@ class LDMClassifier(LinearBaseline):
     solver : {"auto", "dual", "sgd"}, default="auto"
         "dual": coordinate ascent, exact, with a certificate; it stores d^2 numbers for d features and the rows once
         more, dense. "sgd": averaged stochastic gradient steps, the paper's way for many rows and features.
-        "auto": "dual" up to 4000 features.
+        "auto": "dual" up to 4000 features, and for kernels.
+    kernel : {None, "linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default=None
+        None: a linear model. A kernel is used exactly: the rows become those of a factor of the kernel matrix, in which
+        the kernel model is a linear one. It takes n^2 memory and n^3 time for n rows.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width, as in `sklearn.svm.SVC`.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    cache_size : float, default=1000
+        Largest kernel matrix in megabytes.
     fit_intercept : bool, default=True
         By a constant feature of value 1, whose weight is regularised as the others.
     tol : float, default=1e-4
@@ -65,8 +80,16 @@ class LDMClassifier(LinearBaseline):
     Attributes
     ----------
     coef_ : ndarray of shape (n_problems, n_features)
-        One row for two classes, else one a class.
+        One row for two classes, else one a class. Not with a kernel.
     intercept_ : ndarray of shape (n_problems,)
+    support_ : ndarray of int64, shape (n_SV,)
+        With a kernel: numbers of the training rows that the model is written in.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        With a kernel; of shape (0, 0) for a precomputed one.
+    dual_coef_ : ndarray of shape (n_problems, n_SV)
+        With a kernel: `decision_function(X) = K(X, support_vectors_) dual_coef_' + intercept_`.
+    gamma_ : float
+        With a kernel.
     classes_ : ndarray of shape (n_classes,)
     gap_ : float
         Relative duality gap, the largest of all classes; infinite for "sgd", which proves nothing.
@@ -97,6 +120,11 @@ class LDMClassifier(LinearBaseline):
         "variance_weight": [_NOT_NEGATIVE],
         "mean_weight": [_NOT_NEGATIVE],
         "solver": [StrOptions({"auto", "dual", "sgd"})],
+        "kernel": [StrOptions(set(KERNELS)), callable, None],
+        "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
+        "degree": [_NOT_NEGATIVE],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "cache_size": [POSITIVE],
         "tol": [POSITIVE],
     }
 
@@ -107,6 +135,11 @@ class LDMClassifier(LinearBaseline):
         variance_weight: float = 1.0,
         mean_weight: float = 1.0,
         solver: str = "auto",
+        kernel: str | Callable[[Any, Any], Any] | None = None,
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        cache_size: float = 1000,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -119,6 +152,11 @@ class LDMClassifier(LinearBaseline):
         self.variance_weight = variance_weight
         self.mean_weight = mean_weight
         self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -127,8 +165,29 @@ class LDMClassifier(LinearBaseline):
         self.time_budget = time_budget
         self.n_jobs = n_jobs
 
+    def _space(self, X: Any, weight: Floats) -> PlainSpace:
+        if self.kernel is None:
+            return super()._space(X, weight)
+        if self.kernel == "precomputed":
+            check_precomputed(X)
+        return KernelSpace(asked_kernel(self, X, weight), float(self.cache_size))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            With a precomputed kernel the values with all training rows.
+        """
+        if self.kernel is None:
+            return super().decision_function(X)
+        scores = model_scores(self, self._checked_new(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
     def _fit_task(self, task: Task) -> LinearModel:
-        if self.solver == "sgd" or (self.solver == "auto" and task.X.shape[1] > _WIDEST):
+        wide = self.kernel is None and task.X.shape[1] > _WIDEST
+        if self.solver == "sgd" or (self.solver == "auto" and wide):
             return self._descend(task)
         return self._ascend(task)
 

@@ -151,7 +151,7 @@ class MarginDistributionClassifier(LinearBaseline):
                 )
                 n_iter += int(found.nit)
                 if found.fun < value:
-                    best, value, converged = found.x, float(found.fun), found.nit < self.max_iter
+                    best, value, converged = found.x, float(found.fun), bool(found.success)
                     inside = problem.is_global(best)
                 if inside or task.budget.exhausted:
                     break

@@ -129,7 +129,7 @@ class MedianOfMeansClassifier(LinearBaseline):
         rate = 1.0 / (0.25 * (float(np.median(norms2(task.X))) + self.fit_intercept) + lam)
         try:
             if self.start == "clipped":
-                w = clipped_start(task, lam, self.fit_intercept, _START_ITERATIONS)
+                w = clipped_start(task, lam, self.fit_intercept, _START_ITERATIONS).w
             while steps < self.max_iter:
                 gradient, risk = self._look(task, w, self._blocks(task, rng))
                 gradient[:-1] += lam * w[:-1]

@@ -17,7 +17,7 @@ from widemargin.linalg.cells import Floats
 from widemargin.linalg.kernel_features import KernelFeatures, kernel_features
 from widemargin.linalg.rows import RowBlocks
 
-__all__ = ["KernelSpace", "MappedSpace", "PlainSpace", "make_space", "model_scores"]
+__all__ = ["KernelSpace", "MappedSpace", "PlainSpace", "asked_kernel", "make_space", "model_scores"]
 
 _MAPPED = 4096  # rows mapped at a time in prediction
 
@@ -27,6 +27,10 @@ _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "supp
 @dataclass
 class PlainSpace:
     """The columns of X."""
+
+    def part(self, X: Any, rows: Any) -> Any:
+        """Some of the rows."""
+        return X if rows.shape[0] == X.shape[0] else X[rows]
 
     def features(self, X: Any) -> Any:
         """Rows as the solvers take them."""
@@ -66,6 +70,11 @@ class KernelSpace(PlainSpace):
     kernel: Kernel
     cache_size: float
     factor: KernelFeatures | None = None
+
+    def part(self, X: Any, rows: Any) -> Any:
+        """Some of the rows; of a precomputed kernel the values of their pairs."""
+        made = super().part(X, rows)
+        return made[:, rows] if self.kernel.name == "precomputed" and made is not X else made
 
     def features(self, X: Any) -> Any:
         """Features with the kernel's inner products.
@@ -112,14 +121,12 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None) -> PlainSpace:
     KernelError
         If the kernel cannot be used.
     """
-    if model.kernel != "precomputed" and not callable(model.kernel):
-        refuse_overflow(X)
     if model.kernel is None:
+        refuse_overflow(X)
         if model.feature_map is not None:
             raise CapabilityError(f"feature_map={model.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
         return PlainSpace()
-    parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
-    kernel = resolve_kernel(model.kernel, X, sample_weight=sample_weight, **parameters)
+    kernel = asked_kernel(model, X, sample_weight)
     if model.feature_map is None:
         return KernelSpace(kernel, float(model.cache_size))
     used = None if sample_weight is None else np.flatnonzero(sample_weight > 0.0)
@@ -129,6 +136,22 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None) -> PlainSpace:
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
     made = make_feature_map(model.feature_map, kernel, model.n_components, seed=seed, n_rows=n)
     return MappedSpace(made, used if n < X.shape[0] else None)
+
+
+def asked_kernel(model: Any, X: Any, sample_weight: Floats | None) -> Kernel:
+    """The kernel of an estimator's parameters, settled on its training rows X.
+
+    Raises
+    ------
+    DataError
+        If a feature is so large that kernel values overflow.
+    KernelError
+        If the kernel cannot be used.
+    """
+    if model.kernel != "precomputed" and not callable(model.kernel):
+        refuse_overflow(X)
+    parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    return resolve_kernel(model.kernel, X, sample_weight=sample_weight, **parameters)
 
 
 def _is_asked_for(model: Any, n_features: int, n: int) -> bool:

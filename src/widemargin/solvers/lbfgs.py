@@ -5,7 +5,7 @@ most 1; where the bound would cost too much only its diagonal is used. The certi
 scipy's rules, which are turned off.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -16,7 +16,7 @@ from widemargin.linalg.cholesky import factor
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import SmoothProblem, SmoothResult, Trace
 
-__all__ = ["solve"]
+__all__ = ["Coordinates", "coordinates", "solve"]
 
 MEMORY = 20
 """Pairs of steps and changes of gradients kept."""
@@ -62,6 +62,14 @@ def solve(
     return run.trace.result(run.point, run.n_iter)
 
 
+class Coordinates(Protocol):
+    """Linear coordinates x of points."""
+
+    def of(self, point: Floats) -> Floats: ...
+    def point(self, x: Floats) -> Floats: ...
+    def gradient(self, gradient: Floats) -> Floats: ...
+
+
 class _Scaled:
     """`x = units * point`."""
 
@@ -100,9 +108,17 @@ class _Whitened:
         return np.asarray(solve_triangular(self._lower, gradient, lower=True, check_finite=False))
 
 
-def _coordinates(problem: SmoothProblem) -> _Scaled | _Whitened:
-    bound = problem.curvature()
-    return _Scaled(problem.column_scales()) if bound is None else _Whitened(factor(bound))
+def coordinates(bound: Floats | None, units: Floats) -> Coordinates:
+    """Coordinates in which curvatures are alike.
+
+    Parameters
+    ----------
+    bound : ndarray of shape (k, k), or None
+        Of the second derivative, lower triangle in Fortran order.
+    units : ndarray of shape (k,)
+        Roots of curvatures along the axes, for where there is no bound.
+    """
+    return _Scaled(units) if bound is None else _Whitened(factor(bound))
 
 
 class _Run:
@@ -111,7 +127,8 @@ class _Run:
     def __init__(self, problem: SmoothProblem, tol: float, budget: Budget, start: Floats | None) -> None:
         self.problem, self.budget = problem, budget
         self.trace = Trace(problem, "lbfgs", tol, budget)
-        self.coordinates = _coordinates(problem)
+        bound = problem.curvature()
+        self.coordinates = coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
         self.point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
         self.n_iter = 0
         self._last: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
