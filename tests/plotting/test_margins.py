@@ -69,6 +69,48 @@ def test_what_cannot_be_drawn_is_refused():
         ConvergenceDisplay.from_histories({"a": [{"value": 1.0}]}, cost="work")
 
 
+def test_margins_that_are_not_finite_and_lists_are_refused():
+    for bad in (np.nan, np.inf):
+        with pytest.raises(DataError, match="1 of 3 margins of 'a' are not finite"):
+            MarginDistributionDisplay.from_margins({"a": [0.0, bad, 1.0]})
+    with pytest.raises(DataError, match="a dict of names"):
+        MarginDistributionDisplay.from_margins([1.0, 2.0])
+    with pytest.raises(DataError, match="'LogisticRegression' has no history_"):
+        ConvergenceDisplay.from_estimators(LogisticRegression().fit(X, Y))
+
+
+def test_a_long_legend_does_not_hide_the_curves():
+    """It lies below the axes, shortened; on axes of the caller it stays inside them."""
+    names = ["a name that would cover the whole of the first axes, " * 2, *(f"stage {k}" for k in range(7))]
+    display = MarginDistributionDisplay.from_margins({name: np.arange(9.0) for name in names})
+    display.figure_.canvas.draw()
+    (legend,) = display.figure_.legends
+    assert display.axes_[0].get_legend() is None
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert len(texts) == 8 and len(texts[0]) == 48 and texts[0].endswith("\u2026") and texts[1] == "stage 0"
+    below = min(ax.get_tightbbox().y0 for ax in display.axes_)
+    box = legend.get_window_extent()
+    assert box.y1 <= below + 1.0 and 0.0 <= box.x0 and box.x1 <= display.figure_.bbox.x1
+    _, axes = matplotlib.pyplot.subplots(1, 2)
+    inside = MarginDistributionDisplay.from_margins({name: np.arange(9.0) for name in names}, axes=axes)
+    assert inside.axes_[0].get_legend() is not None and not inside.figure_.legends
+
+
+def test_convergence_compares_equal_objectives_only():
+    auto = wm.MarginPursuitClassifier().fit(X, Y)
+    display = ConvergenceDisplay.from_estimators(auto, cost="gradients")
+    last = [entry["value"] for entry in auto.history_ if entry["scale"] == auto.scale_[0]]
+    assert 0 < len(display.excess["MarginPursuitClassifier"]) == len(last) < len(auto.history_)
+    fixed = wm.MarginPursuitClassifier(scale=1.0).fit(X, Y)
+    with pytest.raises(DataError, match="different scales cannot be compared"):
+        ConvergenceDisplay.from_estimators({"auto": auto, "fixed": fixed})
+    several = wm.MarginPursuitClassifier(scale=1.0).fit(X, np.digitize(X[:, 0], [-1.0, 1.0]))
+    with pytest.raises(DataError, match="of 3 classes"):
+        ConvergenceDisplay.from_estimators(several)
+    one = [entry for entry in several.history_ if entry["class"] == 1.0]
+    assert ConvergenceDisplay.from_histories({"class 1": one}).lines_["class 1"] is not None
+
+
 def test_convergence_is_the_excess_over_the_best_value():
     histories = {
         "a": [{"value": 3.0, "seconds": 0.0}, {"value": 2.0, "seconds": 1.0}],

@@ -7,10 +7,14 @@ import numpy as np
 
 from widemargin.exceptions import MissingLibraryError
 
-__all__ = ["COLOURS", "band", "new_figure", "require_matplotlib", "tidy"]
+__all__ = ["COLOURS", "band", "legend", "new_figure", "require_matplotlib", "tidy"]
 
 COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#7A4E9F", "black": "#222222"}
 """Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
+
+
+_MOST, _LONG, _LONGEST = 6, 26, 48
+"""Lines and letters of a name that fit beside the curves; letters that are shown at all."""
 
 
 def require_matplotlib() -> None:
@@ -25,6 +29,26 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
+
+
+def legend(axes: Any, *, outside: bool) -> Any:
+    """The legend of the lines of `axes`; one that is long lies below the figure, if that may be changed.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Names of its lines are cut off after `_LONGEST` characters.
+    outside : bool
+        Whether the figure is ours, with a layout that makes room.
+    """
+    handles, names = axes.get_legend_handles_labels()
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    style = {"fontsize": 8, "frameon": False}
+    widest = max(map(len, shown), default=0)
+    if not outside or (len(shown) <= _MOST and widest <= _LONG):
+        return axes.legend(handles, shown, **style)
+    across = int(axes.figure.get_size_inches()[0] * 15) // (widest + 8)  # about 15 small letters an inch
+    return axes.figure.legend(handles, shown, loc="outside lower center", ncols=max(1, min(len(shown), across)), **style)
 
 
 def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Any, list[Any], Any]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, require_matplotlib, tidy
+from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -71,6 +71,9 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         named = estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
+        for name, item in named.items():
+            if not hasattr(item, "history_"):
+                raise DataError(f"{name!r} has no history_; give fitted estimators of this library, or histories.")
         return cls.from_histories({name: item.history_ for name, item in named.items()}, cost=cost, best=best, ax=ax)
 
     @classmethod
@@ -87,7 +90,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         histories : dict of str to sequence of dict
-            Entries with `value`, `primal` or `objective`, and the cost.
+            Entries with `value`, `primal` or `objective`, and the cost. Of a margin pursuit that has changed its scale
+            those of the last scale are drawn, for the others belong to another objective.
         cost, best, ax
             As above.
 
@@ -98,8 +102,9 @@ class ConvergenceDisplay:
         Raises
         ------
         DataError
-            If a history is empty, or lacks what is asked for.
+            If a history is empty, lacks what is asked for, or is of several classes, or the scales of several differ.
         """
+        histories = _of_one_objective(histories)
         values = {name: _read(name, history, _VALUES) for name, history in histories.items()}
         costs = {name: _read(name, history, (cost,)) for name, history in histories.items()}
         if not values:
@@ -125,6 +130,7 @@ class ConvergenceDisplay:
             If matplotlib is not installed.
         """
         require_matplotlib()
+        ours = ax is None
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -142,8 +148,31 @@ class ConvergenceDisplay:
         if all((cost > 0.0).all() for cost in self.cost.values()):
             ax.set_xscale("log")
         tidy(ax, x=self.cost_name, y="objective above the best (relative)")
-        ax.legend(fontsize=8, frameon=False)
+        legend(ax, outside=ours)
         return self
+
+
+def _of_one_objective(
+    histories: Mapping[str, Sequence[Mapping[str, float]]],
+) -> dict[str, Sequence[Mapping[str, float]]]:
+    """The entries at the last scale of each, which must be the same; of one class."""
+    found: dict[str, Sequence[Mapping[str, float]]] = {}
+    scales = {}
+    for name, history in histories.items():
+        classes = {entry["class"] for entry in history if "class" in entry}
+        if len(classes) > 1:
+            raise DataError(
+                f"the history {name!r} is of {len(classes)} classes, each with an objective of its own; give that of "
+                "one: [entry for entry in clf.history_ if entry['class'] == 0]."
+            )
+        if len(history) and "scale" in history[-1]:
+            scales[name] = history[-1]["scale"]
+            history = [entry for entry in history if entry.get("scale") == scales[name]]
+        found[name] = history
+    if scales and max(scales.values()) > (1.0 + 1e-9) * min(scales.values()):
+        shown = ", ".join(f"{name!r}: {scale:.6g}" for name, scale in scales.items())
+        raise DataError(f"objectives of different scales cannot be compared ({shown}); train with scale=a number.")
+    return found
 
 
 def _read(name: str, history: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Floats:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, require_matplotlib, tidy
+from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
 
 __all__ = ["MarginDistributionDisplay"]
 
@@ -113,7 +113,9 @@ class MarginDistributionDisplay:
         -------
         MarginDistributionDisplay
         """
-        known = {name: np.asarray(values, dtype=np.float64) for name, values in margins.items()}
+        if not isinstance(margins, Mapping):
+            raise DataError("margins must be a dict of names and vectors, such as {'SVM': margins}.")
+        known = {str(name): np.asarray(values, dtype=np.float64) for name, values in margins.items()}
         return cls(margins=known, unit=unit, ordered=ordered).plot(kind=kind, axes=axes)
 
     def plot(self, *, kind: str = "both", axes: Any = None) -> "MarginDistributionDisplay":
@@ -131,7 +133,7 @@ class MarginDistributionDisplay:
         Raises
         ------
         DataError
-            If there is nothing to draw, or as many axes are not given.
+            If there is nothing to draw, margins are not finite, or as many axes are not given.
         MissingLibraryError
             If matplotlib is not installed.
         """
@@ -139,6 +141,10 @@ class MarginDistributionDisplay:
             raise DataError(f"kind is {kind!r}; give one of {', '.join(KINDS)}.")
         if not self.margins or any(values.ndim != 1 or not values.shape[0] for values in self.margins.values()):
             raise DataError("there is nothing to draw; give at least one vector of margins that is not empty.")
+        for name, values in self.margins.items():
+            lost = int((~np.isfinite(values)).sum())
+            if lost:
+                raise DataError(f"{lost} of {values.shape[0]} margins of {name!r} are not finite; leave them out.")
         parts = ("density", "cumulative") if kind == "both" else (kind,)
         self.axes_ = self._axes(axes, len(parts))
         self.figure_ = self.axes_[0].figure
@@ -146,7 +152,7 @@ class MarginDistributionDisplay:
         low, high = self._range()
         for ax, part in zip(self.axes_, parts, strict=True):
             self._draw(ax, part, low, high)
-        self.axes_[0].legend(fontsize=8, frameon=False)
+        legend(self.axes_[0], outside=axes is None)
         return self
 
     def _draw(self, ax: Any, part: str, low: float, high: float) -> None:
