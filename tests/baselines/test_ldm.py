@@ -119,7 +119,7 @@ def test_a_kernel_machine_of_many_kinds(tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(X), several.decision_function(X))
     again = clf.set_params(kernel=None).fit(X, y)
     assert again.coef_.shape == (1, 2) and not hasattr(again, "dual_coef_")
-    with pytest.raises(CapabilityError, match="cache_size is 0.1 MB"):
+    with pytest.raises(CapabilityError, match=r"cache_size is 0\.1 MB"):
         LDMClassifier(kernel="rbf", cache_size=0.1).fit(X, y)
     with pytest.raises(KernelError, match="must be square"):
         LDMClassifier(kernel="precomputed").fit(X, y)

@@ -35,7 +35,9 @@ EXACT = (baselines.MarginDistributionClassifier, baselines.CatoniRiskClassifier)
 KERNEL = baselines.LDMClassifier(kernel="rbf", random_state=0)
 
 
-@parametrize_with_checks([*ALL, KERNEL], expected_failed_checks=lambda estimator: {} if isinstance(estimator, EXACT) else EXPECTED)
+@parametrize_with_checks(
+    [*ALL, KERNEL], expected_failed_checks=lambda estimator: {} if isinstance(estimator, EXACT) else EXPECTED
+)
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

@@ -90,7 +90,7 @@ def test_a_long_legend_does_not_hide_the_curves():
     assert len(texts) == 8 and len(texts[0]) == 48 and texts[0].endswith("\u2026") and texts[1] == "stage 0"
     below = min(ax.get_tightbbox().y0 for ax in display.axes_)
     box = legend.get_window_extent()
-    assert box.y1 <= below + 1.0 and 0.0 <= box.x0 and box.x1 <= display.figure_.bbox.x1
+    assert box.y1 <= below + 1.0 and box.x0 >= 0.0 and box.x1 <= display.figure_.bbox.x1
     _, axes = matplotlib.pyplot.subplots(1, 2)
     inside = MarginDistributionDisplay.from_margins({name: np.arange(9.0) for name in names}, axes=axes)
     assert inside.axes_[0].get_legend() is not None and not inside.figure_.legends

@@ -158,7 +158,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     models.append(self._fit_task(Task(rows, signs, weight, seed, share)))
             space.adopt(self, np.array([model.w for model in models]), X)
         if "support_" in vars(self):
-            self.support_ = used[self.support_]  # numbers of the rows that were given
+            self.support_ = used[vars(self)["support_"]]  # numbers of the rows that were given
         self._keep(models, budget)
         return self
 

@@ -83,9 +83,7 @@ def even_coordinates(X: Any, share: Floats, lam: float, fit_intercept: bool) -> 
     return coordinates(bound, np.empty(0))
 
 
-def descend(
-    function: Any, start: Floats, place: Coordinates, task: Task, tol: float, max_iter: int
-) -> Descent:
+def descend(function: Any, start: Floats, place: Coordinates, task: Task, tol: float, max_iter: int) -> Descent:
     """L-BFGS on a function that returns value and gradient at w, shape (d + 1,).
 
     Parameters

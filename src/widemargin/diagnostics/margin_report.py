@@ -3,6 +3,7 @@
 import dataclasses
 import html
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def margin_report(
     if y is None:
         raise DataError("margins need labels; give y.")
     levels = tuple(float(q) for q in np.ravel(quantiles))
-    if isinstance(level, str) or not np.isfinite(level):
+    if not (isinstance(level, Real) and np.isfinite(level)):
         raise DataError(f"level is {level!r}; give a finite number.")
     if not all(0.0 <= q <= 1.0 for q in levels):
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")

@@ -98,8 +98,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     average : bool, default=False
         With "sgd", whether the mean of all steps of this fit is kept, weighted by their number, in place of the last.
     warm_start : bool, default=False
-        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes, features, another
-        feature map or an exact kernel starts afresh.
+        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes or features,
+        another feature map or an exact kernel starts afresh.
     random_state : int, RandomState or None, default=None
         Rows drawn by "sgd", and the feature map.
     on_interrupt : {"raise", "return"}, default="raise"

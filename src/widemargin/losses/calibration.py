@@ -203,7 +203,7 @@ def _small_root(a: Floats, g: Floats) -> Floats:
         slope = v**2 / 48.0 + 2.0 * b * v + c
         safe = np.where(slope > 0.0, slope, 1.0)
         v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + b * v + c) - a * beta) / safe, v)
-    return np.sqrt(np.clip(v, 0.0, g**2))
+    return np.asarray(np.sqrt(np.clip(v, 0.0, g**2)))
 
 
 def _slope_roots_inside(a: Floats, g: Floats) -> list[Any]:

@@ -48,7 +48,8 @@ def legend(axes: Any, *, outside: bool) -> Any:
     if not outside or (len(shown) <= _MOST and widest <= _LONG):
         return axes.legend(handles, shown, **style)
     across = int(axes.figure.get_size_inches()[0] * 15) // (widest + 8)  # about 15 small letters an inch
-    return axes.figure.legend(handles, shown, loc="outside lower center", ncols=max(1, min(len(shown), across)), **style)
+    columns = max(1, min(len(shown), across))
+    return axes.figure.legend(handles, shown, loc="outside lower center", ncols=columns, **style)
 
 
 def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Any, list[Any], Any]:

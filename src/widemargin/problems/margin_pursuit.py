@@ -55,7 +55,7 @@ class MarginPursuitProblem:
     loss : MarginLoss
     fit_intercept : bool
     shared : dict, optional
-        What depends neither on y, lam nor the scale is computed once, and kept here for all problems made from this one.
+        What depends neither on y, lam nor the scale is computed once, and kept for all problems made of this one.
     """
 
     rows: RowBlocks

@@ -157,9 +157,9 @@ def curves(
         Gradients after which the scale is set from the training margins, once: `s^2` is the 75th percentile of their
         squares.
     squared : bool, default=True
-        Whether the loss is `s^2 rho`, as in the paper's theory, or `rho` itself, for which a larger scale means a smaller
-        loss beside the regulariser: as if lam were `s^2 lam`. `MarginPursuitClassifier(scale="rescale-once")` does the
-        latter.
+        Whether the loss is `s^2 rho`, as in the paper's theory, or `rho` itself, for which a larger scale means a
+        smaller loss beside the regulariser: as if lam were `s^2 lam`. The latter is what
+        `MarginPursuitClassifier(scale="rescale-once")` does.
     """
     n, d = trial.X.shape
     draws = np.random.default_rng((seed, 1)).integers(0, n, looks[-1])
@@ -175,8 +175,9 @@ def curves(
             linear_sgd.pegasos_dense(trial.X, some, trial.y, ones, norms, lam, radius, 0.0, v, u, hits, now)
         else:
             margin_sgd.dense_pass(
-                some, trial.X, trial.y, norms, CATONI, LEVEL, scale, strength, radius, 0.0, False, ones, v[:-1], u[:-1], now
-            )
+                some, trial.X, trial.y, norms, CATONI, LEVEL, scale, strength, radius, 0.0, False, ones, v[:-1],
+                u[:-1], now,
+            )  # fmt: skip
         begin = stop
         w = (now[margin_sgd.SCALE] * v[:-1]).astype(np.float32)
         margins = trial.y * (trial.X @ w)
