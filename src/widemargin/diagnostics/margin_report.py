@@ -243,7 +243,7 @@ def margin_report(
     if y is None:
         raise DataError("margins need labels; give y.")
     levels = tuple(float(q) for q in np.ravel(quantiles))
-    if not (isinstance(level, Real) and np.isfinite(level)):
+    if not _is_finite(level):
         raise DataError(f"level is {level!r}; give a finite number.")
     if not all(0.0 <= q <= 1.0 for q in levels):
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
@@ -263,6 +263,10 @@ def margin_report(
         name, data_name, margins.source, margins.unit, float(level), levels, float(delta), overall, tuple(summaries),
         n_missing,
     )  # fmt: skip
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
 def _weights(sample_weight: Any, n: int) -> Floats | None:
