@@ -166,6 +166,8 @@ class StructuredProblem:
     rows : Rows
     start : ndarray of shape (n + 1,)
         First row of every example.
+    longest : int
+        Most rows of an example.
     gram, gram_start : ndarray
         Products of the rows of every example with each other.
     search_name : str
@@ -214,6 +216,7 @@ class StructuredProblem:
         self.d, self.S, self.P = model.prepare(X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
+        self.longest = int(sizes.max())
         self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         loops.grams(self.rows, self.start, self.gram_start, self.gram)
@@ -233,11 +236,6 @@ class StructuredProblem:
     def rescale(self) -> int:
         """Number of the rescaling in the compiled loops."""
         return 1 if self.slack else 0
-
-    @property
-    def longest(self) -> int:
-        """Most rows of an example."""
-        return int(np.diff(self.start).max())
 
     def _choose(self, search: str, oracle: Oracle) -> str:
         if self.slack:

@@ -47,6 +47,14 @@ class LabelSetModel(StructureModel):
         whole: Ints = label.astype(np.int64)
         return whole
 
+    def encode_all(self, Y: Any) -> tuple[Ints, Ints]:
+        """All 0/1 vectors one after the other, and where each begins."""
+        Y = indicator(Y)
+        k = self.structure.weight.shape[1]
+        if Y.shape[1] != k:
+            raise DataError(f"Y has {Y.shape[1]} columns, the model {k} labels.")
+        return Y.reshape(-1), k * np.arange(Y.shape[0] + 1, dtype=np.int64)
+
     def restore(self, label: Ints) -> Ints:
         """The same 0/1 vector, a copy."""
         return label.copy()
