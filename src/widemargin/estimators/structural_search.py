@@ -4,8 +4,8 @@
         for C in increasing order, until the scores fall:
             for each fold: train on the other folds, from the dual point of the last C; score
 
-A dual point times C'/C is one of C', so it is where the next, larger C begins. That way slack rescaling never starts
-from nothing at a large C, where it converges slowly (its curvature grows with the square of the loss).
+A dual point times C'/C is one of C', so it is where the next, larger C begins: what was learnt for one C serves the
+next. Where one large C is all that is wanted, training for it alone takes fewer passes.
 """
 
 import math
@@ -108,6 +108,10 @@ class StructuralSearch:
 
 def structural_path(model: Any, X: Any, y: Any, *, Cs: Sequence[float]) -> Iterator[Any]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
+
+    For the models on the way. It is no faster way to the last one: with as many passes in all, training for the largest
+    C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30% against 80% on Diatoms, slack
+    rescaling; `benchmarks/README.md`).
 
     Parameters
     ----------
