@@ -211,7 +211,11 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ("Jaccard at least .525 after 100 passes", slack["jaccard"] >= 0.525),
         ("Hamming loss at most .202", slack["hamming"] <= 0.202),
     ]
-    second = show("Targets, slack rescaling, C and offset by five folds", ["target", "reached"], [[name, verdict(met)] for name, met in targets])
+    second = show(
+        "Targets, slack rescaling, C and offset by five folds",
+        ["target", "reached"],
+        [[name, verdict(met)] for name, met in targets],
+    )
     return [first, second]
 
 

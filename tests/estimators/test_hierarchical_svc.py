@@ -88,7 +88,9 @@ def test_columns_in_another_order_than_the_nodes_are_refused():
     assert clf.classes_.tolist() == paths
     swapped = frame[["animal", "animal/dog", "animal/cat", "plant"]]
     for use in (lambda: HierarchicalSVC(paths).fit(X, swapped), lambda: clf.closed(swapped)):
-        with pytest.raises(DataError, match="column 1 of y is 'animal/dog', but node 1 of the hierarchy is 'animal/cat'"):
+        with pytest.raises(
+            DataError, match="column 1 of y is 'animal/dog', but node 1 of the hierarchy is 'animal/cat'"
+        ):
             use()
     numbers = networkx.DiGraph([(0, 2), (0, 1)])  # its nodes are 0, 2, 1, 3
     numbers.add_node(3)

@@ -284,9 +284,7 @@ def structural_search(
     return StructuralSearch(params, chosen, best.score, tuple(cells), status, time.perf_counter() - started)
 
 
-def _check_options(
-    model: Any, rescalings: Any, max_iters: Any, offsets: Any, patience: Any, on_interrupt: Any
-) -> None:
+def _check_options(model: Any, rescalings: Any, max_iters: Any, offsets: Any, patience: Any, on_interrupt: Any) -> None:
     """Refuse what would end in an empty or senseless search."""
     if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
         raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")

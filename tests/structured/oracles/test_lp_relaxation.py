@@ -60,7 +60,7 @@ def test_relaxed_answers_lie_in_their_cone():
 
 
 def test_wide_cones_are_not_taken_for_empty():
-    """A row of alpha = 1e9 and HiGHS' own tolerance of integers made the search's first cone empty: a bound below 1e-8."""
+    """With a row of alpha = 1e9 HiGHS took the search's first cone for empty: a bound of 1e-9."""
     model = MultiLabelModel("full", weights=[0.66165551, 0.36703606], oracle="milp")
     truth = np.array([1, 1])
     model.prepare(np.zeros((2, 1)), np.array([truth, truth]))

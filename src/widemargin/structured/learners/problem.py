@@ -336,7 +336,9 @@ class StructuredProblem:
         answer = oracle.free(1.0)
         value = answer.h + answer.g - 1.0
         if not np.isfinite(value):
-            raise OracleError(f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers.")
+            raise OracleError(
+                f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers."
+            )
         psi = self.psi(i, answer.y)
         if value <= 0.0:
             return self._none(i, 0.0, 1)

@@ -132,7 +132,9 @@ def _sequence(y: Any, what: str) -> npt.NDArray[Any]:
     """
     states = np.asarray(y)
     if states.ndim != 1:
-        raise DataError(f"{what} has the shape {states.shape}: give a sequence of states, one number or string per step.")
+        raise DataError(
+            f"{what} has the shape {states.shape}: give a sequence of states, one number or string per step."
+        )
     return states
 
 

@@ -134,8 +134,8 @@ class ProgramOracle(PartialOracle):
     """Oracle of an example over a `PairwiseProgram`.
 
     The relaxation answers "free" and "cone" with `Relaxed` labels (its points fill a polygon: "convex"); the integer
-    programme with label sets, exactly, and levels too where the losses are integers. Answers satisfy a cone up to 1e-9 of HiGHS, so `tolerance` is
-    1e-6.
+    programme with label sets, exactly, and levels too where the losses are integers. Answers satisfy a cone up to 1e-9
+    of HiGHS, so `tolerance` is 1e-6.
 
     Parameters
     ----------
