@@ -146,7 +146,8 @@ class CheckedOracle:
         small = CONVEX not in oracle.capabilities and room < answer.g < least - room
         if small or not -room <= answer.g <= most + room:
             self._refuse(question, answer, f"is not within smallest_loss = {least:g} and largest_loss = {most:g}")
-        return answer
+        point: Answer = answer
+        return point
 
     def _score(self, psi: Features) -> float:
         return float((psi.A * self._u).sum() + psi.b @ self._theta)
