@@ -75,6 +75,8 @@ def test_bad_input():
         ChainSVC().fit(X, [*Y[:2], Y[2][:-1], *Y[3:]])
     with pytest.raises(DataError, match="5 examples and 4 labels"):
         ChainSVC().fit(X, Y[:-1])
+    with pytest.raises(DataError, match="the target y is None"):
+        ChainSVC().fit(X, None)
     clf = ChainSVC(**OPTIONS).fit(X, Y)
     with pytest.raises(DataError, match="has 2 columns; the model knows 3"):
         clf.predict([X[0][:, :2]])

@@ -77,6 +77,40 @@ def test_bad_hierarchies():
         HierarchicalSVC(PATHS, loss="paths").fit(X, Y)
 
 
+def test_columns_in_another_order_than_the_nodes_are_refused():
+    """They would be closed sets of other nodes here, and nothing else would tell."""
+    pandas = pytest.importorskip("pandas", reason="an optional library that users may bring")
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    X, Y = sets()
+    paths = ["animal", "animal/cat", "animal/dog", "plant"]
+    frame = pandas.DataFrame(Y, columns=paths)
+    clf = HierarchicalSVC(paths, **OPTIONS).fit(X, frame)
+    assert clf.classes_.tolist() == paths
+    swapped = frame[["animal", "animal/dog", "animal/cat", "plant"]]
+    for use in (lambda: HierarchicalSVC(paths).fit(X, swapped), lambda: clf.closed(swapped)):
+        with pytest.raises(
+            DataError, match="column 1 of y is 'animal/dog', but node 1 of the hierarchy is 'animal/cat'"
+        ):
+            use()
+    numbers = networkx.DiGraph([(0, 2), (0, 1)])  # its nodes are 0, 2, 1, 3
+    numbers.add_node(3)
+    with pytest.raises(DataError, match="column 1 of y is 1, but node 1 of the hierarchy is 2"):
+        HierarchicalSVC(numbers).fit(X, Y)
+    other = frame.set_axis(["a", "b", "c", "d"], axis=1)
+    assert HierarchicalSVC(PARENTS, **OPTIONS).fit(X, other).classes_.tolist() == ["a", "b", "c", "d"]
+
+
+def test_an_arc_twice_makes_no_second_parent():
+    networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
+    graph = networkx.MultiDiGraph()
+    graph.add_nodes_from(range(4))
+    graph.add_edges_from([(0, 1), (0, 1), (0, 2)])
+    X, Y = sets()
+    clf = HierarchicalSVC(graph, loss="leaves", **OPTIONS).fit(X, Y)
+    assert clf.search_ == "direct"
+    np.testing.assert_array_equal(clf.coef_, HierarchicalSVC(PARENTS, loss="leaves", **OPTIONS).fit(X, Y).coef_)
+
+
 def test_two_parents_exactly_by_integer_programming():
     networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
     graph = networkx.DiGraph([("root", "a"), ("root", "b"), ("a", "both"), ("b", "both")])

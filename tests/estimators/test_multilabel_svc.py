@@ -240,3 +240,14 @@ def test_an_offset_adds_labels():
     assert (counts[0], counts[-1]) == (0, Y.size)
     again = MultiLabelSVC(**clf.get_params() | {"offset": 0.0}).fit(X, Y)
     np.testing.assert_array_equal(clf.coef_, again.coef_)  # training does not see it
+
+
+def test_missing_values_of_frames_are_named():
+    pandas = pytest.importorskip("pandas", reason="an optional library that users may bring")
+    X, Y = sets()
+    frame = pandas.DataFrame(Y).astype("Int64")
+    whole = MultiLabelSVC(max_iter=5, tol=0.9, random_state=0)
+    np.testing.assert_array_equal(whole.fit(X, frame).coef_, whole.fit(X, Y).coef_)
+    frame.iloc[3, 1] = pandas.NA
+    with pytest.raises(DataError, match=r"Y\[3, 1\] is <NA>: entries must be 0 or 1"):
+        whole.fit(X, frame)

@@ -175,6 +175,30 @@ def test_within_a_standard_error(scores, place):
     assert _nearest(np.array(scores))[0] == place
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rescalings": "slack"}, "rescalings='slack': give a sequence"),
+        ({"rescalings": ["slake"]}, "give a sequence of 'slack' and 'margin'"),
+        ({"rescalings": []}, "rescalings is empty"),
+        ({"max_iters": []}, "max_iters is empty"),
+        ({"max_iters": [0, 5]}, "must be at least 1"),
+        ({"offsets": []}, "offsets is empty"),
+        ({"offsets": [0.0, np.nan]}, "must be finite"),
+        ({"patience": 0}, "patience=0 must be at least 1"),
+        ({"on_interrupt": "ignore"}, "give 'raise' or 'return'"),
+    ],
+)
+def test_options_that_make_no_search_are_refused(options, message):
+    with pytest.raises(DataError, match=message):
+        structural_search(MultiLabelSVC(), *sets(20), **options)
+
+
+def test_offsets_are_for_label_sets():
+    with pytest.raises(DataError, match="ChainSVC has no offset"):
+        structural_search(ChainSVC(), [np.ones((2, 1))], [[0, 1]], offsets=[0.1])
+
+
 def test_the_default_grid_follows_the_number_of_rows():
     X, Y = sets(60)
     model = MultiLabelSVC("tree", max_iter=20, random_state=0)

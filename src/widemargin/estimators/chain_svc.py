@@ -154,6 +154,8 @@ class ChainSVC(ReadyMadeSVM):
         DataError
             An empty sequence, or labels that do not fit the sequences.
         """
+        if y is None:
+            raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         self._train([with_constant(x) for x in sequences] if self.fit_intercept else sequences, y)
         self.n_features_in_ = sequences[0].shape[1]

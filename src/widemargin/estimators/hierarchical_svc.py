@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from widemargin.estimators._structural_ready import LabelSetSVM
 from widemargin.solvers.base import Progress
 from widemargin.structured.models import HierarchyModel
-from widemargin.structured.models.label_graph import storable
+from widemargin.structured.models.label_graph import check_order, read_hierarchy, storable
 
 __all__ = ["HierarchicalSVC"]
 
@@ -32,8 +32,9 @@ class HierarchicalSVC(LabelSetSVM):
     ----------
     hierarchy : array-like of int, sequence of str, or directed graph
         Parent of every node (-1: root); or the paths of the nodes, such as "animal/cat"; or a networkx graph, arcs from
-        parent to child. Nodes are the columns of y, in this order. Copies and saved models hold the nodes and arcs of
-        a graph instead of it.
+        parent to child. Nodes are the columns of y, in this order (of a graph: `list(graph.nodes)`); columns with the
+        names or numbers of nodes in another order are refused. Copies and saved models hold the nodes and arcs of a
+        graph instead of it.
     loss : {"nodes", "leaves"}, default="nodes"
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
@@ -192,4 +193,14 @@ class HierarchicalSVC(LabelSetSVM):
         -------
         ndarray of shape (n, k)
         """
+        self._check_columns(getattr(y, "columns", None))
         return self._model().closed(y)
+
+    def _train(self, X: Any, Y: Any) -> None:
+        self._check_columns(self.classes_)
+        super()._train(X, Y)
+
+    def _check_columns(self, names: npt.ArrayLike | None) -> None:
+        """Refuse columns of y that carry the names of nodes in another order."""
+        graph = read_hierarchy(self.hierarchy, self.separator)
+        check_order(graph, np.arange(len(graph.names)) if names is None else names)

@@ -78,7 +78,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     max_queries : int, default=1000
         Most questions of a search.
     debug : bool, default=False
-        Compare every answer of the oracle with the model's own features and loss: for a model under development.
+        Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
+        `largest_loss`, and with the labels it answered before, of which none may be better: for a model under
+        development.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.

@@ -103,6 +103,10 @@ class CompiledModel(Protocol):
         """A label as the loops represent it. Raises DataError for a label outside the model."""
         ...
 
+    def encode_all(self, Y: object) -> tuple[Ints, Ints]:
+        """All labels one after the other, and where each begins (n + 1 numbers)."""
+        ...
+
     def restore(self, label: Ints) -> object:
         """A label as the user represents it."""
         ...

@@ -68,6 +68,12 @@ def test_a_longer_sequence_after_a_shorter_one():
         ([np.ones(2)], [["a", "b"]], "give a matrix with one step per row"),
         ([np.ones((1, 2))], [["a"], ["b"]], "X has 1 examples, Y has 2 labels"),
         ([], [], "There are no examples"),
+        ([np.ones((2, 2))], [np.array([["a"], ["b"]])], r"label 0 has the shape \(2, 1\): give a sequence of states"),
+        ([np.ones((2, 2))], [[(1, 2), (1, 3)]], r"label 0 has the shape \(2, 2\)"),
+        ([np.ones((2, 2))], ["ab"], r"label 0 has the shape \(\)"),
+        ([np.ones((2, 2))] * 2, [[1, 2], ["a", "b"]], "some labels are numbers, others strings"),
+        ([np.ones((2, 2))], [[1, None]], "states cannot be sorted.*numbers only, or strings only"),
+        ([np.ones((2, 2))], [[1.0, np.nan]], "a state is nan"),
     ],
 )
 def test_bad_sequences(X, Y, message):

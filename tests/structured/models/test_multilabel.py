@@ -135,6 +135,9 @@ def test_pickles_and_serves_threads():
         (np.zeros((6, 0)), "give a 0/1 matrix"),
         (np.zeros((5, 2)), "X has 6 examples, Y has 5 labels"),
         (np.full((6, 2), np.nan), "entries must be 0 or 1"),
+        (np.array([["1", "0"]] * 6), r"Y\[0, 0\] is '1': entries must be 0 or 1"),
+        (np.array([["1", 0]] * 6, dtype=object), r"Y\[0, 0\] is '1': entries must be 0 or 1"),
+        (np.array([[1, None]] * 6, dtype=object), r"Y\[0, 1\] is None: entries must be 0 or 1"),
     ],
 )
 def test_bad_labels(Y, message):
@@ -149,8 +152,10 @@ def test_bad_labels(Y, message):
         ({"edges": [(0, 3)]}, DataError, "out of 0 to 2"),
         ({"edges": [(1, 1)]}, DataError, "two different labels"),
         ({"edges": [(0, 1), (1, 0)]}, DataError, "a pair twice"),
-        ({"weights": [1.0, 2.0]}, DataError, "weights must be 3 finite numbers"),
-        ({"weights": [1.0, -1.0, 0.0]}, DataError, "weights must be 3 finite numbers"),
+        ({"weights": [1.0, 2.0]}, DataError, r"weights have the shape \(2,\): give 3 numbers"),
+        ({"weights": [1.0, -1.0, 0.0]}, DataError, "not all 0; that of label 1 is -1"),
+        ({"weights": [1.0, 1.0, np.nan]}, DataError, "not all 0; that of label 2 is nan"),
+        ({"weights": [0.0, 0.0, 0.0]}, DataError, "all are 0"),
         ({"weights": [0.0, 0.0, 0.0]}, DataError, "not all 0"),
         ({"oracle": "tree"}, CapabilityError, "cannot serve 3 labels with 3 edges .with cycles."),
         ({"oracle": "magic"}, CapabilityError, "'magic' is not one of"),

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from testing import structured_cases as cases
 
+from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
+from widemargin.structured.search.angular import angular
 
 
 @pytest.mark.parametrize("weight", cases.WEIGHTS)
@@ -55,3 +57,21 @@ def test_relaxed_answers_lie_in_their_cone():
         features = model.features(None, answer.y)
         score = (features.A * u).sum() + features.b @ theta
         assert 1.0 + score - model.score(truth, u, theta) == pytest.approx(answer.h, abs=1e-6)
+
+
+def test_wide_cones_are_not_taken_for_empty():
+    """With a row of alpha = 1e9 HiGHS took the search's first cone for empty: a bound of 1e-9."""
+    model = MultiLabelModel("full", weights=[0.66165551, 0.36703606], oracle="milp")
+    truth = np.array([1, 1])
+    model.prepare(np.zeros((2, 1)), np.array([truth, truth]))
+    oracle = model.oracle(None, truth, np.full((1, 2), 1 / 6), np.array([2 / 3]))
+    found = angular(oracle, eps=1e-6)
+    assert found.value == pytest.approx(0.66165551 / 6)
+    assert found.upper == pytest.approx(found.value, rel=1e-5)
+
+
+def test_levels_are_for_integer_losses():
+    """A search through the levels 1, 2, ... would not see the other losses, and its bound would be none."""
+    for weight, able in (("integers", {"free", "cone", "level"}), ("reals", {"free", "cone"})):
+        model, truth, u, theta, _ = cases.multi_label(0, 4, "full", weight, oracle="milp")
+        assert model.oracle(None, truth, u, theta).capabilities == able

@@ -28,12 +28,10 @@ def score(u: Any, theta: Any, label: Any, structure: Any) -> Any:
             if t > 0:
                 total += theta[label[t - 1] * u.shape[1] + label[t]]
         return total
-    for index in range(label.shape[0]):
-        if label[index]:
-            total += u[0, index]
+    for index in range(label.shape[0]):  # 0 or 1: products, as jumps would be guessed wrong
+        total += label[index] * u[0, index]
     for e in range(structure.pairs.shape[0]):
-        if label[structure.pairs[e, 0]] and label[structure.pairs[e, 1]]:
-            total += theta[e]
+        total += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * theta[e]
     return total
 
 
@@ -49,9 +47,8 @@ def loss(label: Any, truth: Any, structure: Any, work: Any) -> Any:
                 total += structure.weight[0, truth[t]]
         return total
     for index in range(truth.shape[0]):
-        if label[index] != truth[index]:
-            total += structure.weight[0, index]
-    if structure.kind == _HIERARCHY or structure.kind == _PATHS:
+        total += (label[index] ^ truth[index]) * structure.weight[0, index]
+    if (structure.kind == _HIERARCHY or structure.kind == _PATHS) and structure.weight[1].any():
         ends, true_ends = work.scratch[0], work.scratch[1]
         hierarchy.deepest(label, structure, ends)
         hierarchy.deepest(truth, structure, true_ends)
@@ -74,11 +71,9 @@ def add_features(label: Any, factor: float, structure: Any, A: Any, b: Any) -> N
                 b[label[t - 1] * A.shape[1] + label[t]] += factor
         return
     for index in range(label.shape[0]):
-        if label[index]:
-            A[0, index] += factor
+        A[0, index] += label[index] * factor
     for e in range(structure.pairs.shape[0]):
-        if label[structure.pairs[e, 0]] and label[structure.pairs[e, 1]]:
-            b[e] += factor
+        b[e] += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * factor
 
 
 @kernel

@@ -1,5 +1,7 @@
-"""Whether an oracle keeps its word: its answers against the model's own features and loss."""
+"""Whether an oracle keeps its word: what it says of itself, and its answers against the model's features and loss."""
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,14 +9,14 @@ import numpy as np
 from widemargin.exceptions import OracleError
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, Answer, Oracle
-from widemargin.structured.search.edge import Mixture
 
 if TYPE_CHECKING:
     from widemargin.structured.learners.problem import Floats, StructuredProblem
 
-__all__ = ["check_answer", "check_label", "check_oracle"]
+__all__ = ["CheckedOracle", "check_oracle"]
 
 _TOLERANCE = 1e-6
+_KEPT = 8  # labels of an example that later answers are compared with
 
 
 def check_oracle(oracle: Oracle) -> None:
@@ -25,56 +27,154 @@ def check_oracle(oracle: Oracle) -> None:
     OracleError
     """
     name = type(oracle).__name__
-    unknown = sorted(set(oracle.capabilities) - CAPABILITIES)
-    if unknown:
-        raise OracleError(f"{name}.capabilities names {unknown}; known are {sorted(CAPABILITIES)}.")
-    missing = [what for what in sorted(oracle.capabilities - {"convex"}) if not hasattr(oracle, what)]
+    lacking = [what for what in ("capabilities", "smallest_loss", "largest_loss") if not hasattr(oracle, what)]
+    if lacking:
+        raise OracleError(f"{name} has no {', '.join(lacking)}: see widemargin.structured.oracle.Oracle.")
+    able = set(oracle.capabilities)
+    if able - CAPABILITIES:
+        raise OracleError(f"{name}.capabilities names {sorted(able - CAPABILITIES)}; known are {sorted(CAPABILITIES)}.")
+    missing = [what for what in sorted(able - {CONVEX}) if not hasattr(oracle, what)]
     if missing:
         raise OracleError(f"{name}.capabilities names {missing}, but there are no such methods.")
-    no_least = CONVEX not in oracle.capabilities and not oracle.smallest_loss > 0.0  # mixtures of labels have none
-    if oracle.largest_loss < 0.0 or (oracle.largest_loss > 0.0 and no_least):
+    no_least = CONVEX not in able and not oracle.smallest_loss > 0.0  # mixtures of labels have none
+    if not 0.0 <= oracle.largest_loss < math.inf or (oracle.largest_loss > 0.0 and no_least):
         raise OracleError(
             f"{name}.smallest_loss is {oracle.smallest_loss:g} and largest_loss {oracle.largest_loss:g}; the first is "
             "the least positive loss of a label, the second the largest."
         )
 
 
-def check_label(problem: "StructuredProblem", i: int, y: Any) -> None:
-    """Refuse a label that the model says is none of its labels (by `contains(x, y)`, which a model may have).
+class CheckedOracle:
+    """An oracle in debug mode: every answer is compared with the model, with the question, and with earlier answers.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+    i : int
+        The example.
+    oracle : Oracle
+    u : ndarray of shape (rows, S)
+    theta : ndarray of shape (P,)
+    met : list
+        Labels that the example's oracles answered before, as (psi, g); answers are added.
 
     Raises
     ------
     OracleError
+        By every question: if the answer is no label (by `contains(x, y)`, which a model may have), differs from its
+        score or loss by more than 1e-6, is outside the losses or the cone or level that were asked for, or if another
+        label is better: y_i, or one that was an answer before.
     """
-    contains = getattr(problem.model, "contains", None)
-    for part in [y.first, y.second] if isinstance(y, Mixture) else [y]:
-        if contains is not None and not contains(problem.X[i], part):
-            name = type(problem.model).__name__
-            raise OracleError(f"example {i}: the oracle returned {part!r}, which is not a label of {name}.")
 
+    def __init__(
+        self,
+        problem: "StructuredProblem",
+        i: int,
+        oracle: Oracle,
+        u: "Floats",
+        theta: "Floats",
+        met: list[tuple[Features, float]],
+    ) -> None:
+        self._problem, self._i, self._oracle, self._u, self._theta, self._met = problem, i, oracle, u, theta, met
 
-def check_answer(
-    problem: "StructuredProblem", i: int, answer: Answer, psi: Features, u: "Floats", theta: "Floats"
-) -> None:
-    """Compare the point of an answer with the label's own score and loss.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._oracle, name)
 
-    Raises
-    ------
-    OracleError
-        If they differ by more than 1e-6.
-    """
-    name = type(problem.model).__name__
-    score = float((psi.A * u).sum() + psi.b @ theta)
-    scale = 1.0 + float(np.abs(psi.A * u).sum() + np.abs(psi.b * theta).sum())
-    if not abs(answer.h - (1.0 - score)) <= _TOLERANCE * scale:
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        answer = self._compare(f"free({lam:g})", self._oracle.free(lam))
+        self._best("h + lam g", f"free({lam:g})", answer, lambda h, g: h + lam * g)
+        return answer
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same in a cone."""
+        question = f"cone({lam:g}, {alpha:g}, {beta:g})"
+        found = self._oracle.cone(lam, alpha, beta)
+        if found is None:
+            return None
+        answer = self._compare(question, found)
+        room = 10.0 * _TOLERANCE * (1.0 + abs(answer.h) + abs(answer.g))
+        steep = math.inf if math.isinf(alpha) else alpha * (answer.h + room)
+        if answer.h < -room or beta * (answer.h - room) > answer.g + room or answer.g - room > steep:
+            self._refuse(question, answer, "lies outside the cone")
+        return answer
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h of one loss."""
+        found = self._oracle.level(c)
+        if found is None:
+            return None
+        answer = self._compare(f"level({c})", found)
+        if abs(answer.g - c) > _TOLERANCE * (1.0 + c):
+            self._refuse(f"level({c})", answer, "has another loss")
+        return answer
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`."""
+        answer = self._compare("direct()", self._oracle.direct())
+        self._best("h g", "direct()", answer, lambda h, g: max(0.0, h * g))
+        return answer
+
+    def _refuse(self, question: str, answer: Answer, what: str) -> None:
         raise OracleError(
-            f"example {i}: the oracle says h = {answer.h:.9g} of label {answer.y!r}, but 1 + f(y) - f(y_i) is "
-            f"{1.0 - score:.9g} by {name}.features. One of them is wrong."
+            f"example {self._i}: the oracle's answer to {question}, label {answer.y!r} of h = {answer.h:.9g} and "
+            f"g = {answer.g:.9g}, {what}."
         )
-    if not isinstance(answer.y, Mixture):
+
+    def _compare(self, question: str, answer: Any) -> Answer:
+        """Compare the point of an answer with the label's own score and loss."""
+        problem, i, oracle, name = self._problem, self._i, self._oracle, type(self._problem.model).__name__
+        if not all(hasattr(answer, part) for part in Answer._fields):
+            raise OracleError(f"example {i}: the oracle answered {question} by {answer!r}; give an Answer(y, h, g).")
+        contains = getattr(problem.model, "contains", None)
+        if contains is not None and not contains(problem.X[i], answer.y):
+            raise OracleError(f"example {i}: the oracle returned {answer.y!r}, which is not a label of {name}.")
+        psi = problem.psi(i, answer.y)
+        score = self._score(psi)
+        if not abs(answer.h - (1.0 - score)) <= _TOLERANCE * self._scale(psi):
+            raise OracleError(
+                f"example {i}: the oracle says h = {answer.h:.9g} of label {answer.y!r}, but 1 + f(y) - f(y_i) is "
+                f"{1.0 - score:.9g} by {name}.features. One of them is wrong."
+            )
         loss = problem.model.loss(answer.y, problem.Y[i])
         if not abs(answer.g - loss) <= _TOLERANCE * (1.0 + abs(loss)):
             raise OracleError(
                 f"example {i}: the oracle says g = {answer.g:.9g} of label {answer.y!r}, but its loss is {loss:.9g} by "
                 f"{name}.loss. One of them is wrong."
             )
+        least, most, room = oracle.smallest_loss, oracle.largest_loss, _TOLERANCE * (1.0 + oracle.largest_loss)
+        small = CONVEX not in oracle.capabilities and room < answer.g < least - room
+        if small or not -room <= answer.g <= most + room:
+            self._refuse(question, answer, f"is not within smallest_loss = {least:g} and largest_loss = {most:g}")
+        point: Answer = answer
+        return point
+
+    def _score(self, psi: Features) -> float:
+        return float((psi.A * self._u).sum() + psi.b @ self._theta)
+
+    def _scale(self, psi: Features) -> float:
+        return 1.0 + float(np.abs(psi.A * self._u).sum() + np.abs(psi.b * self._theta).sum())
+
+    def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
+        """Compare with the labels known: no other may have a larger value. Then the answer is one of them."""
+        problem, i = self._problem, self._i
+        psi = problem.psi(i, answer.y)
+        if getattr(self._oracle, "exact", True):
+            contains = getattr(problem.model, "contains", None)
+            known = [(other, 1.0 - self._score(other), g) for other, g in self._met]
+            if contains is None or contains(problem.X[i], problem.Y[i]):
+                own = problem.psi(i, problem.Y[i])
+                known.append((own, 1.0, 0.0))
+            mine = value(answer.h, answer.g)
+            for other, h, g in known:
+                more = value(h, g)
+                scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
+                if more > mine + 10.0 * _TOLERANCE * (scale + abs(mine)):
+                    self._refuse(
+                        question, answer,
+                        f"is not the best: {what} is {mine:.9g}, and {more:.9g} of "
+                        + ("y_i" if h == 1.0 and g == 0.0 else f"an earlier answer of h = {h:.9g} and g = {g:.9g}")
+                        + ". If answers need not be the best, set exact = False",
+                    )  # fmt: skip
+        self._met.insert(0, (psi, answer.g))
+        del self._met[_KEPT:]

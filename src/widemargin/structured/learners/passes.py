@@ -164,9 +164,8 @@ class CompiledPasses:
         model: Any = problem.model
         self.structure = model.structure
         self.certain = self.structure.kind != GREEDY
-        truth = [np.asarray(model.encode(y), dtype=np.int64) for y in problem.Y]
-        self.truth_start = np.concatenate([[0], np.cumsum([label.shape[0] for label in truth])]).astype(np.int64)
-        self.truth = np.concatenate(truth)
+        self.truth, self.truth_start = model.encode_all(problem.Y)
+        self._most = int(np.diff(self.truth_start).max())
         self.seed = seed
         self.work = self.workspace()
 
@@ -177,9 +176,8 @@ class CompiledPasses:
     def _buffers(self) -> tuple[Floats, Floats, Floats, Ints]:
         """u, p, p_b and label of one example."""
         problem = self.problem
-        most = int(np.diff(self.truth_start).max())
         shape = (problem.longest, problem.S)
-        return np.empty(shape), np.empty(shape), np.empty(problem.P), np.empty(most, dtype=np.int64)
+        return np.empty(shape), np.empty(shape), np.empty(problem.P), np.empty(self._most, dtype=np.int64)
 
     def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
         problem = self.problem

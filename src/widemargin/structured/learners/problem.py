@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin.exceptions import CapabilityError, DataError
+from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.linalg.rows import canonical_rows
 from widemargin.structured._loops import bcfw_rows as loops
-from widemargin.structured.learners.check import check_answer, check_label, check_oracle
+from widemargin.structured.learners.check import CheckedOracle, check_oracle
 from widemargin.structured.model import Features, StructuredModel
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle
 from widemargin.structured.search.choice import EXACT, SEARCHES, named
@@ -154,7 +154,7 @@ class StructuredProblem:
     eps, ratio, max_queries
         Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
-        Compare every answer of the oracle with the model's own features and loss.
+        Compare every answer of the oracle with the model's own features and loss, and with its earlier answers.
     prove : bool, default=True
         End a run whose oracle is not exact with an upper bound by its relaxation, where there is one: it costs a search
         of the relaxation per example.
@@ -166,6 +166,8 @@ class StructuredProblem:
     rows : Rows
     start : ndarray of shape (n + 1,)
         First row of every example.
+    longest : int
+        Most rows of an example.
     gram, gram_start : ndarray
         Products of the rows of every example with each other.
     search_name : str
@@ -214,6 +216,7 @@ class StructuredProblem:
         self.d, self.S, self.P = model.prepare(X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
+        self.longest = int(sizes.max())
         self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         loops.grams(self.rows, self.start, self.gram_start, self.gram)
@@ -221,7 +224,8 @@ class StructuredProblem:
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
-        oracle = self.oracle(0, np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
+        self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
+        oracle = model.oracle(X[0], Y[0], np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
@@ -233,14 +237,9 @@ class StructuredProblem:
         """Number of the rescaling in the compiled loops."""
         return 1 if self.slack else 0
 
-    @property
-    def longest(self) -> int:
-        """Most rows of an example."""
-        return int(np.diff(self.start).max())
-
     def _choose(self, search: str, oracle: Oracle) -> str:
         if self.slack:
-            return named(search, oracle.capabilities)
+            return named(search, frozenset(oracle.capabilities))
         if FREE not in oracle.capabilities:
             raise CapabilityError(
                 f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
@@ -259,10 +258,10 @@ class StructuredProblem:
             )
         return Features(A, b)
 
-    def _psi(self, i: int, y: Any) -> Features:
+    def psi(self, i: int, y: Any) -> Features:
         """`phi(x_i, y_i) - phi(x_i, y)`, also of a mixture of labels."""
         if isinstance(y, Mixture):
-            first, second = self._psi(i, y.first), self._psi(i, y.second)
+            first, second = self.psi(i, y.first), self.psi(i, y.second)
             return Features(
                 *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
             )
@@ -273,7 +272,8 @@ class StructuredProblem:
 
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         """The oracle of example i at its potentials and theta."""
-        return self.model.oracle(self.X[i], self.Y[i], u, theta)
+        oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
+        return CheckedOracle(self, i, oracle, u, theta, self._met[i]) if self.check else oracle
 
     def potentials(self, i: int, W: Floats) -> Floats:
         """`rows(x_i) W`."""
@@ -313,7 +313,7 @@ class StructuredProblem:
         CapabilityError
             If the search needs the slack, and there is none.
         OracleError
-            In `check` mode, if the oracle contradicts the model.
+            If an answer is no number; in `check` mode, if the oracle contradicts the model or itself.
         """
         oracle = self.oracle(i, u, theta)
         if not self.slack:
@@ -328,22 +328,18 @@ class StructuredProblem:
         found = SEARCHES[self.search_name](oracle, best=self._best_known(i, u, theta), hint=self._hints[i], **options)
         if found.y is None:
             return self._none(i, found.upper, found.queries)
-        if self.check:
-            check_label(self, i, found.y)
-        psi = self._psi(i, found.y)
-        if self.check:
-            check_answer(self, i, Answer(found.y, found.h, found.g), psi, u, theta)
+        psi = self.psi(i, found.y)
         self._learn(i, found, psi)
         return Violation(found.g * psi.A, found.g * psi.b, found.g, found.value, found.upper, found.queries)
 
     def _margin(self, i: int, oracle: Oracle, u: Floats, theta: Floats) -> Violation:
         answer = oracle.free(1.0)
         value = answer.h + answer.g - 1.0
-        if self.check:
-            check_label(self, i, answer.y)
-        psi = self._psi(i, answer.y)
-        if self.check:
-            check_answer(self, i, answer, psi, u, theta)
+        if not np.isfinite(value):
+            raise OracleError(
+                f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers."
+            )
+        psi = self.psi(i, answer.y)
         if value <= 0.0:
             return self._none(i, 0.0, 1)
         return Violation(psi.A, psi.b, answer.g, value, value, 1)

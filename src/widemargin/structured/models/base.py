@@ -70,6 +70,12 @@ class StructureModel(ABC):
     def encode(self, y: Any) -> Ints:
         """A label as the compiled loops represent it."""
 
+    def encode_all(self, Y: Any) -> tuple[Ints, Ints]:
+        """All labels one after the other, and where each begins."""
+        labels = [self.encode(y) for y in Y]
+        start = np.concatenate([[0], np.cumsum([label.shape[0] for label in labels])]).astype(np.int64)
+        return np.concatenate(labels), start
+
     @abstractmethod
     def restore(self, label: Ints) -> Any:
         """A label as the user represents it."""

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 class ChainModel(StructureModel):
     """`f(x, y) = sum_t x_t . w_{y_t} + sum_t theta[y_{t-1}, y_t]`, loss = weighted Hamming over the steps.
 
-    An example is a matrix of shape (T, d), ndarray or CSR; a label is a sequence of T states of any hashable kind. The
+    An example is a matrix of shape (T, d), ndarray or CSR; a label is a sequence of T states, numbers or strings. The
     exact slack argmax costs O(T^2 S^2) and memory T^2 S (Bauer, Goernitz, Biegler, Mueller, Kloft 2014).
 
     Parameters
@@ -41,16 +41,19 @@ class ChainModel(StructureModel):
         Raises
         ------
         DataError
-            An empty sequence, a label of another length than its example, rows of different widths, weights that do
-            not fit.
+            An empty sequence, a label of another length than its example, states that are no numbers or strings, or
+            both, rows of different widths, weights that do not fit.
         """
         check_lengths(X, Y)
         rows, start = self.stack(X)
         lengths = np.diff(start)
-        for i, y in enumerate(Y):
-            if len(y) != lengths[i]:
-                raise DataError(f"example {i} has {lengths[i]} steps, its label {len(y)}: give one state per step.")
-        self.states = np.unique(np.concatenate([np.asarray(y) for y in Y]))
+        labels = [_sequence(y, f"label {i}") for i, y in enumerate(Y)]
+        for i, label in enumerate(labels):
+            if label.shape[0] != lengths[i]:
+                raise DataError(
+                    f"example {i} has {lengths[i]} steps, its label {label.shape[0]}: give one state per step."
+                )
+        self.states = _distinct(labels)
         S = self.states.shape[0]
         if self.weights is None:
             weight = np.ones(S)
@@ -96,7 +99,7 @@ class ChainModel(StructureModel):
 
     def encode(self, y: Any) -> Ints:
         """Indices of the states."""
-        y = np.asarray(y)
+        y = _sequence(y, "a label")
         if y.shape[0] == 0:
             raise DataError("a label is an empty sequence: leave the example out.")
         at = np.minimum(np.searchsorted(self.states, y), self.states.shape[0] - 1)
@@ -118,3 +121,39 @@ class ChainModel(StructureModel):
 
     def _no_label(self, n_rows: int) -> Ints:
         return np.zeros(n_rows, dtype=np.int64)
+
+
+def _sequence(y: Any, what: str) -> npt.NDArray[Any]:
+    """A label as a vector of states.
+
+    Raises
+    ------
+    DataError
+    """
+    states = np.asarray(y)
+    if states.ndim != 1:
+        raise DataError(
+            f"{what} has the shape {states.shape}: give a sequence of states, one number or string per step."
+        )
+    return states
+
+
+def _distinct(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The states of all labels, sorted.
+
+    Raises
+    ------
+    DataError
+        If there are numbers as well as strings, or missing values.
+    """
+    kinds = {"O" if label.dtype == object else "number" if label.dtype.kind in "biuf" else "string" for label in labels}
+    try:
+        states = np.unique(np.concatenate(labels))
+    except TypeError as error:
+        raise DataError(f"the states cannot be sorted ({error}): give numbers only, or strings only.") from error
+    if {"number", "string"} <= kinds:
+        raise DataError("some labels are numbers, others strings: give all states the same kind.")
+    missing = [state for state in states.tolist() if state != state]
+    if missing:
+        raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
+    return states

@@ -95,8 +95,7 @@ class HierarchyModel(LabelSetModel):
             raise DataError(f"Y has {Y.shape[1]} columns, the hierarchy {k} nodes: give one column per node.")
         weight = check_weights(self.weights, k)
         self._check_options()
-        for i, y in enumerate(Y):
-            self._check(y, f"row {i} of Y")
+        self._check(Y, "row {} of Y")
         self.structure = self._hierarchy_structure(weight, Y)
         return rows.shape[1], k, 0
 
@@ -158,23 +157,30 @@ class HierarchyModel(LabelSetModel):
             return of_paths(u, self.structure)
         return of_closed_sets(u, self.structure) if self.graph.is_forest else of_closures(u, self.graph.arcs)
 
-    def _check(self, label: Ints, what: str) -> None:
-        """Refuse a label that is not closed, or no path where it should be one."""
+    def _check(self, Y: Ints, what: str) -> None:
+        """Refuse a row that is not closed, or no path where it should be one; `what` names it by its number."""
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
-        wrong = np.flatnonzero((label[below] == 1) & (label[above] == 0))
+        wrong = np.argwhere(Y[:, below] > Y[:, above])
         if wrong.size:
-            p, q = self.graph.names[above[wrong[0]]], self.graph.names[below[wrong[0]]]
-            raise DataError(f"{what} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`.")
+            i, arc = wrong[0].tolist()
+            p, q = self.graph.names[above[arc]], self.graph.names[below[arc]]
+            raise DataError(
+                f"{what.format(i)} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`."
+            )
         if self.labels == "path":
-            ends = np.flatnonzero(_deepest(label[None, :], self.graph.arcs)[0])
-            if ends.size == 0:
-                raise DataError(f"{what} is empty: labels='path' wants one path; leave it out, or use labels='sets'.")
-            if ends.size > 1:
-                p, q = self.graph.names[ends[0]], self.graph.names[ends[1]]
-                raise DataError(
-                    f"{what} has {ends.size} paths, which end at {p!r} and {q!r}: labels='path' wants one path; "
-                    "keep one, or use labels='sets'."
-                )
+            deepest = _deepest(Y, self.graph.arcs)
+            for i in np.flatnonzero(deepest.sum(axis=1) != 1).tolist():
+                self._refuse(np.flatnonzero(deepest[i]), what.format(i))
+
+    def _refuse(self, ends: Ints, what: str) -> None:
+        """Say why a label with these ends is no path."""
+        if ends.size == 0:
+            raise DataError(f"{what} is empty: labels='path' wants one path; leave it out, or use labels='sets'.")
+        p, q = self.graph.names[ends[0]], self.graph.names[ends[1]]
+        raise DataError(
+            f"{what} has {ends.size} paths, which end at {p!r} and {q!r}: labels='path' wants one path; keep one, or "
+            "use labels='sets'."
+        )
 
     def closed(self, Y: Any) -> Ints:
         """Label sets with the ancestors of their nodes added."""
@@ -189,8 +195,14 @@ class HierarchyModel(LabelSetModel):
     def encode(self, y: Any) -> Ints:
         """A closed 0/1 vector; one path where labels are paths."""
         label = super().encode(y)
-        self._check(label, "a label")
+        self._check(label[None, :], "a label")
         return label
+
+    def encode_all(self, Y: Any) -> tuple[Ints, Ints]:
+        """All label sets one after the other, and where each begins."""
+        whole, start = super().encode_all(Y)
+        self._check(whole.reshape(start.shape[0] - 1, -1), "row {} of Y")
+        return whole, start
 
 
 def _deepest(Y: Ints, arcs: Ints) -> Ints:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError
 
-__all__ = ["LabelGraph", "read_hierarchy", "storable"]
+__all__ = ["LabelGraph", "check_order", "read_hierarchy", "storable"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -105,6 +105,28 @@ def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
     return graph
 
 
+def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
+    """Refuse columns of Y that are named like nodes, but like others than those at their places.
+
+    Parameters
+    ----------
+    graph : LabelGraph
+    columns : array-like of shape (k,)
+        Names of the columns, or their numbers.
+
+    Raises
+    ------
+    DataError
+    """
+    place = {name: node for node, name in enumerate(graph.names)}
+    for column, (name, node) in enumerate(zip(np.asarray(columns).tolist(), graph.names, strict=False)):
+        if place.get(name, column) != column:
+            raise DataError(
+                f"column {column} of y is {name!r}, but node {column} of the hierarchy is {node!r}: bring the columns "
+                "into the order of the nodes (of a graph: the one in which they were added)."
+            )
+
+
 def _from_graph(graph: Any) -> LabelGraph:
     if hasattr(graph, "is_directed") and not graph.is_directed():
         raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
@@ -112,8 +134,8 @@ def _from_graph(graph: Any) -> LabelGraph:
     if not names:
         raise DataError("the hierarchy has no nodes.")
     index = {name: node for node, name in enumerate(names)}
-    arcs = np.array([[index[a], index[b]] for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    return LabelGraph(names, arcs)
+    arcs = dict.fromkeys((index[a], index[b]) for a, b in graph.edges())  # a multigraph may have one twice
+    return LabelGraph(names, np.array(list(arcs), dtype=np.int64).reshape(-1, 2))
 
 
 def _from_paths(paths: list[str], separator: str) -> LabelGraph:

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _TOLERANCE = 1e-9
+_STEEPEST = 1e6  # largest alpha of a row: with 1e9 HiGHS takes cones for empty, or returns a worse label
 _INF = highspy.kHighsInf
 
 
@@ -47,6 +48,7 @@ class PairwiseProgram:
         for name, value in (
             ("output_flag", False), ("presolve", "off"), ("threads", 1), ("mip_rel_gap", 0.0),
             ("primal_feasibility_tolerance", _TOLERANCE), ("dual_feasibility_tolerance", _TOLERANCE),
+            ("mip_feasibility_tolerance", _TOLERANCE),
         ):  # fmt: skip
             lp.setOptionValue(name, value)
         for _ in range(self._k + self._n_pairs):
@@ -95,15 +97,18 @@ class PairwiseProgram:
     def solve(
         self, lam: float, alpha: float = np.inf, beta: float = 0.0, level: float | None = None, cone: bool = False
     ) -> tuple[Relaxed, float, float] | None:
-        """The best `h + lam g` of the bound example, in a cone or at a level; None where there is nothing."""
+        """The best `h + lam g` of the bound example, in a cone or at a level; None where there is nothing.
+
+        A cone with alpha above 1e6 has no upper end but `h >= 0`: the labels this adds have next to no `h g`.
+        """
         lp, row = self._lp, self._first + 2
         lp.changeColCost(self._h, 1.0)
         lp.changeColCost(self._g, float(lam))
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
-        bounded = cone and np.isfinite(alpha)
+        bounded = cone and alpha <= _STEEPEST
         steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
-        lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients: alpha may be 1e10
+        lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients
         lp.changeCoeff(row, self._g, float(-1.0 / steep))
         lp.changeRowBounds(row, 0.0 if bounded else -_INF, _INF)
         lp.changeCoeff(row + 1, self._h, float(-beta / flat))
@@ -129,8 +134,8 @@ class ProgramOracle(PartialOracle):
     """Oracle of an example over a `PairwiseProgram`.
 
     The relaxation answers "free" and "cone" with `Relaxed` labels (its points fill a polygon: "convex"); the integer
-    programme with label sets, exactly, and levels too. Answers satisfy a cone up to 1e-9 of HiGHS, so `tolerance` is
-    1e-6.
+    programme with label sets, exactly, and levels too where the losses are integers. Answers satisfy a cone up to 1e-9
+    of HiGHS, so `tolerance` is 1e-6.
 
     Parameters
     ----------
@@ -146,7 +151,9 @@ class ProgramOracle(PartialOracle):
     def __init__(self, u: Floats, theta: Floats, truth: Ints, program: PairwiseProgram) -> None:
         self._u, self._theta, self._truth, self._program = u, theta, truth, program
         weight = program.structure.weight[0]
-        self.capabilities = frozenset({FREE, CONE, LEVEL} if program.integer else {FREE, CONE, CONVEX})
+        whole = program.integer and bool((weight == np.rint(weight)).all())
+        able = [LEVEL] if whole else [] if program.integer else [CONVEX]
+        self.capabilities = frozenset({FREE, CONE, *able})
         self.smallest_loss = float(weight[weight > 0.0].min()) if program.integer else 0.0
         self.largest_loss = float(weight.sum())
 

@@ -2,6 +2,7 @@
 
 import math
 
+from widemargin.exceptions import OracleError
 from widemargin.structured.oracle import Answer, Found, Oracle
 
 __all__ = ["MOST_QUERIES", "Record", "least_loss"]
@@ -39,8 +40,16 @@ class Record:
             self.meet(best)
 
     def meet(self, answer: Answer) -> None:
-        """Keep a label if it is the best so far."""
+        """Keep a label if it is the best so far.
+
+        Raises
+        ------
+        OracleError
+            Where the answer's point is no number.
+        """
         value = answer.h * answer.g
+        if math.isnan(value):
+            raise OracleError(f"the oracle answered h = {answer.h:g} and g = {answer.g:g}; both must be finite.")
         if answer.h > 0.0 and value > self.best:
             self.best, self.answer = value, answer
 

@@ -1,0 +1,129 @@
+"""Debug mode: every answer of an oracle is compared with the model, with the question and with earlier answers."""
+
+import numpy as np
+import pytest
+
+from structured_models import LabelSets
+from widemargin import StructuralSVM
+from widemargin.exceptions import OracleError
+from widemargin.structured.oracle import Answer
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3))
+Y = [tuple(int(bit) for bit in row > 0.0) for row in X @ RNG.normal(size=(3, 3))]
+
+
+class Changed(LabelSets):
+    """Answers of one kind are changed on the way out; other attributes of the oracle too."""
+
+    def __init__(self, capabilities, question="free", change=None, **attributes):
+        super().__init__(3, capabilities)
+        self.question, self.change, self.attributes = question, change, attributes
+
+    def oracle(self, x, truth, potentials, theta):
+        oracle = super().oracle(x, truth, potentials, theta)
+        oracle.__dict__.update(self.attributes)
+        if self.change is not None:
+            ask = getattr(oracle, self.question)
+            setattr(oracle, self.question, lambda *asked: self.change(oracle, ask, *asked))
+        return oracle
+
+
+def train(model, **options):
+    options = {"debug": True, "C": 1.0, "random_state": 0, "max_iter": 20, "tol": 0.0} | options
+    return StructuralSVM(model, **options).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore:stopped after", "ignore:the oracle answers free")
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize(
+    "capabilities", [("free",), ("free", "cone"), ("free", "level"), ("free", "level", "levels"), ("free", "direct")]
+)
+def test_a_right_oracle_passes(capabilities, rescaling):
+    assert train(Changed(capabilities), rescaling=rescaling).gap_ < 0.5
+
+
+def early(oracle, ask, lam):
+    """Wrong about h for small lam only: its answer is never what the search returns."""
+    answer = ask(lam)
+    return Answer(answer.y, answer.h - 0.5, answer.g) if 0.0 < lam < 0.3 else answer
+
+
+def first(oracle, ask, *asked):
+    """Always the first label."""
+    return Answer(oracle.labels[0], float(oracle.h[0]), float(oracle.g[0]))
+
+
+def no_number(oracle, ask, *asked):
+    answer = ask(*asked)
+    return Answer(answer.y, np.nan, answer.g)
+
+
+@pytest.mark.filterwarnings("ignore:stopped after", "ignore:the oracle answers free")
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Changed(("free",), "free", early), r"says h = .* but 1 \+ f\(y\) - f\(y_i\) is"),
+        (Changed(("free",), "free", first), r"answer to free\(.*is not the best: h \+ lam g is .*set exact = False"),
+        (Changed(("free",), "free", no_number), "says h = nan"),
+        (Changed(("free",), "free", lambda oracle, ask, lam: tuple(ask(lam))), r"answered free.* give an Answer"),
+        (Changed(("free",), "free", lambda oracle, ask, lam: None), r"answered free.* by None"),
+        (Changed(("free",), largest_loss=2.0), "is not within smallest_loss = 1 and largest_loss = 2"),
+        (Changed(("free",), smallest_loss=2.0), "is not within smallest_loss = 2 and largest_loss = 3"),
+        (Changed(("free", "cone"), "cone", lambda oracle, ask, lam, alpha, beta: oracle.free(lam)), "outside the cone"),
+        (Changed(("free", "level"), "level", lambda oracle, ask, c: oracle.free(0.3)), "has another loss"),
+    ],
+    ids=["early", "first", "nan", "tuple", "None", "largest", "smallest", "cone", "level"],
+)
+def test_an_oracle_that_breaks_its_word(model, message):
+    with pytest.raises(OracleError, match=f"example [0-9]+: the oracle.*{message}"):
+        train(model)
+
+
+@pytest.mark.filterwarnings("ignore:stopped after")
+def test_an_answer_that_is_worse_than_an_earlier_one():
+    """A local search that sees single flips of the truth only passes where it says that it is one."""
+
+    def flips(oracle, ask, *asked):
+        near = np.flatnonzero(oracle.g <= oracle.rank % 3)
+        oracle.rank += 1
+        best = near[np.argmax((oracle.h * oracle.g)[near])]
+        return Answer(oracle.labels[best], float(oracle.h[best]), float(oracle.g[best]))
+
+    class Counting(Changed):
+        asked = 0
+
+        def oracle(self, *example):
+            Counting.asked += 1
+            oracle = super().oracle(*example)
+            oracle.rank = Counting.asked
+            return oracle
+
+    with pytest.raises(OracleError, match=r"direct\(\).*is not the best: h g is .* of an earlier answer"):
+        train(Counting(("free", "direct"), "direct", flips))
+    assert not train(Counting(("free", "direct"), "direct", flips, exact=False)).certified_
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_without_debug_mode_nan_is_refused_all_the_same(rescaling):
+    with pytest.raises(OracleError, match=r"h = nan"):
+        train(Changed(("free", "cone"), "free", no_number), debug=False, rescaling=rescaling)
+
+
+def test_an_oracle_without_its_losses_and_capabilities_in_a_list():
+    class Bare(LabelSets):
+        def oracle(self, *example):
+            oracle = super().oracle(*example)
+            del oracle.largest_loss
+            return oracle
+
+    with pytest.raises(OracleError, match="has no largest_loss"):
+        train(Bare(3))
+
+    class Listed(LabelSets):
+        def oracle(self, *example):
+            oracle = super().oracle(*example)
+            oracle.capabilities = ["free", "direct"]
+            return oracle
+
+    assert train(Listed(3), tol=0.5).search_ == "direct"
