@@ -1,0 +1,217 @@
+"""`widemargin report GOALS.toml --model M --out FILE.html`: one page about a model and its goal."""
+
+import argparse
+import dataclasses
+import datetime
+import functools
+import platform
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from widemargin import __version__
+from widemargin.cli.audit import chosen_rows, schema_of
+from widemargin.cli.console import Progress, say, warnings_reworded
+from widemargin.cli.goals_file import GoalsFile, read_goals_file
+from widemargin.cli.paths import SEED, Prepared, prepare, read_stored, sha256_of, short_values, sweep, write_text
+from widemargin.cli.tables import Rows, read_table, require_columns, rows_of
+from widemargin.estimators.rate_constrained import RateConstrainedClassifier
+from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.persistence import load_model
+from widemargin.report import HtmlReport, html_report
+
+__all__ = ["run"]
+
+PLAIN = "the same SVM without rules"
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
+
+
+def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure, train what stands beside, write the page; the exit code and the content for --json."""
+    goals = read_goals_file(options.goals)
+    data = options.data or goals.data.table
+    with Progress() as progress:
+        progress.step("loading the model")
+        model = load_model(options.model)
+        prepared = prepare(goals, progress)
+        part, rows = _rows(goals, model, options, data)
+        known = [read_stored(file, prepared) for file in options.tradeoff]
+        clock = _Clock(options.time_budget)
+        plain = _plain(prepared, progress, clock)
+        paths = [*known, *_short_paths(prepared, known, progress, clock, wanted=not options.no_tradeoff)]
+        progress.step("measuring")
+        page = _page(goals, model, rows, plain, paths, options, f"{part} of {data.name}", data, prepared)
+        write_text(options.out, page.text)
+    report = page.goal_report
+    if not options.json:
+        say(str(report), "", f"Report written to {options.out}")
+    content = {
+        "model": str(options.model), "data": str(data), "rows": part, "out": str(options.out),
+        "report": report.to_dict(), "paths": [path.to_dict() for path in paths],
+    }  # fmt: skip
+    return report.exit_code, content
+
+
+class _Clock:
+    """What is left of the time for what stands beside the model."""
+
+    def __init__(self, budget: float | None) -> None:
+        self._end = None if budget is None else time.perf_counter() + budget
+
+    def left(self, shares: int = 1) -> float | None:
+        """Seconds for one of several jobs still to be done; None: as long as it takes; at most 0: none is left."""
+        return None if self._end is None else (self._end - time.perf_counter()) / shares
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        left = self.left()
+        return left is not None and left <= 0.0
+
+
+def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path) -> tuple[str, Rows]:
+    """The rows to measure on, as `audit` takes them."""
+    schema = schema_of(model, str(options.model))
+    table = read_table(data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
+    part, table = chosen_rows(table, goals, data, options.rows)
+    goal = goals.audit_goal or goals.goal
+    require_columns(table, {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}, str(data))
+    return part, rows_of(table, goals, str(data))
+
+
+def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
+    """The SVM without rules; None where the time is up."""
+    progress.step("training the same SVM without rules")
+    if clock.over:
+        warnings.warn(f"{PLAIN} is left out: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
+        return None
+    train = prepared.rows["train"]
+    with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
+        svm = prepared.classifier(progress, None, clock.left())
+        svm.fit(prepared.matrices["train"], train.labels)
+        return svm
+
+
+def _short_paths(
+    prepared: Prepared, known: Sequence[TradeoffPath], progress: Progress, clock: _Clock, *, wanted: bool
+) -> list[TradeoffPath]:
+    """A short path for each rule that none was given for."""
+    goal = prepared.goals.goal
+    names = [entry.label or entry.text for entry in goal.constraints]
+    missing = [name for name in names if name not in {path.name for path in known} and names.count(name) == 1]
+    paths: list[TradeoffPath] = []
+    if not wanted:
+        return paths
+    for number, name in enumerate(missing):
+        values = short_values(goal, name)
+        if values is None:
+            continue
+        if clock.over:
+            text = f"{len(missing) - number} rules have no price: --time-budget is used up."
+            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
+            break
+        progress.step(f"price of {name} ({number + 1} of {len(missing)})")
+        try:
+            with warnings_reworded(functools.partial(_of_price, name)):
+                paths.append(sweep(prepared, name, values, progress, budget=clock.left(len(missing) - number)))
+        except InfeasibleGoalError as error:
+            warnings.warn(f"no price of {name!r}: {error}", MarginConvergenceWarning, stacklevel=2)
+    return paths
+
+
+def _of_price(name: str, warning: Warning) -> str:
+    return f"price of {name!r}: {warning}"
+
+
+def _page(
+    goals: GoalsFile,
+    model: Any,
+    rows: Rows,
+    plain: RateConstrainedClassifier | None,
+    paths: Sequence[TradeoffPath],
+    options: argparse.Namespace,
+    data_name: str,
+    data: Path,
+    prepared: Prepared,
+) -> HtmlReport:
+    goal = goals.audit_goal or goals.goal
+    others: dict[str, Any] = {}
+    if plain is not None:
+        others[PLAIN] = plain.predict(model[0].transform(rows.table))
+    others |= {name: rows.table[name] for name in goals.baselines if name in rows.table.column_names}
+    trained_on_them = options.data is None and goals.data.split is None
+    return html_report(
+        model, goal, rows.table, rows.labels,
+        populations=rows.table, others=others, pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
+        confidence=None if trained_on_them else 0.95, decide=options.decide,
+        title=options.title or f"{goals.path.stem}: does the model meet its goal?",
+        model_name=_model_name(model), data_name=data_name,
+        record=_record(goals, model, options, data, rows, prepared, paths),
+    )  # fmt: skip
+
+
+def _model_name(model: Any) -> str:
+    classifier = model[-1]
+    kernel = getattr(classifier, "kernel", None)
+    kind = "a linear classifier" if kernel is None else f"a classifier with the kernel {kernel!r}"
+    return f"{kind} ({type(classifier).__name__})"
+
+
+def _record(
+    goals: GoalsFile,
+    model: Any,
+    options: argparse.Namespace,
+    data: Path,
+    rows: Rows,
+    prepared: Prepared,
+    paths: Sequence[TradeoffPath],
+) -> Mapping[str, Mapping[str, Any]]:
+    """Everything that is needed to make the report again."""
+    training = {part: len(content) for part, content in prepared.rows.items()}
+    settings = dataclasses.asdict(goals.model)
+    settings["kernel"] = settings["kernel"] or "linear"
+    return {
+        "Files": {
+            "goals file": goals.path.name,
+            "goals file, sha256": sha256_of(goals.path),
+            "model": options.model.name,
+            "model, sha256": sha256_of(options.model),
+            "table": goals.data.table.name,
+            "table, sha256": prepared.digest,
+            "measured on": data.name,
+            "measured on, sha256": prepared.digest if data == goals.data.table else sha256_of(data),
+        },
+        "Rows and columns": {
+            **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": number
+               for part, number in training.items()},
+            "rows measured here": len(rows),
+            "target": f"{goals.data.target}, positive: {goals.data.positive}",
+            "features": list(getattr(model[0], "feature_names_in_", prepared.features)),
+            "protected: used for rates, never to decide": list(goals.data.protected),
+            "ignored": list(goals.data.ignore),
+            "earlier models": [f"{name} (column {column})" for name, column in goals.baselines.items()],
+        },
+        "Training": {
+            **{name: "none" if value is None else value for name, value in settings.items()},
+            "status": getattr(model[-1], "status_", "unknown"),
+            "seed": SEED,
+            "points of the paths": [f"{path.name}: {len(path)}" for path in paths],
+        },
+        "Software": {
+            "widemargin": __version__,
+            "Python": platform.python_version(),
+            **{name: _version(name) for name in LIBRARIES},
+            "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        },
+    }  # fmt: skip
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
