@@ -232,10 +232,9 @@ def _margins(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Margins
     reports, shares = {}, {}
     for name in [name for name in parts if name in kept]:
         inside = parts[name]
-        reports[name] = margin_report(
-            _Known(values[inside], name), None, np.asarray(rows.y)[inside], sample_weight=weight[inside],
-            data_name=name,
-        )  # fmt: skip
+        weights = None if source.weight is None else weight[inside]
+        labels = np.asarray(rows.y)[inside]
+        reports[name] = margin_report(_Known(values[inside], name), None, labels, sample_weight=weights, data_name=name)
         counts, _ = np.histogram(np.clip(values[inside], edges[0], edges[-1]), edges, weights=weight[inside])
         shares[name] = counts / counts.sum()
     return Margins(reports, edges, shares, len(parts) - len(kept))

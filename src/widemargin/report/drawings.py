@@ -11,7 +11,7 @@ from widemargin.goals.tradeoff import Measures, TradeoffPath
 from widemargin.report.markup import Html, element, joined
 from widemargin.report.numbers import Unit, shown
 
-__all__ = ["Frontier", "frontier", "interval_bar", "margin_histogram", "patterns"]
+__all__ = ["Frontier", "frontier", "interval_bar", "margin_histogram"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,15 +20,19 @@ PLOT_WIDTH, PLOT_HEIGHT = 360.0, 236.0
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 12.0, 12.0, 38.0
 MARGIN_WIDTH, MARGIN_HEIGHT = 320.0, 74.0
 TICKS = 5
+HATCH = 7.0
 
 
-def patterns() -> Html:
-    """Hatching that the pictures share, once on the page."""
-    line = element("path", d="M0 6 L6 0", class_="hatch-line")
-    pattern = element("pattern", line, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
-    return element(
-        "svg", element("defs", pattern), width=0, height=0, class_="defs", aria_hidden="true", focusable="false"
-    )
+def _hatched(x: float, y: float, width: float, height: float) -> Html:
+    """Oblique lines inside a rectangle (a pattern would be printed as many pictures)."""
+    right, bottom = x + width, y + height
+    first = int(np.ceil((x + y) / HATCH))
+    parts = []
+    for number in range(first, int((right + bottom) / HATCH) + 1):
+        c = HATCH * number  # on the line, x + y = c
+        start, stop = max(x, c - bottom), min(right, c - y)
+        parts.append(f"M{start:.1f} {c - start:.1f}L{stop:.1f} {c - stop:.1f}")
+    return element("path", d="".join(parts) or "M0 0", class_="hatch")
 
 
 def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
@@ -55,7 +59,7 @@ def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
     parts = [
         element("rect", x=0.0, y=20.0, width=BAR_WIDTH, height=20.0, class_="track"),
         element("rect", x=allowed[0], y=20.0, width=allowed[1] - allowed[0], height=20.0, class_="allowed"),
-        element("rect", x=allowed[0], y=20.0, width=allowed[1] - allowed[0], height=20.0, fill="url(#hatch)"),
+        _hatched(allowed[0], 20.0, allowed[1] - allowed[0], 20.0),
     ]
     if item.interval is not None:
         parts += [
@@ -185,7 +189,7 @@ def margin_histogram(edges: Floats, shares: Floats, highest: float, text: str) -
         wrong = right <= 1e-12
         parts.append(element("rect", **box, class_="wrong" if wrong else "right"))
         if wrong:
-            parts.append(element("rect", **box, fill="url(#hatch)"))
+            parts.append(_hatched(**box))
     zero = axis.place(0.0)
     parts += [
         element("line", x1=0.0, x2=MARGIN_WIDTH, y1=base, y2=base, class_="axis"),

@@ -4,7 +4,6 @@ from importlib.resources import files
 
 from widemargin.report import records, sections
 from widemargin.report.content import Content
-from widemargin.report.drawings import patterns
 from widemargin.report.markup import Html, element, fingerprint, joined, raw_script, raw_style
 from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
@@ -28,7 +27,7 @@ def page(content: Content) -> str:
     main = element("main", *found, id="main")
     style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     skip = element("a", "To the verdicts", href="#verdicts", class_="skip")
-    body = element("body", skip, patterns(), sections.headline(content), main, _footer(), raw_script(script))
+    body = element("body", skip, sections.headline(content), main, _footer(), raw_script(script))
     return "<!DOCTYPE html>\n" + element("html", _head(content.title, style, script), body, lang="en") + "\n"
 
 

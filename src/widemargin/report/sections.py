@@ -190,7 +190,7 @@ def beside(content: Content) -> Html | None:
         return None
     reports = {MODEL: content.report, **content.others}
     unit = unit_of_form(content.goal.objective)
-    objective: list[Child] = [f"{objective_word(content.goal)} (the smaller the better)"]
+    objective: list[Child] = [objective_word(content.goal)]
     rows = [objective + [shown(report.objective, unit) for report in reports.values()]]
     for number, item in enumerate(content.report.constraints):
         name = f"{item.label}: {item.text}" if item.label.startswith("#") else item.label
@@ -203,8 +203,8 @@ def beside(content: Content) -> Html | None:
             cells.append(joined(f"{value} ", verdict))
         rows.append(cells)
     said = (
-        "By the estimates on the same rows. A model without rules usually errs less: the difference is what the rules "
-        "cost."
+        f"By the estimates on the same rows; of {objective_word(content.goal)}, less is better. A model without rules "
+        "usually has less of it: the difference is what the rules cost."
     )
     content_table = table("Models on the same rows", ["", *reports], rows, class_="compare")
     return section("beside", "Beside other models", element("p", said), content_table)
@@ -221,7 +221,7 @@ def changes(content: Content) -> Html | None:
         "How many of all rows are decided differently from another model, and which of these changes are for the "
         "better (the model is right and the other wrong) or for the worse. Intervals in brackets."
     )
-    head: list[Child] = ["compared with", "decided differently", "for the better", "for the worse"]
+    head: list[Child] = ["compared with", "changed", "for the better", "for the worse"]
     return section(
         "changes",
         "What changes against other models",
