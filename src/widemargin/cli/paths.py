@@ -25,6 +25,7 @@ __all__ = [
     "HELD_OUT",
     "SEED",
     "Prepared",
+    "ended_by_hand",
     "prepare",
     "read_stored",
     "sha256_of",
@@ -100,6 +101,11 @@ def sweep(
         prepared.classifier(progress, prepared.goals.goal, budget), prepared.matrices["train"], train.labels,
         values=values, constraint=label, populations=train.table, **held,
     )  # fmt: skip
+
+
+def ended_by_hand(path: TradeoffPath, budget: float | None, seconds: float) -> bool:
+    """Whether a sweep that took so long ended before its time, which only Ctrl-C does."""
+    return len(path) < path.n_asked and (budget is None or seconds < budget)
 
 
 def short_values(goal: Goal, label: str) -> list[float] | None:

@@ -16,16 +16,27 @@ from widemargin import __version__
 from widemargin.cli.audit import chosen_rows, schema_of
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.paths import SEED, Prepared, prepare, read_stored, sha256_of, short_values, sweep, write_text
+from widemargin.cli.paths import (
+    SEED,
+    Prepared,
+    ended_by_hand,
+    prepare,
+    read_stored,
+    sha256_of,
+    short_values,
+    sweep,
+    write_text,
+)
 from widemargin.cli.tables import Rows, read_table, require_columns, rows_of
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
-from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.tradeoff import TradeoffPath
 from widemargin.persistence import load_model
 from widemargin.report import HtmlReport, html_report
 
 __all__ = ["run"]
 
+INTERRUPTED = 130
 PLAIN = "the same SVM without rules"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
 
@@ -42,9 +53,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         known = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
-        paths = [*known, *_short_paths(prepared, known, progress, clock, wanted=not options.no_tradeoff)]
+        paths = list(known)
+        if not options.no_tradeoff:
+            paths += _short_paths(prepared, known, progress, clock)
         progress.step("measuring")
-        page = _page(goals, model, rows, plain, paths, options, f"{part} of {data.name}", data, prepared)
+        page = _page(goals, model, rows, plain, paths, options, part, data, prepared)
         write_text(options.out, page.text)
     report = page.goal_report
     if not options.json:
@@ -53,14 +66,20 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "model": str(options.model), "data": str(data), "rows": part, "out": str(options.out),
         "report": report.to_dict(), "paths": [path.to_dict() for path in paths],
     }  # fmt: skip
-    return report.exit_code, content
+    return (INTERRUPTED if clock.interrupted else report.exit_code), content
 
 
 class _Clock:
-    """What is left of the time for what stands beside the model."""
+    """What is left of the time, and of the user's patience, for what stands beside the model."""
 
     def __init__(self, budget: float | None) -> None:
         self._end = None if budget is None else time.perf_counter() + budget
+        self.interrupted = False
+
+    def interrupt(self) -> None:
+        """Ctrl-C: the page is written with what is there."""
+        self.interrupted = True
+        warnings.warn("interrupted: the page is written with what is there.", MarginConvergenceWarning, stacklevel=2)
 
     def left(self, shares: int = 1) -> float | None:
         """Seconds for one of several jobs still to be done; None: as long as it takes; at most 0: none is left."""
@@ -70,7 +89,7 @@ class _Clock:
     def over(self) -> bool:
         """Whether no time is left."""
         left = self.left()
-        return left is not None and left <= 0.0
+        return self.interrupted or (left is not None and left <= 0.0)
 
 
 def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path) -> tuple[str, Rows]:
@@ -84,32 +103,36 @@ def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path)
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
-    """The SVM without rules; None where the time is up."""
+    """The SVM without rules; None where the time is up, or the user stops it."""
     progress.step("training the same SVM without rules")
     if clock.over:
         warnings.warn(f"{PLAIN} is left out: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
         return None
     train = prepared.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
-        svm = prepared.classifier(progress, None, clock.left())
-        svm.fit(prepared.matrices["train"], train.labels)
-        return svm
+        svm = prepared.classifier(progress, None, clock.left()).set_params(on_interrupt="raise")
+        try:
+            svm.fit(prepared.matrices["train"], train.labels)
+        except KeyboardInterrupt:
+            clock.interrupt()
+            return None
+    return svm
 
 
 def _short_paths(
-    prepared: Prepared, known: Sequence[TradeoffPath], progress: Progress, clock: _Clock, *, wanted: bool
+    prepared: Prepared, known: Sequence[TradeoffPath], progress: Progress, clock: _Clock
 ) -> list[TradeoffPath]:
     """A short path for each rule that none was given for."""
     goal = prepared.goals.goal
     names = [entry.label or entry.text for entry in goal.constraints]
     missing = [name for name in names if name not in {path.name for path in known} and names.count(name) == 1]
     paths: list[TradeoffPath] = []
-    if not wanted:
-        return paths
     for number, name in enumerate(missing):
         values = short_values(goal, name)
         if values is None:
             continue
+        if clock.interrupted:
+            break
         if clock.over:
             text = f"{len(missing) - number} rules have no price: --time-budget is used up."
             warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
@@ -117,7 +140,13 @@ def _short_paths(
         progress.step(f"price of {name} ({number + 1} of {len(missing)})")
         try:
             with warnings_reworded(functools.partial(_of_price, name)):
-                paths.append(sweep(prepared, name, values, progress, budget=clock.left(len(missing) - number)))
+                budget = clock.left(len(missing) - number)
+                began = time.perf_counter()
+                paths.append(sweep(prepared, name, values, progress, budget=budget))
+            if ended_by_hand(paths[-1], budget, time.perf_counter() - began):
+                clock.interrupt()
+        except KeyboardInterrupt:
+            clock.interrupt()
         except InfeasibleGoalError as error:
             warnings.warn(f"no price of {name!r}: {error}", MarginConvergenceWarning, stacklevel=2)
     return paths
@@ -134,22 +163,27 @@ def _page(
     plain: RateConstrainedClassifier | None,
     paths: Sequence[TradeoffPath],
     options: argparse.Namespace,
-    data_name: str,
+    part: str,
     data: Path,
     prepared: Prepared,
 ) -> HtmlReport:
     goal = goals.audit_goal or goals.goal
+    fresh = part == "test rows" or _digest(data, prepared) != prepared.digest
+    if not fresh and options.decide == "confident":
+        raise DataError(
+            f"{part} of {data} were trained on, and an interval around their rates would claim too much. Give other "
+            "rows by --data, hold some out by data.split, or leave --decide confident"
+        )
     others: dict[str, Any] = {}
     if plain is not None:
         others[PLAIN] = plain.predict(model[0].transform(rows.table))
     others |= {name: rows.table[name] for name in goals.baselines if name in rows.table.column_names}
-    trained_on_them = options.data is None and goals.data.split is None
     return html_report(
         model, goal, rows.table, rows.labels,
         populations=rows.table, others=others, pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
-        confidence=None if trained_on_them else 0.95, decide=options.decide,
+        confidence=0.95 if fresh else None, decide=options.decide,
         title=options.title or f"{goals.path.stem}: does the model meet its goal?",
-        model_name=_model_name(model), data_name=data_name,
+        model_name=_model_name(model), data_name=f"{part} of {data.name}",
         record=_record(goals, model, options, data, rows, prepared, paths),
     )  # fmt: skip
 
@@ -183,7 +217,7 @@ def _record(
             "table": goals.data.table.name,
             "table, sha256": prepared.digest,
             "measured on": data.name,
-            "measured on, sha256": prepared.digest if data == goals.data.table else sha256_of(data),
+            "measured on, sha256": _digest(data, prepared),
         },
         "Rows and columns": {
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": number
@@ -208,6 +242,10 @@ def _record(
             "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         },
     }  # fmt: skip
+
+
+def _digest(data: Path, prepared: Prepared) -> str:
+    return prepared.digest if data == prepared.goals.data.table else sha256_of(data)
 
 
 def _version(name: str) -> str:

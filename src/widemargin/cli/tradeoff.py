@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.paths import Prepared, prepare, read_stored, stored, sweep, write_json
+from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep, write_json
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.levels import at_level, level_of
 from widemargin.goals.tradeoff import TradeoffPath
@@ -17,6 +18,7 @@ from widemargin.goals.tradeoff import TradeoffPath
 __all__ = ["run"]
 
 DPI = 150
+INTERRUPTED = 130
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -30,10 +32,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         prepared = prepare(goals, progress)
         path = _kept(options.out, prepared, label, values)
-        again = path is not None
+        again, by_hand = path is not None, False
         if path is None:
             progress.step(f"training {len(values)} models (Ctrl-C keeps the points done)")
-            path = sweep(prepared, label, values, progress, budget=options.time_budget or goals.model.time_budget)
+            began = time.perf_counter()
+            path = sweep(prepared, label, values, progress, budget=options.time_budget)
+            by_hand = ended_by_hand(path, options.time_budget, time.perf_counter() - began)
             if options.out is not None:
                 write_json(options.out, stored(prepared, path))
         if options.plot is not None:
@@ -43,7 +47,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         say(*_lines(path, options, again))
     files = {"out": options.out, "plot": options.plot}
     content = {"constraint": label, "path": path.to_dict(), "prices": [dataclasses.asdict(p) for p in _prices(path)]}
-    return _code(path), content | {name: None if file is None else str(file) for name, file in files.items()}
+    return (INTERRUPTED if by_hand else _code(path)), content | {
+        name: None if file is None else str(file) for name, file in files.items()
+    }
 
 
 def _asked(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[float]]:
