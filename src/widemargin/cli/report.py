@@ -110,7 +110,9 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
         return None
     train = prepared.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
-        svm = prepared.classifier(progress, None, clock.left()).set_params(on_interrupt="raise")
+        svm: RateConstrainedClassifier = prepared.classifier(progress, None, clock.left()).set_params(
+            on_interrupt="raise"
+        )
         try:
             svm.fit(prepared.matrices["train"], train.labels)
         except KeyboardInterrupt:
