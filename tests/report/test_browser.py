@@ -3,9 +3,14 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
-from testing.report_pages import hostile_page, plain_page
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from testing.report_pages import HOSTILE, goal, hostile_page, plain_page, rows
 from testing.trade_offs import made_path
+
+from widemargin import RateConstrainedClassifier, goal_scorer, margin_report
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
@@ -128,6 +133,39 @@ def test_the_policy_stops_scripts_that_are_not_the_reports_own(browser, tmp_path
     with Tab(browser, tmp_path / "changed.html") as tab:
         assert tab.page.evaluate("window.hacked") is None
         assert any("Content Security Policy" in line for line in tab.said)
+
+
+def test_what_notebooks_show_is_plain_html(browser, tmp_path):
+    """Diagrams of estimators and the tables of reports, with hostile names in them."""
+    X, y, table = rows()
+    bad = HOSTILE[0]
+    labels = np.array(["no", bad], dtype=object)[y]
+    asked = goal(bad, HOSTILE[1], parity=HOSTILE[2], floor=HOSTILE[3])
+    table["old"] = np.array(["no", bad], dtype=object)[table["old"]]
+    model = RateConstrainedClassifier(asked, pos_label=bad, on_infeasible="warn").fit(X, labels, populations=table)
+    shown = {
+        "pipeline": make_pipeline(StandardScaler(), RateConstrainedClassifier(asked, pos_label=bad)),
+        "fitted": model,
+        "scorer": goal_scorer(asked),
+        "report": model.goal_report_,
+        "margins": margin_report(model, X, labels, groups=[HOSTILE[1]] * len(y)),
+        "path": made_path(name=HOSTILE[1], labels=(HOSTILE[2], HOSTILE[0])),
+        "page": hostile_page(),
+    }
+    parts = [f'<div id="{name}">{item._repr_html_()}</div>' for name, item in shown.items()]
+    (tmp_path / "notebook.html").write_text("<!DOCTYPE html><meta charset=utf-8>" + "".join(parts), encoding="utf-8")
+    with Tab(browser, tmp_path / "notebook.html") as tab:
+        assert tab.said == [] and tab.asked[0].startswith("file:")
+        assert [url for url in tab.asked[1:] if not url.startswith(("about:", "data:"))] == []
+        assert tab.page.evaluate("window.hacked") is None
+        for name in shown:
+            assert tab.page.locator(f"#{name}").bounding_box()["height"] > 40, name
+        for name in ("report", "margins", "path"):
+            assert tab.page.locator(f"#{name} table tbody tr").count() >= 2, name
+        assert tab.page.locator("img").count() == 0
+        inside = tab.page.frame_locator("#page iframe")
+        assert inside.locator("article.card").count() == 3
+        assert inside.locator("#path-0-slider").is_visible()
 
 
 def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
