@@ -1,7 +1,6 @@
 """`widemargin audit GOALS.toml --model M --data FILE`: does a saved model meet the goal on these rows?"""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from widemargin.cli.console import Progress, say
@@ -12,7 +11,7 @@ from widemargin.exceptions import DataError, WidemarginError
 from widemargin.persistence import load_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["chosen_rows", "run", "schema_of"]
+__all__ = ["run"]
 
 RANDOMIZED = (
     'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
@@ -26,10 +25,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         progress.step("loading the model")
         model = load_model(options.model)
-        schema = schema_of(model, str(options.model))
+        schema = _schema(model, str(options.model))
         progress.step("reading the table")
         table = read_table(options.data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
-        part, table = chosen_rows(table, goals, options.data, options.rows)
+        part, table = _chosen(table, goals, options)
         goal = goals.audit_goal or goals.goal
         baselines = {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}
         require_columns(table, baselines, str(options.data))
@@ -68,7 +67,7 @@ def _measured(model: Any, goals: GoalsFile, rows: Rows, options: argparse.Namesp
         ) from error
 
 
-def schema_of(model: Any, where: str) -> TableSchema:
+def _schema(model: Any, where: str) -> TableSchema:
     """What the model's first step knows of the table; words are then read as text even if they are digits."""
     schema = getattr(model[0] if hasattr(model, "steps") else model, "schema_", None)
     if not isinstance(schema, TableSchema):
@@ -79,17 +78,17 @@ def schema_of(model: Any, where: str) -> TableSchema:
     return schema
 
 
-def chosen_rows(table: Any, goals: GoalsFile, data: Path, asked: str | None) -> tuple[str, Any]:
+def _chosen(table: Any, goals: GoalsFile, options: argparse.Namespace) -> tuple[str, Any]:
     """The rows asked for, and what they are called."""
     split = goals.data.split
     splittable = split is not None and split.column in table.column_names
-    wanted = asked or ("test" if splittable else "all")
+    wanted = options.rows or ("test" if splittable else "all")
     if wanted == "all":
         return "all rows", table
     if not splittable:
         raise DataError(
-            f"{data}: --rows {wanted} needs the column that data.split names"
+            f"{options.data}: --rows {wanted} needs the column that data.split names"
             + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
     cure = "Correct the value, or choose other rows by --rows all|train|test"
-    return f"{wanted} rows", split_rows(table, split, str(data), wanted=[wanted], cure=cure)[wanted]
+    return f"{wanted} rows", split_rows(table, split, str(options.data), wanted=[wanted], cure=cure)[wanted]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.audit import chosen_rows, schema_of
+from widemargin.cli.audit import _chosen, _schema
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
 from widemargin.cli.paths import (
@@ -94,9 +94,9 @@ class _Clock:
 
 def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path) -> tuple[str, Rows]:
     """The rows to measure on, as `audit` takes them."""
-    schema = schema_of(model, str(options.model))
+    schema = _schema(model, str(options.model))
     table = read_table(data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
-    part, table = chosen_rows(table, goals, data, options.rows)
+    part, table = _chosen(table, goals, argparse.Namespace(data=data, rows=options.rows))
     goal = goals.audit_goal or goals.goal
     require_columns(table, {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}, str(data))
     return part, rows_of(table, goals, str(data))
