@@ -125,7 +125,7 @@ def test_defaults(tmp_path):
         (
             "recall() >= 0.5",
             "recall(external('x')) >= 0.5",
-            "external data set 'x' cannot be given on the command line",
+            "goal.audit.text: the external data set 'x' is not in the file. Add: [external.x] with its table",
         ),
         ("minimize error_rate()", "minimize __import__('os')", "goal.text: no valid goal"),
         ("C = 1", "C = 0", "model.C: must be a number above 0; got 0"),

@@ -23,6 +23,21 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_goals_options(command: argparse.ArgumentParser) -> None:
+    """What a command allows its goals file; see `widemargin.cli.goals_file.goals_of`."""
+    code_help = "let the goals file name baselines by module:function, whose code is then run"
+    command.add_argument("--allow-code", action="store_true", help=code_help)
+    outside_help = "let external tables, baseline models and outputs of the goals file lie in this folder too"
+    command.add_argument("--allow-outside", type=Path, action="append", metavar="FOLDER", help=outside_help)
+
+
+def _positive(text: str) -> float:
+    number = float(text)  # argparse turns its ValueError into a message
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return number
+
+
 def _train(commands: Any) -> argparse.ArgumentParser:
     train: argparse.ArgumentParser = commands.add_parser(
         "train",
@@ -33,6 +48,9 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     )
     train.add_argument("goals", type=Path, metavar="GOALS.toml")
     train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
+    budget_help = "keep the best model after so many seconds (default: [model] time_budget)"
+    train.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    add_goals_options(train)
     return train
 
 
@@ -50,6 +68,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
     decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
     audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    add_goals_options(audit)
     return audit
 
 
