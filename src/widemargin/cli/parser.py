@@ -18,7 +18,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (_train(commands), _audit(commands), _reproduce(commands)):
+    for command in (_check(commands), _train(commands), _audit(commands), _reproduce(commands)):
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 
@@ -36,6 +36,22 @@ def _positive(text: str) -> float:
     if not 0.0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
     return number
+
+
+def _check(commands: Any) -> argparse.ArgumentParser:
+    check: argparse.ArgumentParser = commands.add_parser(
+        "check",
+        help="say everything that is wrong with a goals file",
+        description="Check a goals file, and with --data its table, without training: every problem with its line and "
+        "a cure. Exit code 0: no problems; 2: problems (with --strict also warnings).",
+    )
+    check.add_argument("goals", type=Path, nargs="?", metavar="GOALS.toml")
+    data_help = "also look at the table: that of the goals file, or another FILE"
+    check.add_argument("--data", type=Path, nargs="?", const=True, metavar="FILE", help=data_help)
+    check.add_argument("--strict", action="store_true", help="count warnings as problems")
+    check.add_argument("--schema", action="store_true", help="print the JSON Schema of goals files, for editors")
+    add_goals_options(check)
+    return check
 
 
 def _train(commands: Any) -> argparse.ArgumentParser:

@@ -17,8 +17,8 @@ from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
-    "Rows", "as_external", "external_rows", "feature_columns", "hold_out", "is_it", "read_table", "require_columns",
-    "rows_of", "safe_cell", "split_rows", "write_table",
+    "Rows", "as_external", "external_rows", "feature_columns", "hold_out", "is_it", "named_columns", "parts_of",
+    "read_table", "require_columns", "rows_of", "safe_cell", "split_rows", "write_table",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
@@ -93,6 +93,25 @@ def hold_out(table: Any, fraction: float) -> dict[str, Any]:
         )
     order = np.random.default_rng(_SEED).permutation(table.num_rows)
     return {"train": table.take(np.sort(order[held:])), "test": table.take(np.sort(order[:held]))}
+
+
+def parts_of(table: Any, goals: GoalsFile) -> dict[str, Any]:
+    """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
+    said = goals.validation
+    if goals.data.split is None and said.fraction is not None and said.confidence is None:
+        return hold_out(table, said.fraction)
+    return split_rows(table, goals.data.split, table_text(goals.data.table))
+
+
+def named_columns(goals: GoalsFile) -> dict[str, str]:
+    """Columns that the file names, each with its key."""
+    data = goals.data
+    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
+    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
+    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
+    if data.split is not None:
+        named[data.split.column] = "data.split"
+    return named | {data.target: "data.target"}
 
 
 def split_rows(

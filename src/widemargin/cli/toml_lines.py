@@ -91,6 +91,11 @@ class TomlLines:
         index = min(index + column - 1, len(characters) - 1)
         return self._place(characters[index][1])
 
+    def value_of(self, path: Sequence[str]) -> str | None:
+        """The text that a key holds; None where it holds no text, or an empty one."""
+        start = self.values.get(tuple(path))
+        return None if start is None else "".join(character for character, _ in _characters(self.text, start)) or None
+
     def text_of_line(self, line: int) -> str:
         """A line of the file."""
         return self.text.split("\n")[line - 1]

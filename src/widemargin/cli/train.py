@@ -19,11 +19,11 @@ from widemargin.cli.tables import (
     as_external,
     external_rows,
     feature_columns,
-    hold_out,
+    named_columns,
+    parts_of,
     read_table,
     require_columns,
     rows_of,
-    split_rows,
 )
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
@@ -32,7 +32,7 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning, ModelFile
 from widemargin.persistence import save_model
 from widemargin.preprocessing import make_preprocessor
 
-__all__ = ["named_columns", "parts_of", "run"]
+__all__ = ["run"]
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
 PART_NAMES = {"train": "training rows", "test": "test rows"}
@@ -113,25 +113,6 @@ def _read(goals: GoalsFile) -> _Data:
     return _Data(rows, external_rows(goals, goals.goal, goals.audit_goal), feature_columns(table, goals))
 
 
-def parts_of(table: Any, goals: GoalsFile) -> dict[str, Any]:
-    """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
-    said = goals.validation
-    if goals.data.split is None and said.fraction is not None and said.confidence is None:
-        return hold_out(table, said.fraction)
-    return split_rows(table, goals.data.split, table_text(goals.data.table))
-
-
-def named_columns(goals: GoalsFile) -> dict[str, str]:
-    """Columns that the file names, each with its key."""
-    data = goals.data
-    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
-    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
-    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
-    if data.split is not None:
-        named[data.split.column] = "data.split"
-    return named | {data.target: "data.target"}
-
-
 def _fit(goals: GoalsFile, data: _Data, path: Path | None, progress: Progress) -> _Result:
     train = data.rows["train"]
     progress.step("preparing the features")
@@ -140,6 +121,7 @@ def _fit(goals: GoalsFile, data: _Data, path: Path | None, progress: Progress) -
         words=[name for name in goals.data.words if name in data.features],
         numbers=goals.model.numbers,
         n_bins=goals.model.bins,
+        rare_words=goals.model.rare_words,
     )
     features_of = {"train": step.fit_transform(train.table)}
     if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
