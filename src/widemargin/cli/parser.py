@@ -18,7 +18,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (_check(commands), _train(commands), _audit(commands), _reproduce(commands)):
+    for command in (_init(commands), _check(commands), _train(commands), _audit(commands), _reproduce(commands)):
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 
@@ -36,6 +36,20 @@ def _positive(text: str) -> float:
     if not 0.0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
     return number
+
+
+def _init(commands: Any) -> argparse.ArgumentParser:
+    init: argparse.ArgumentParser = commands.add_parser(
+        "init",
+        help="write a first goals file by looking at a table",
+        description="Look at a table and write a first goals file: target, protected columns, columns to leave out, "
+        "and constraints that a plain model nearly meets, each with its reason. Exit code 0: written; 2: bad input.",
+    )
+    init.add_argument("table", type=Path, metavar="TABLE")
+    init.add_argument("--target", metavar="COLUMN", help="the column to predict (default: guessed)")
+    init.add_argument("--out", type=Path, default=Path("goals.toml"), metavar="FILE", help="default: goals.toml")
+    init.add_argument("--force", action="store_true", help="replace the file if it exists")
+    return init
 
 
 def _check(commands: Any) -> argparse.ArgumentParser:
