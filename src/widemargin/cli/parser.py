@@ -18,7 +18,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (_init(commands), _check(commands), _train(commands), _audit(commands), _reproduce(commands)):
+    for command in (
+        _init(commands),
+        _check(commands),
+        _train(commands),
+        _audit(commands),
+        _reproduce(commands),
+        _data(commands),
+    ):
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 
@@ -121,3 +128,17 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
     return reproduce
+
+
+def _data(commands: Any) -> argparse.ArgumentParser:
+    data: argparse.ArgumentParser = commands.add_parser(
+        "data",
+        help="list the data sets of experiments and examples, or write one as a table",
+        description="Without NAME: which data sets there are, where they are looked for and whether they are there. "
+        "With NAME: write that one as a table. Exit code 0: done; 2: bad input or no data.",
+    )
+    data.add_argument("name", nargs="?", metavar="NAME", help="adult, credit-card, compas or german")
+    data.add_argument("--out", type=Path, metavar="FILE", help=".csv, .csv.gz or .parquet (default: NAME.csv)")
+    data.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
+    data.add_argument("--force", action="store_true", help="replace the file if it exists")
+    return data
