@@ -11,7 +11,7 @@ from widemargin._text import printable
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import Label, read_goals_file
 from widemargin.cli.guesses import Guesses, guess_roles
-from widemargin.cli.proposals import Proposal, propose, proposed_goal
+from widemargin.cli.proposals import RARE_WORDS, Proposal, propose, proposed_goal
 from widemargin.cli.tables import hold_out, read_table, split_rows
 from widemargin.exceptions import DataError
 
@@ -123,7 +123,7 @@ def _baselines(guesses: Guesses) -> list[str]:
 
 def _goal(proposals: list[Proposal]) -> list[str]:
     lines = [
-        "[goal]  # what training enforces: a little more than a plain model does, so that it can be met",
+        "[goal]  # what training enforces: about what a plain model does, so that it can be met",
         *_goal_text(proposals, promised=False),
     ]
     if proposals:
@@ -154,7 +154,7 @@ def _model() -> list[str]:
     return [
         "[model]",
         'numbers = "bins"  # one 0/1 feature per interval of a number, so that a linear model can follow any shape',
-        "rare_words = 20  # words of fewer rows share one feature",
+        f"rare_words = {RARE_WORDS}  # words of fewer rows share one feature",
         "time_budget = 60  # seconds after which the best model so far is kept",
     ]
 

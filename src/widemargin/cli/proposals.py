@@ -16,13 +16,18 @@ from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import GoalError, WidemarginError
 from widemargin.goals import Constraint, Goal, Population, churn, col, error_rate, positive_rate, recall
 from widemargin.goals.predicates import Predicate
-from widemargin.preprocessing import make_preprocessor
+from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
-__all__ = ["Proposal", "propose", "proposed_goal"]
+__all__ = ["RARE_WORDS", "Proposal", "propose", "proposed_goal"]
+
+RARE_WORDS = 20
+"""Words of fewer rows share one feature in a first model."""
 
 Flags = npt.NDArray[np.bool_]
 
 _FIT_ROWS = _MEASURED_ROWS = 5000
+_AMBITIONS = (1.0, 0.0, -1.0)  # more than a plain model does, as much, less
+_SECONDS = 10.0
 _LEAST_GROUP = 100
 _SURE = 3.0  # standard errors between what training enforces and what is promised for rows held out
 _FOUR_FIFTHS = 0.8
@@ -47,6 +52,9 @@ def proposed_goal(proposals: list[Proposal], *, promised: bool) -> Goal:
 def propose(table: Any, guesses: Guesses, n_held_out: int) -> list[Proposal]:
     """Measure a plain linear model on a part of the rows, and ask for a little more than it does.
 
+    Where a model that does all of it together is not found on these rows, as much as the plain model does is asked, and
+    after that a little less.
+
     Parameters
     ----------
     table : pyarrow.Table
@@ -56,19 +64,50 @@ def propose(table: Any, guesses: Guesses, n_held_out: int) -> list[Proposal]:
         Rows that will be held out, for the width of the promises.
     """
     fit, rest = _two_samples(table)
-    positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
     said = _plain_decisions(fit, rest, guesses)
+    positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
     if said is None or not positive.any():
         return []
     share = n_held_out / rest.num_rows if n_held_out else 1.0
-    found = [_recall_floor(said, positive, share)]
+    rows = pa.concat_tables([fit, rest])
+    found: list[Proposal] = []
+    for ambition in _AMBITIONS:
+        found = _proposals(rest, guesses, said, positive, share, ambition)
+        if _is_met(rows, guesses, proposed_goal(found, promised=False)):
+            break
+    return found
+
+
+def _proposals(
+    rest: Any, guesses: Guesses, said: Flags, positive: Flags, share: float, ambition: float
+) -> list[Proposal]:
+    found = [_recall_floor(said, positive, share, ambition)]
     for column in guesses.protected:
-        fair = _fair(rest, column, said, share) if len(found) <= _MOST_GROUPED else None
+        fair = _fair(rest, column, said, share, ambition) if len(found) <= _MOST_GROUPED else None
         found += [fair] if fair is not None and _go_together([*found, fair]) else []
     for name in guesses.earlier:
-        cap = _churn_cap(rest, name, said, guesses, share)
+        cap = _churn_cap(rest, name, said, guesses, share, ambition)
         found += [cap] if _go_together([*found, cap]) else []
     return found
+
+
+def _is_met(rows: Any, guesses: Guesses, goal: Goal) -> bool:
+    """Whether training finds a model that meets a goal."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            X = _features(guesses).fit_transform(rows)
+            model = RateConstrainedClassifier(goal, pos_label=guesses.positive, time_budget=_SECONDS)
+            model.fit(X, rows[guesses.target].to_numpy(), populations=rows)
+    except (WidemarginError, ValueError):
+        return False
+    return True
+
+
+def _features(guesses: Guesses) -> TablePreprocessor:
+    """The first step of a model, as the goals file will ask for it."""
+    words = [name for name in guesses.words if name in guesses.features]
+    return make_preprocessor(list(guesses.features), words=words, numbers="bins", rare_words=RARE_WORDS)
 
 
 def _go_together(proposals: list[Proposal]) -> bool:
@@ -89,13 +128,12 @@ def _two_samples(table: Any) -> tuple[Any, Any]:
 
 def _plain_decisions(fit: Any, rest: Any, guesses: Guesses) -> Flags | None:
     """What a linear SVM decides; where it finds few positives, its highest scores, as many as there are positives."""
-    words = [name for name in guesses.words if name in guesses.features]
-    step = make_preprocessor(list(guesses.features), words=words, numbers="bins")
+    step = _features(guesses)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # words of few rows, a fit that is good enough for a guess
         try:
             X = step.fit_transform(fit)
-            model = RateConstrainedClassifier(pos_label=guesses.positive, time_budget=20.0)
+            model = RateConstrainedClassifier(pos_label=guesses.positive, time_budget=_SECONDS)
             model.fit(X, fit[guesses.target].to_numpy())
             scores = model.decision_function(step.transform(rest))
         except (WidemarginError, ValueError):
@@ -109,9 +147,9 @@ def _plain_decisions(fit: Any, rest: Any, guesses: Guesses) -> Flags | None:
     return said
 
 
-def _recall_floor(said: Flags, positive: Flags, share: float) -> Proposal:
+def _recall_floor(said: Flags, positive: Flags, share: float, ambition: float) -> Proposal:
     reached, number = float(said[positive].mean()), int(positive.sum())
-    bound = min(0.99, _round(reached + 0.02, up=False))
+    bound = min(0.99, _round(max(0.0, reached + 0.02 * ambition), up=False))
     slack = _SURE * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, number * share))
     return Proposal(
         (recall() >= bound).named("recall"),
@@ -120,7 +158,7 @@ def _recall_floor(said: Flags, positive: Flags, share: float) -> Proposal:
     )
 
 
-def _fair(rows: Any, column: str, said: Flags, share: float) -> Proposal | None:
+def _fair(rows: Any, column: str, said: Flags, share: float, ambition: float) -> Proposal | None:
     """The positive rates of the two largest groups of a protected column; None where a group is too small."""
     groups = list(_groups(rows, column))
     if len(groups) < 2:
@@ -131,7 +169,8 @@ def _fair(rows: Any, column: str, said: Flags, share: float) -> Proposal | None:
     if rate_low < 0.01:
         return None
     ratio = rate_low / rate_high
-    bound = _FOUR_FIFTHS if ratio >= _FOUR_FIFTHS else min(_FOUR_FIFTHS, _round(ratio + 0.03, up=True))
+    wanted = ratio + 0.03 * ambition
+    bound = _FOUR_FIFTHS if wanted >= _FOUR_FIFTHS else max(0.01, _round(wanted, up=ambition > 0))
     counts = ((rate_low, in_low.sum()), (rate_high, in_high.sum()))
     error = math.sqrt(sum((1 - rate) / max(1.0, rate * number * share) for rate, number in counts))
     promise = max(0.01, _round(bound * (1.0 - min(0.9, _SURE * error)), up=False))
@@ -176,10 +215,10 @@ def _name(text: str) -> str:
     return f"group_{name}"[:100] if not name[:1].isalpha() else name[:100]
 
 
-def _churn_cap(rows: Any, name: str, said: Flags, guesses: Guesses, share: float) -> Proposal:
+def _churn_cap(rows: Any, name: str, said: Flags, guesses: Guesses, share: float, ambition: float) -> Proposal:
     earlier = pc.equal(rows[name], pa.scalar(guesses.positive)).to_numpy()
     changed = float((earlier != said).mean())
-    bound = min(1.0, _round(changed + 0.02, up=True))
+    bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))
     slack = _SURE * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, len(said) * share))
     label = f"churn_{name}" if len(name) < 100 and name.isprintable() else "churn"
     return Proposal(

@@ -54,8 +54,9 @@ _COMPAS = (
 
 _GERMAN = (
     "checking_account", "months", "credit_history", "purpose", "amount", "savings", "employed_since",
-    "installment_rate", "personal_status", "other_debtors", "residence_since", "property", "age", "other_installments", "housing",
-    "existing_credits", "job", "dependents", "telephone", "foreign_worker", "credit_risk",
+    "installment_rate", "personal_status", "other_debtors", "residence_since", "property", "age",
+    "other_installments", "housing", "existing_credits", "job", "dependents", "telephone", "foreign_worker",
+    "credit_risk",
 )  # fmt: skip
 _GERMAN_WOMEN = ("A92", "A95")
 
@@ -86,11 +87,8 @@ def load_people(folder: Path | None, name: str) -> Any:
         raise DataError(f"{name!r} is not one of the tables {', '.join(PEOPLE_FILES)}.")
     source = PEOPLE_SOURCES[name]
     paths = [find(folder, "fairness", [file, f"{file}.gz"], name, source) for file in PEOPLE_FILES[name]]
-    make: Callable[..., Any] = {"adult": _adult, "credit-card": _credit_card, "compas": _compas, "german": _german}[
-        name
-    ]
     try:
-        return make(*map(text_of, paths))
+        return _MAKERS[name](*map(text_of, paths))
     except (ValueError, IndexError, KeyError, EOFError, OSError) as error:
         raise MissingDataError(
             f"{paths[0]} is no file of {name} ({type(error).__name__}: {error}). Get it from {source}."
