@@ -87,7 +87,14 @@ def _predict(path: Path, table: Any) -> Any:
 @functools.lru_cache(maxsize=8)
 def _model(path: Path, changed: int) -> Any:
     """The model of a file, read once as long as the file does not change."""
-    return load_model(path)
+    model = load_model(path)
+    first = model[0] if hasattr(model, "steps") else model
+    if not hasattr(first, "schema_"):
+        raise DataError(
+            "the model takes arrays, not tables. Save a Pipeline that starts with make_preprocessor(), or write its "
+            "decisions into a column"
+        )
+    return model
 
 
 def _function(name: str, folder: Path, baseline: str) -> Callable[[Any], Any]:

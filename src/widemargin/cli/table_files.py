@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,11 +191,22 @@ def write_table(table: Any, path: Path) -> None:
 
 
 def _csv_text(table: Any) -> str:
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
+    made = _Lines()
+    writer = csv.writer(made, lineterminator="\r\n")
     writer.writerow([safe_cell(name) for name in table.column_names])
     writer.writerows(_rows(table))
-    return made.getvalue()
+    return "".join(made.lines)
+
+
+class _Lines:
+    """Lines that end in a line feed; csv quotes a carriage return in a cell only if its own lines end in one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Take one row."""
+        self.lines.append(line.removesuffix("\r\n") + "\n")
 
 
 def _rows(table: Any) -> Iterator[list[Any]]:
