@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin.cli.column_checks import check_features, check_names
 from widemargin.cli.findings import Findings
@@ -38,7 +39,7 @@ def examine(goals: GoalsFile, path: Path | None = None) -> tuple[Findings, dict[
     labels = rows["train"].labels
     tables = {part: content.table for part, content in rows.items()}
     check_features(findings, tables, {name: content.table for name, content in external.items()}, labels)
-    if labels is not None and len(external) == len(_used(goals)):
+    if labels is not None and _has_classes(labels) and len(external) == len(_used(goals)):
         check_goals(findings, rows, external)
     return findings, {part: len(content) for part, content in rows.items()}
 
@@ -59,12 +60,15 @@ def _parts(findings: Findings, table: Any, where: str) -> dict[str, Rows]:
             findings.problem(_key_of(goals, str(error)), str(error))
             continue
         labels = rows[part].labels
-        if labels is not None and part == "train" and len(np.unique(labels)) < 2:
-            text = (
-                f"the target {goals.data.target!r} is {labels[0]!r} in all {len(labels)} rows; two classes are needed"
-            )
+        if labels is not None and part == "train" and not _has_classes(labels):
+            only = labels[:1].tolist()[0]
+            text = f"the target {goals.data.target!r} is {only!r} in all {len(labels)} rows; two classes are needed"
             findings.problem(("data", "target"), text)
     return rows
+
+
+def _has_classes(labels: npt.NDArray[Any]) -> bool:
+    return len(np.unique(labels)) == 2
 
 
 def _has_split(goals: GoalsFile, table: Any) -> bool:

@@ -24,6 +24,7 @@ __all__ = ["check_goals"]
 
 _FEW_ROWS = 100
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
+_POPULATION = re.compile(r"\bpopulation (\w+) is empty")
 _TITLES = {"train": "training rows", "test": "test rows"}
 
 
@@ -64,7 +65,7 @@ class _Places:
     def of(self, message: str, number: int) -> tuple[int, int] | None:
         """The last thing that a message names before it lists what there is; else the constraint of that number."""
         fact = message.split(" The values there are")[0].split(" Did you mean")[0].split("; ")[0]
-        names = [first or second for first, second in _QUOTED.findall(fact)]
+        names = [first or second for first, second in _QUOTED.findall(fact)] + _POPULATION.findall(fact)
         found = [place for name in names if (place := mention(self.text, name)) is not None]
         if found:
             return found[-1]

@@ -135,7 +135,9 @@ def _adult_deployed(rows: list[list[str]], n_train: int) -> list[str]:
 def _credit_card(text: str) -> Any:
     """All columns but a running number; the target is called `default`."""
     names, rows = _csv(text)
-    target = next(name for name in reversed(names) if name.casefold().startswith("default"))
+    target = next((name for name in reversed(names) if name.casefold().startswith("default")), None)
+    if target is None:
+        raise ValueError("no column is called default...")
     kept = [name for name in names if name.casefold() != "id"]
     columns = {name: [int(float(row[name])) for row in rows] for name in kept}
     columns["default"] = columns.pop(target)
@@ -177,7 +179,7 @@ def _german(text: str) -> Any:
 def _csv(text: str) -> tuple[list[str], list[dict[str, str]]]:
     """Names of the columns and rows by name; of two columns with one name the first."""
     lines = csv.reader(io.StringIO(text))
-    names = next(lines)
+    names = next(lines, [])
     place = {name: names.index(name) for name in names}
     return list(place), [{name: line[j] for name, j in place.items()} for line in lines if line]
 
