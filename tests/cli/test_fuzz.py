@@ -14,7 +14,8 @@ from widemargin.exceptions import GoalParseError, WidemarginError
 from widemargin.goals import Goal
 
 TOML_WORDS = [
-    "[data]", "[external.x]", "[baselines.old]", '[baselines.f]\nfunction = "os:getcwd"', "[validation]", "[goal.audit]",
+    "[data]", "[external.x]", "[baselines.old]", '[baselines.f]\nfunction = "os:getcwd"', "[validation]",
+    "[goal.audit]",
     "[]", "{}", 'model = "m.skops"', "confidence = 0.9", "folds = 3", "fraction = 0.5", '["sex"]', '["age", "work"]',
     '"people.csv"', 'protected_as_features = ["sex"]', '"income"', "table", "words", "features", "ignore",
     '"subject to recall() >= 0.5"',

@@ -77,7 +77,9 @@ table = "last.csv"
     assert content["reports"]["train"]["before"]["constraints"][1]["rate"] == 0.0
     audited = ["audit", str(folder / "goals.toml"), "--model", str(folder / "m.skops")]
     assert main([*audited, "--data", str(folder / "people.csv"), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)["report"]
+    printed = capsys.readouterr()
+    assert "people.csv holds the rows that the model was trained on" in printed.err
+    report = json.loads(printed.out)["report"]
     assert [item["rate"] for item in report["constraints"]] == [item["rate"] for item in items.values()]
     assert main(["train", str(folder / "goals.toml")]) == 0
     shown = capsys.readouterr().out

@@ -16,6 +16,7 @@ from widemargin.cli.tables import (
     rows_of,
     split_rows,
 )
+from widemargin.cli.training_data import warn_of_training_rows
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.exceptions import DataError, WidemarginError
 from widemargin.persistence import load_model
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_columns(table, baselines, str(options.data))
         rows = rows_of(table, goals, str(options.data))
         external = external_rows(goals, goal, words=words)
+        if part == "all rows":
+            warn_of_training_rows(goals, options.data)
         progress.step("measuring the goal")
         report = _measured(model, goals, rows, external, options, f"{part} of {options.data}")
     if not options.json:

@@ -26,10 +26,12 @@ from widemargin.cli.goals_kinds import (
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 
-__all__ = ["GOALS_FILE", "LINEAR", "REQUIRED", "Key", "Named", "Section", "documented_keys"]
+__all__ = ["GOALS_FILE", "KERNEL_KEYS", "LINEAR", "REQUIRED", "Key", "Named", "Section", "documented_keys"]
 
 REQUIRED = object()
 LINEAR = "linear"
+KERNEL_KEYS = ("gamma", "degree", "coef0", "feature_map", "n_components", "cache_size")
+"""Keys of [model] that are for kernels only."""
 _KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # rows of a table are no kernel values
 
 

@@ -14,23 +14,13 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
-from widemargin.cli.tables import (
-    Rows,
-    as_external,
-    external_rows,
-    feature_columns,
-    named_columns,
-    parts_of,
-    read_table,
-    require_columns,
-    rows_of,
-)
+from widemargin.cli.tables import Rows, as_external
+from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV
-from widemargin.exceptions import DataError, MarginConvergenceWarning, ModelFileError
+from widemargin.exceptions import MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
-from widemargin.preprocessing import make_preprocessor
 
 __all__ = ["run"]
 
@@ -39,28 +29,11 @@ PART_NAMES = {"train": "training rows", "test": "test rows"}
 
 
 @dataclass(frozen=True)
-class _Data:
-    """The rows by part (train, test), those of external data sets by name, and the feature columns."""
-
-    rows: Mapping[str, Rows]
-    external: Mapping[str, Rows]
-    features: list[str]
-
-
-@dataclass(frozen=True)
-class _Matrices:
-    """What the estimator is given: features by part, and of the external data sets."""
-
-    rows: Mapping[str, Any]
-    external: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class _Result:
     """Everything that `train` reports: by part (train, test) and classifier name, and the model itself."""
 
     goals: GoalsFile
-    data: _Data
+    data: TrainingData
     model: Pipeline
     reports: Mapping[str, Mapping[str, GoalReport]]
     saved: Path | None
@@ -98,36 +71,19 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         goals = dataclasses.replace(goals, model=dataclasses.replace(goals.model, time_budget=options.time_budget))
     with Progress() as progress:
         progress.step("reading the table")
-        data = _read(goals)
+        data = read_data(goals)
         result = _fit(goals, data, options.model or goals.output, progress)
     if not options.json:
         _show(result)
     return result.exit_code, _plain(result)
 
 
-def _read(goals: GoalsFile) -> _Data:
-    where = table_text(goals.data.table)
-    table = read_table(goals.data.table, words=goals.data.words)
-    require_columns(table, named_columns(goals), where)
-    rows = {part: rows_of(content, goals, where) for part, content in parts_of(table, goals).items()}
-    return _Data(rows, external_rows(goals, goals.goal, goals.audit_goal), feature_columns(table, goals))
-
-
-def _fit(goals: GoalsFile, data: _Data, path: Path | None, progress: Progress) -> _Result:
+def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Progress) -> _Result:
     train = data.rows["train"]
     progress.step("preparing the features")
-    step = make_preprocessor(
-        data.features,
-        words=[name for name in goals.data.words if name in data.features],
-        numbers=goals.model.numbers,
-        n_bins=goals.model.bins,
-        rare_words=goals.model.rare_words,
-    )
-    features_of = {"train": step.fit_transform(train.table)}
+    step, X = make_features(goals, data)
     if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
-        features_of["test"] = step.transform(data.rows["test"].table)
         _try_report(goals, data)
-    X = _Matrices(features_of, _external_features(step, data.external))
     progress.step("training")
     started = time.perf_counter()
     with warnings_reworded(lambda warning: _reworded(warning, goals)):
@@ -153,20 +109,7 @@ def _fit(goals: GoalsFile, data: _Data, path: Path | None, progress: Progress) -
     return _Result(goals, data, model, reports, saved, interrupted)
 
 
-def _external_features(step: Any, external: Mapping[str, Rows]) -> dict[str, Any]:
-    return {name: _features_of(step, name, rows) for name, rows in external.items()}
-
-
-def _features_of(step: Any, name: str, rows: Rows) -> Any:
-    """Features of an external data set; what is said about its table names it."""
-    try:
-        with warnings_reworded(lambda warning: f"external.{name}: {warning}"):
-            return step.transform(rows.table)
-    except DataError as error:
-        raise DataError(f"external.{name}: {error}") from error
-
-
-def _try_report(goals: GoalsFile, data: _Data) -> None:
+def _try_report(goals: GoalsFile, data: TrainingData) -> None:
     """Measure something on the test rows, to hear of what is wrong there."""
     said: dict[str | None, Any] = {None: data.rows["test"].labels}
     said |= {name: [goals.data.positive] * len(rows) for name, rows in data.external.items()}
@@ -251,7 +194,7 @@ def _classifier(goals: GoalsFile, progress: Progress) -> RateConstrainedClassifi
 
 
 def _measured(
-    goals: GoalsFile, part: str, data: _Data, X: _Matrices, classifiers: Mapping[str, Any]
+    goals: GoalsFile, part: str, data: TrainingData, X: Features, classifiers: Mapping[str, Any]
 ) -> dict[str, GoalReport]:
     """Reports of the model, of the plain SVM if there is one, and of the baselines that know all rows of the goal."""
     sources = goals.goal_for(part).sources
@@ -269,7 +212,7 @@ def _measured(
 
 
 def _report(
-    goals: GoalsFile, part: str, data: _Data, said: Mapping[str | None, Any], *, with_intervals: bool = False
+    goals: GoalsFile, part: str, data: TrainingData, said: Mapping[str | None, Any], *, with_intervals: bool = False
 ) -> GoalReport:
     """Predictions measured: on training rows by the goal, on others by what is promised."""
     goal, rows = goals.goal_for(part), data.rows[part]
