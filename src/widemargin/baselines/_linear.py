@@ -180,7 +180,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        return labels_of(self.classes_, self.decision_function(X))
+        return labels_of(self.decision_function(X), self.classes_)
 
 
 def ended(budget: Budget, *, converged: bool) -> Status:

@@ -114,7 +114,7 @@ def positive_numbers(name: str, values: Any) -> list[float]:
     return numbers
 
 
-def labels_of(classes: npt.NDArray[Any], scores: Floats) -> npt.NDArray[Any]:
+def labels_of(scores: Floats, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The classes that scores choose, shape (n,): by sign where they have shape (n,), else the largest of a row."""
     chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
     labels: npt.NDArray[Any] = classes[chosen]

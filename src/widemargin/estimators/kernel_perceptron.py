@@ -234,4 +234,4 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        return labels_of(self.classes_, self.decision_function(X))
+        return labels_of(self.decision_function(X), self.classes_)

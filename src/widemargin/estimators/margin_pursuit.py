@@ -365,4 +365,4 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
-        return labels_of(self.classes_, self.decision_function(X))
+        return labels_of(self.decision_function(X), self.classes_)

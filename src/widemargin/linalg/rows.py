@@ -81,6 +81,7 @@ class RowBlocks:
         self.blocks = tuple(built)
         self.n_rows = start
         self.n_features: int = blocks[0][0].shape[1]
+        self._last: tuple[Floats, Floats] | None = None
 
     @cached_property
     def n_stored(self) -> int:
@@ -98,8 +99,14 @@ class RowBlocks:
         )
 
     def dot(self, w: Floats, out: Floats | None = None, *, single: bool = False) -> Floats:
-        """`X w`, shape (n,); with `single` from the rows in float32 where they are kept (`singles`): half the time."""
-        out = np.empty(self.n_rows) if out is None else out
+        """`X w`, shape (n,); with `single` from the rows in float32 where they are kept (`singles`): half the time.
+
+        A product that is not written to an `out` is remembered: solver, majorisation and judge ask for it in turn.
+        """
+        if out is None:
+            if self._last is None or not np.array_equal(self._last[0], w):
+                self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
+            return self._last[1].copy()
         for k, block in enumerate(self.blocks):
             mine = out[block.place]
             short = self.singles[k] if single else None
@@ -140,6 +147,11 @@ class RowBlocks:
     def centre(self) -> Floats:
         """Mean of the rows, shape (d,): where `moments` are best taken."""
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
+
+    @property
+    def has_singles(self) -> bool:
+        """Whether products with `single` are made in float32."""
+        return any(short is not None for short in self.singles)
 
     @cached_property
     def singles(self) -> tuple[npt.NDArray[np.float32] | None, ...]:

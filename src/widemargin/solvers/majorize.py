@@ -23,7 +23,7 @@ __all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 ConvexSolver = Callable[..., ConvexResult]
 
 _FINEST = 1e-6  # of steps on a plateau where nothing was gained since the start
-_REPAIRING_TOL = 1e-2  # relative gap of loose steps at later penalties: a third less time than 1e-3, models as good
+_LOOSER, _LOOSEST = 10.0, 1e-2  # loose steps from good points: a third less time at 1e-2 than at 1e-3, models as good
 
 
 class RampProblem(Protocol):
@@ -71,6 +71,15 @@ class MajorizeOptions:
     feasibility_tol: float = 1e-3
     stall: float = 5e-4
     slopes: tuple[float, ...] = ()
+
+    def going_on(self, rho: float, steps: int) -> "MajorizeOptions":
+        """For a run from a good point: at most `steps` steps before the last one, loose ones, at one penalty."""
+        return replace(self, steps=steps, rhos=(rho,), loose_tol=self.later_tol)
+
+    @property
+    def later_tol(self) -> float:
+        """Relative gap of loose steps from points that are good already."""
+        return max(self.loose_tol, min(_LOOSER * self.loose_tol, _LOOSEST))
 
 
 @dataclass(frozen=True)
@@ -244,7 +253,7 @@ def minimise_ramp(
         del state  # the walk lets go of it when it has a later one
         return _result(_run(walk, options), options, began)
     options = replace(options, slopes=())  # the sample has gone through them
-    _run(walk, replace(options, steps=min(options.steps, 1), rhos=(walk.rho,)))
+    _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
     if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
     return _result(walk, options, began)
@@ -328,9 +337,7 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     violation is so large that the next rho has to deal with it anyway. At penalties after the first, which only
     repair violations, loose steps are never exact.
     """
-    left, tol = options.steps, options.loose_tol
-    if rho > options.rhos[0]:
-        tol = max(tol, _REPAIRING_TOL)
+    left, tol = options.steps, options.loose_tol if rho == options.rhos[0] else options.later_tol
     began, last_tol = walk.merit(rho), options.tol
     while True:
         left -= _loose_steps(walk, rho, tol, left, options.stall)

@@ -335,7 +335,7 @@ class _Run:
             rise = fall = common
         dual = 0.5 * (rise + fall) - float(q @ q) / (2.0 * sub.lam) - float(self.here.vh @ sub.gamma) + sub.constant
         best.add_dual(dual, self.here.vh)
-        if self.single:
+        if self.single and sub.rows.has_singles:
             self.z = sub.scores(self.w, self.b)
         loss, excess = sub.values(self.z)
         best.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)

@@ -66,7 +66,7 @@ def best_threshold(
         none does, the one of smallest violation.
     """
     objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
-    order = np.argsort(-z, kind="stable")
+    order = np.argsort(-z)  # between equal scores there is no threshold, so their order means nothing
     top = float(np.abs(z).max(initial=1.0))
     found = np.zeros(3)
     count = loops.sweep(

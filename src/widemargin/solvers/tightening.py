@@ -232,7 +232,7 @@ def enforce(
         tighten = np.maximum(tighten + change, _FLOOR)
         try:
             solution, warm = _apart(minimise_ramp(
-                problem.tightened(tighten), convex, replace(options, steps=1, rhos=(rho,)),
+                problem.tightened(tighten), convex, options.going_on(rho, steps=1),
                 start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
             taken.add(solution)
