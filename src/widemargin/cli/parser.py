@@ -18,14 +18,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (
-        _init(commands),
-        _check(commands),
-        _train(commands),
-        _audit(commands),
-        _reproduce(commands),
-        _data(commands),
-    ):
+    for add in (_init, _check, _train, _audit, _reproduce, _data):
+        command = add(commands)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 
