@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -402,3 +403,11 @@ def test_what_leads_outside_the_folder_is_refused(tmp_path, lines, way):
 
 def test_the_main_table_may_lie_anywhere(tmp_path):
     assert read(tmp_path, SMALL.replace("t.csv", "../elsewhere/t.csv")).data.table.name == "t.csv"
+
+
+def test_a_file_full_of_nonsense_is_refused_at_once(tmp_path):
+    lines = "\n".join(f"k{number} = 1" for number in range(60_000))
+    started = time.process_time()
+    text = problems(tmp_path, f"[data]\n{lines}\n")
+    assert time.process_time() - started < 10.0
+    assert "data.k7: unknown key" in text and text.count("\n") < 110

@@ -187,3 +187,21 @@ def test_rare_words_share_a_feature(folder, capsys):
     write_csv(folder / "people.csv", columns)
     train(folder, capsys, "[output]", "[model]\nrare_words = 5\n[output]")
     assert "work rare" in load_model(folder / "m.skops")[0].get_feature_names_out()
+
+
+def test_a_table_may_come_in_parts(folder, capsys):
+    whole = train(folder, capsys)
+    columns = people()
+    for name, rows in (("a.csv", slice(0, 250)), ("b.csv", slice(250, None))):
+        write_csv(folder / name, {column: values[rows] for column, values in columns.items()})
+    parts = train(folder, capsys, 'table = "people.csv"', 'table = ["a.csv", "b.csv"]')
+    assert parts["training"] == whole["training"]
+    (folder / "parts").mkdir()
+    for number in range(2):
+        pyarrow.parquet.write_table(
+            pa.table({column: values[number * 300 : number * 300 + 300] for column, values in columns.items()}),
+            folder / "parts" / f"p{number}.parquet",
+        )
+    assert train(folder, capsys, 'table = ["a.csv", "b.csv"]', 'table = "parts"')["training"] == whole["training"]
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    assert f"600 training rows of {folder / 'parts'};" in capsys.readouterr().out

@@ -5,11 +5,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pyarrow as pa
 
 from widemargin.cli.findings import Findings
 from widemargin.cli.goals_file import GoalsFile
 from widemargin.cli.goals_reader import mention
-from widemargin.cli.tables import Rows, as_external, hold_out
+from widemargin.cli.tables import Rows, as_external, held_out
 from widemargin.estimators._rate_constrained_proof import TIGHTENINGS
 from widemargin.estimators._threshold_guarantee import margins
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
@@ -158,7 +159,5 @@ def _check_confidence(findings: Findings, rows: Rows, external: Mapping[str, Row
 
 def _held(rows: Rows, fraction: float) -> Rows:
     """As many rows as training would keep aside."""
-    number = rows.table.append_column("", [np.arange(len(rows))])
-    kept = hold_out(number, fraction)["test"]
-    index = kept[""].to_numpy()
-    return Rows(kept.drop_columns([""]), None if rows.labels is None else rows.labels[index])
+    held = held_out(len(rows), fraction)
+    return Rows(rows.table.filter(pa.array(held)), None if rows.labels is None else rows.labels[held])

@@ -17,6 +17,7 @@ from widemargin.goals.checks import checked_name
 __all__ = ["Problem", "mention", "read_text", "read_values", "refusal"]
 
 _MAX_BYTES = 1 << 20
+_MOST_TOLD = 100
 _TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
@@ -79,7 +80,8 @@ def refusal(path: Path, problems: Iterable[Problem], lines: TomlLines | None) ->
     if lines is not None:
         found.sort(key=lambda problem: problem.line(lines) or 0)
     count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-    told = [problem.told(lines).replace("\n", "\n  ") for problem in found]
+    told = [problem.told(lines).replace("\n", "\n  ") for problem in found[:_MOST_TOLD]]
+    told += [f"and {len(found) - _MOST_TOLD} more"] * (len(found) > _MOST_TOLD)
     records = [
         {"line": None if lines is None else problem.line(lines), "key": problem.key, "text": problem.text}
         for problem in found
@@ -138,8 +140,9 @@ def read_values(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]
 
 
 def _section(spec: Section, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> dict[str, Any]:
-    unknown = (key for key in table if key not in spec.parts)
-    problems += [Problem((*path, key), f"unknown key. {_nearest(key, spec.parts)}") for key in unknown]
+    unknown = [key for key in table if key not in spec.parts]
+    told = unknown[:_MOST_TOLD]
+    problems += [Problem((*path, key), f"unknown key. {_nearest(key, spec.parts)}") for key in told]
     if spec.exactly_one and len(table) != 1:
         listed = ", ".join(spec.parts)
         got = ", ".join(table) if table else "none"

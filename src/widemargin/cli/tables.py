@@ -17,8 +17,8 @@ from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
-    "Rows", "as_external", "external_rows", "feature_columns", "hold_out", "is_it", "named_columns", "parts_of",
-    "read_table", "require_columns", "rows_of", "safe_cell", "split_rows", "write_table",
+    "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
+    "parts_of", "read_table", "require_columns", "rows_of", "safe_cell", "split_rows", "write_table",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
@@ -86,13 +86,26 @@ def hold_out(table: Any, fraction: float) -> dict[str, Any]:
     DataError
         No row would be left in a part.
     """
-    held = round(fraction * table.num_rows)
-    if not 0 < held < table.num_rows:
+    held = held_out(table.num_rows, fraction)
+    return {"train": table.filter(pa.array(~held)), "test": table.filter(pa.array(held))}
+
+
+def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
+    """Which rows of a table of that length are held out.
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    number = round(fraction * n_rows)
+    if not 0 < number < n_rows:
         raise DataError(
-            f"validation.fraction is {fraction:g}: of {table.num_rows} rows {held} would be held out. Give more rows"
+            f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
         )
-    order = np.random.default_rng(_SEED).permutation(table.num_rows)
-    return {"train": table.take(np.sort(order[held:])), "test": table.take(np.sort(order[:held]))}
+    held = np.zeros(n_rows, dtype=bool)
+    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
+    return held
 
 
 def parts_of(table: Any, goals: GoalsFile) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The scanner reads what `tomllib` has accepted, and is never asked about anything
 itself (a section that is implied, a missing key) the line is that of the nearest section around it.
 """
 
+import bisect
 import contextlib
 import re
 import tomllib
@@ -45,6 +46,7 @@ class TomlLines:
 
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
+        self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         self.keys: dict[Path, int] = {}
         self.values: dict[Path, int] = {}
         with contextlib.suppress(RecursionError):  # what is nested so deep has the line of its section
@@ -98,10 +100,11 @@ class TomlLines:
 
     def text_of_line(self, line: int) -> str:
         """A line of the file."""
-        return self.text.split("\n")[line - 1]
+        return self.text[self._starts[line - 1] :].partition("\n")[0]
 
     def _place(self, position: int) -> Place:
-        return Place(self.text.count("\n", 0, position) + 1, position - self.text.rfind("\n", 0, position))
+        line = bisect.bisect_right(self._starts, position)
+        return Place(line, position - self._starts[line - 1] + 1)
 
 
 class _Scanner:
