@@ -281,7 +281,7 @@ BAD_FOR_TRAINING = {
     "goal syntax": (
         changed_goals("recall() >= 0.6", "recall() >= >= 0.6"),
         2,
-        ["goal.text: no valid goal: line 5", "recall"],
+        ["line 18: goal.text: no valid goal: Python's parser says", "subject to recall: recall() >= >= 0.6", "^"],
     ),
     "no table": (lambda folder: (folder / "people.csv").unlink(), 2, ["people.csv: the table cannot be read"]),
     "unknown column": (changed_goals('["sex"]', '["gender"]'), 2, ["'gender' (data.protected)", "It has 'age'"]),

@@ -178,3 +178,38 @@ model = "out/people.skops"
 
 def _quoted(value):
     return "" if value is None else '"' + str(value).replace('"', '""') + '"'
+
+
+def test_external_rows_are_trained_measured_and_recorded(trained, capsys):
+    """A data set beside the table is part of the paths, of the page and of the record."""
+    write_csv(trained / "more.csv", {name: values for name, values in people(200, seed=3).items() if name != "split"})
+    text = (trained / "goals.toml").read_text()
+    more = 'subject to m: positive_rate(external("more")) <= '
+    text = text.replace("[goal]", '[external.more]\ntable = "more.csv"\n\n[goal]')
+    text = text.replace('churn("deployed") <= 0.3', f'churn("deployed") <= 0.3\n{more}0.6')
+    text = text.replace('"subject to recall: recall() >= 0.4"', f"'subject to recall: recall() >= 0.4; {more}0.9'")
+    (trained / "goals.toml").write_text(text)
+    assert main(["train", str(trained / "goals.toml")]) == 0, capsys.readouterr().err
+    assert report(trained) == 0, capsys.readouterr().err
+    page = page_of(trained)
+    assert "The external data set “more” has 200 rows" in page.text and "The bound of “m”" in page.text
+    assert paths.sha256_of(trained / "more.csv") in page.text
+
+
+def test_rows_that_the_file_holds_out_and_the_place_of_the_page(trained, capsys):
+    text = (
+        (trained / "goals.toml").read_text().replace('split = { column = "split", train = "train", test = "test" }', "")
+    )
+    text = text.replace('protected = ["sex"]', 'protected = ["sex"]\nignore = ["split"]')
+    (trained / "goals.toml").write_text(text + 'report = "pages/people.html"\n\n[validation]\nfraction = 0.25\n')
+    assert main(["train", str(trained / "goals.toml")]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    model = trained / "out" / "people.skops"
+    assert main(["report", str(trained / "goals.toml"), "--model", str(model), "--no-tradeoff", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["n_rows"] == 150
+    assert "test rows of people.csv" in PageReader((trained / "pages" / "people.html").read_text("utf-8")).text
+    (trained / "goals.toml").write_text(text)
+    assert report(trained, "--rows", "test") == 2
+    assert "holds no rows out" in capsys.readouterr().err
+    assert report(trained, "--no-tradeoff") == 0
+    assert "There are no intervals" in page_of(trained).text

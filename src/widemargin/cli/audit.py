@@ -1,11 +1,22 @@
 """`widemargin audit GOALS.toml --model M --data FILE`: does a saved model meet the goal on these rows?"""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.tables import Rows, is_it, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.goals_file import GoalsFile, goals_of
+from widemargin.cli.tables import (
+    Rows,
+    as_external,
+    external_rows,
+    is_it,
+    read_table,
+    require_columns,
+    rows_of,
+    split_rows,
+)
+from widemargin.cli.training_data import warn_of_training_rows
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.exceptions import DataError, WidemarginError
 from widemargin.persistence import load_model
@@ -21,20 +32,24 @@ RANDOMIZED = (
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure and print; the exit code and the content for --json."""
-    goals = read_goals_file(options.goals)
+    goals = goals_of(options)
     with Progress() as progress:
         progress.step("loading the model")
         model = load_model(options.model)
         schema = _schema(model, str(options.model))
         progress.step("reading the table")
-        table = read_table(options.data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
+        words = [column.name for column in schema.of_kind("word")]
+        table = read_table(options.data, words=[*goals.data.words, *words])
         part, table = _chosen(table, goals, options)
         goal = goals.audit_goal or goals.goal
-        baselines = {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}
+        baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
         require_columns(table, baselines, str(options.data))
         rows = rows_of(table, goals, str(options.data))
+        external = external_rows(goals, goal, words=words)
+        if part == "all rows":
+            warn_of_training_rows(goals, options.data)
         progress.step("measuring the goal")
-        report = _measured(model, goals, rows, options, f"{part} of {options.data}")
+        report = _measured(model, goals, rows, external, options, f"{part} of {options.data}")
     if not options.json:
         say(f"Model: {options.model}", "", str(report))
         if getattr(model[-1], "enforce", None) == "randomized":
@@ -43,7 +58,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return report.exit_code, content
 
 
-def _measured(model: Any, goals: GoalsFile, rows: Rows, options: argparse.Namespace, name: str) -> GoalReport:
+def _measured(
+    model: Any, goals: GoalsFile, rows: Rows, external: Mapping[str, Rows], options: argparse.Namespace, name: str
+) -> GoalReport:
     """The report; where the goal asks for labels and there are none, that is said in terms of the goals file."""
     try:
         return audit(
@@ -52,6 +69,7 @@ def _measured(model: Any, goals: GoalsFile, rows: Rows, options: argparse.Namesp
             rows.table,
             rows.labels,
             populations=rows.table,
+            external=as_external(external),
             pos_label=goals.data.positive,
             decide=options.decide,
             data_name=name,

@@ -18,9 +18,55 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (_train(commands), _audit(commands), _tradeoff(commands), _report(commands), _reproduce(commands)):
+    for add in (_init, _check, _train, _audit, _tradeoff, _report, _reproduce, _data):
+        command = add(commands)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
+
+
+def add_goals_options(command: argparse.ArgumentParser) -> None:
+    """What a command allows its goals file; see `widemargin.cli.goals_file.goals_of`."""
+    code_help = "let the goals file name baselines by module:function, whose code is then run"
+    command.add_argument("--allow-code", action="store_true", help=code_help)
+    outside_help = "let external tables, baseline models and outputs of the goals file lie in this folder too"
+    command.add_argument("--allow-outside", type=Path, action="append", metavar="FOLDER", help=outside_help)
+
+
+def _positive(text: str) -> float:
+    number = float(text)  # argparse turns its ValueError into a message
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return number
+
+
+def _init(commands: Any) -> argparse.ArgumentParser:
+    init: argparse.ArgumentParser = commands.add_parser(
+        "init",
+        help="write a first goals file by looking at a table",
+        description="Look at a table and write a first goals file: target, protected columns, columns to leave out, "
+        "and constraints that a plain model nearly meets, each with its reason. Exit code 0: written; 2: bad input.",
+    )
+    init.add_argument("table", type=Path, metavar="TABLE")
+    init.add_argument("--target", metavar="COLUMN", help="the column to predict (default: guessed)")
+    init.add_argument("--out", type=Path, default=Path("goals.toml"), metavar="FILE", help="default: goals.toml")
+    init.add_argument("--force", action="store_true", help="replace the file if it exists")
+    return init
+
+
+def _check(commands: Any) -> argparse.ArgumentParser:
+    check: argparse.ArgumentParser = commands.add_parser(
+        "check",
+        help="say everything that is wrong with a goals file",
+        description="Check a goals file, and with --data its table, without training: every problem with its line and "
+        "a cure. Exit code 0: no problems; 2: problems (with --strict also warnings).",
+    )
+    check.add_argument("goals", type=Path, nargs="?", metavar="GOALS.toml")
+    data_help = "also look at the table: that of the goals file, or another FILE"
+    check.add_argument("--data", type=Path, nargs="?", const=True, metavar="FILE", help=data_help)
+    check.add_argument("--strict", action="store_true", help="count warnings as problems")
+    check.add_argument("--schema", action="store_true", help="print the JSON Schema of goals files, for editors")
+    add_goals_options(check)
+    return check
 
 
 def _train(commands: Any) -> argparse.ArgumentParser:
@@ -33,6 +79,9 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     )
     train.add_argument("goals", type=Path, metavar="GOALS.toml")
     train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
+    budget_help = "keep the best model after so many seconds (default: [model] time_budget)"
+    train.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    add_goals_options(train)
     return train
 
 
@@ -50,6 +99,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
     decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
     audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    add_goals_options(audit)
     return audit
 
 
@@ -69,7 +119,8 @@ def _tradeoff(commands: Any) -> argparse.ArgumentParser:
     tradeoff.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the frontier (needs matplotlib)")
     out_help = "store the path: numbers, no models. A whole path that is there already is not trained again"
     tradeoff.add_argument("--out", type=Path, metavar="PATH.json", help=out_help)
-    tradeoff.add_argument("--time-budget", type=_seconds, metavar="SECONDS", help="keep the points done by then")
+    tradeoff.add_argument("--time-budget", type=_positive, metavar="SECONDS", help="keep the points done by then")
+    add_goals_options(tradeoff)
     return tradeoff
 
 
@@ -91,14 +142,14 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     report.add_argument("--tradeoff", type=Path, action="append", default=[], metavar="PATH.json", help=path_help)
     no_help = "make no short paths for the rules without a stored one: no prices for them"
     report.add_argument("--no-tradeoff", action="store_true", help=no_help)
-    report.add_argument(
-        "--out", type=Path, default=Path("report.html"), metavar="FILE.html", help="(default: report.html)"
-    )
+    out_help = "where to write it (default: [output] report, else report.html)"
+    report.add_argument("--out", type=Path, metavar="FILE.html", help=out_help)
     report.add_argument("--title", metavar="TEXT", help="heading of the page")
     decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
     report.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
     budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
-    report.add_argument("--time-budget", type=_seconds, metavar="SECONDS", help=budget_help)
+    report.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    add_goals_options(report)
     return report
 
 
@@ -107,14 +158,6 @@ def _finite(text: str) -> float:
     value = float(text)
     if not abs(value) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no finite number")
-    return value
-
-
-def _seconds(text: str) -> float:
-    """A time for argparse."""
-    value = _finite(text)
-    if value <= 0.0:
-        raise argparse.ArgumentTypeError(f"{text} is no time above 0")
     return value
 
 
@@ -137,3 +180,17 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
     return reproduce
+
+
+def _data(commands: Any) -> argparse.ArgumentParser:
+    data: argparse.ArgumentParser = commands.add_parser(
+        "data",
+        help="list the data sets of experiments and examples, or write one as a table",
+        description="Without NAME: which data sets there are, where they are looked for and whether they are there. "
+        "With NAME: write that one as a table. Exit code 0: done; 2: bad input or no data.",
+    )
+    data.add_argument("name", nargs="?", metavar="NAME", help="adult, credit-card, compas or german")
+    data.add_argument("--out", type=Path, metavar="FILE", help=".csv, .csv.gz or .parquet (default: NAME.csv)")
+    data.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
+    data.add_argument("--force", action="store_true", help="replace the file if it exists")
+    return data

@@ -9,8 +9,10 @@ from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import Progress
-from widemargin.cli.goals_file import GoalsFile
-from widemargin.cli.tables import Rows, feature_columns, read_table, rows_of, split_rows
+from widemargin.cli.goals_file import GoalsFile, TablePath
+from widemargin.cli.table_files import table_files
+from widemargin.cli.tables import as_external
+from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.estimators.tradeoff import tradeoff_path
 from widemargin.exceptions import DataError, GoalError
@@ -19,7 +21,6 @@ from widemargin.goals.bundles import Bundle
 from widemargin.goals.constraints import Constraint
 from widemargin.goals.levels import at_level, compared_with_level, level_of
 from widemargin.goals.tradeoff import TradeoffPath
-from widemargin.preprocessing import make_preprocessor
 
 __all__ = [
     "HELD_OUT",
@@ -32,6 +33,7 @@ __all__ = [
     "short_values",
     "stored",
     "sweep",
+    "table_name",
     "write_json",
     "write_text",
 ]
@@ -50,12 +52,11 @@ STEP = 0.02
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows of a goals file with their features, by part ("train", and "test" where rows are held out)."""
+    """Rows of a goals file, their features, and the SHA-256 of the main table."""
 
     goals: GoalsFile
-    features: Sequence[str]
-    rows: Mapping[str, Rows]
-    matrices: Mapping[str, Any]
+    data: TrainingData
+    matrices: Features
     digest: str
 
     def classifier(self, progress: Progress, goal: Goal | None, budget: float | None) -> RateConstrainedClassifier:
@@ -72,34 +73,26 @@ class Prepared:
 
 
 def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
-    """Read the table of a goals file and make its features."""
-    where = str(goals.data.table)
+    """Read the tables of a goals file and make their features."""
     progress.step("reading the table")
-    table = read_table(goals.data.table, words=goals.data.words)
-    features = feature_columns(table, goals)
-    parts = split_rows(table, goals.data.split, where)
-    rows = {part: rows_of(content, goals, where) for part, content in parts.items()}
+    data = read_data(goals)
     progress.step("preparing the features")
-    words = [name for name in goals.data.words if name in features]
-    step = make_preprocessor(features, words=words, numbers=goals.model.numbers, n_bins=goals.model.bins)
-    matrices = {"train": step.fit_transform(rows["train"].table)}
-    if "test" in rows:
-        matrices["test"] = step.transform(rows["test"].table)
-    return Prepared(goals, features, rows, matrices, sha256_of(goals.data.table))
+    _, matrices = make_features(goals, data)
+    return Prepared(goals, data, matrices, sha256_of(goals.data.table))
 
 
 def sweep(
     prepared: Prepared, label: str, values: Sequence[float], progress: Progress, *, budget: float | None
 ) -> TradeoffPath:
     """The path of one constraint, measured on the held-out rows."""
-    train = prepared.rows["train"]
+    rows, matrices = prepared.data.rows, prepared.matrices.rows
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
-    if "test" in prepared.rows:
-        test = prepared.rows["test"]
-        held = {"validation": (prepared.matrices["test"], test.labels, test.table)}
+    if "test" in rows:
+        held = {"validation": (matrices["test"], rows["test"].labels, rows["test"].table)}
     return tradeoff_path(
-        prepared.classifier(progress, prepared.goals.goal, budget), prepared.matrices["train"], train.labels,
-        values=values, constraint=label, populations=train.table, **held,
+        prepared.classifier(progress, prepared.goals.goal, budget), matrices["train"], rows["train"].labels,
+        values=values, constraint=label, populations=rows["train"].table,
+        external=as_external(prepared.data.external, prepared.matrices.external), **held,
     )  # fmt: skip
 
 
@@ -141,9 +134,9 @@ def stored(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
         "goal": str(goals.goal),
         "settings": settings_of(goals),
         "table": {
-            "name": goals.data.table.name,
+            "name": table_name(goals.data.table),
             "sha256": prepared.digest,
-            "rows": {part: len(content) for part, content in prepared.rows.items()},
+            "rows": {part: len(content) for part, content in prepared.data.rows.items()},
         },
         "path": path.to_dict(),
     }
@@ -153,7 +146,7 @@ def settings_of(goals: GoalsFile) -> dict[str, Any]:
     """What the models of a path were trained with besides the goal."""
     model = goals.model
     plain = {"C": model.C, "enforce": model.enforce, "numbers": model.numbers, "bins": model.bins, "seed": SEED}
-    return plain | {"kernel": dict(model.kernel)}
+    return plain | {"rare_words": model.rare_words, "kernel": dict(model.kernel)}
 
 
 def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
@@ -227,10 +220,20 @@ def write_text(file: Path, text: str) -> None:
         raise DataError(f"{file}: cannot be written ({error.strerror}). Choose another place") from error
 
 
-def sha256_of(file: Path) -> str:
-    """Of the bytes of a file."""
+def sha256_of(table: TablePath) -> str:
+    """Of the bytes of a file; of a table in several files, of their fingerprints in order."""
+    found = [_sha256(file) for file in table_files(table)]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def _sha256(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{file}: the file cannot be read ({error.strerror}). Check the path") from error
+
+
+def table_name(table: TablePath) -> str:
+    """Names of its files, without their place."""
+    return ", ".join(part.name for part in ((table,) if isinstance(table, Path) else table))

@@ -12,10 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from widemargin import __version__
 from widemargin.cli.audit import _chosen, _schema
 from widemargin.cli.console import Progress, say, warnings_reworded
-from widemargin.cli.goals_file import GoalsFile, read_goals_file
+from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
 from widemargin.cli.paths import (
     SEED,
     Prepared,
@@ -25,9 +28,10 @@ from widemargin.cli.paths import (
     sha256_of,
     short_values,
     sweep,
+    table_name,
     write_text,
 )
-from widemargin.cli.tables import Rows, read_table, require_columns, rows_of
+from widemargin.cli.tables import Rows, as_external, read_table, require_columns, rows_of
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.tradeoff import TradeoffPath
@@ -43,13 +47,14 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "s
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, train what stands beside, write the page; the exit code and the content for --json."""
-    goals = read_goals_file(options.goals)
+    goals = goals_of(options)
     data = options.data or goals.data.table
+    out = options.out or goals.report or Path("report.html")
     with Progress() as progress:
         progress.step("loading the model")
         model = load_model(options.model)
         prepared = prepare(goals, progress)
-        part, rows = _rows(goals, model, options, data)
+        part, rows = _rows(prepared, model, options)
         known = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
@@ -58,12 +63,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             paths += _short_paths(prepared, known, progress, clock)
         progress.step("measuring")
         page = _page(goals, model, rows, plain, paths, options, part, data, prepared)
-        write_text(options.out, page.text)
+        write_text(out, page.text)
     report = page.goal_report
     if not options.json:
-        say(str(report), "", f"Report written to {options.out}")
+        say(str(report), "", f"Report written to {out}")
     content = {
-        "model": str(options.model), "data": str(data), "rows": part, "out": str(options.out),
+        "model": str(options.model), "data": table_text(data), "rows": part, "out": str(out),
         "report": report.to_dict(), "paths": [path.to_dict() for path in paths],
     }  # fmt: skip
     return (INTERRUPTED if clock.interrupted else report.exit_code), content
@@ -92,14 +97,31 @@ class _Clock:
         return self.interrupted or (left is not None and left <= 0.0)
 
 
-def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path) -> tuple[str, Rows]:
-    """The rows to measure on, as `audit` takes them."""
-    schema = _schema(model, str(options.model))
-    table = read_table(data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
-    part, table = _chosen(table, goals, argparse.Namespace(data=data, rows=options.rows))
+def _rows(prepared: Prepared, model: Any, options: argparse.Namespace) -> tuple[str, Rows]:
+    """The rows to measure on: those held out of the goals file's own table, or of another one as `audit` takes them."""
+    goals, asked = prepared.goals, options.rows
+    if options.data is not None:
+        schema = _schema(model, str(options.model))
+        words = [*goals.data.words, *(column.name for column in schema.of_kind("word"))]
+        part, table = _chosen(read_table(options.data, words=words), goals, options)
+    else:
+        return _own_rows(prepared, asked)
     goal = goals.audit_goal or goals.goal
-    require_columns(table, {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}, str(data))
-    return part, rows_of(table, goals, str(data))
+    columns = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    require_columns(table, columns, str(options.data))
+    return part, rows_of(table, goals, str(options.data))
+
+
+def _own_rows(prepared: Prepared, asked: str | None) -> tuple[str, Rows]:
+    """Rows of the goals file's own table: those held out, unless others are asked for."""
+    parts = prepared.data.rows
+    wanted = asked or ("test" if "test" in parts else "all")
+    if wanted in parts:
+        return f"{wanted} rows", parts[wanted]
+    if wanted == "test":
+        raise DataError("--rows test: the goals file holds no rows out. Add data.split or validation.fraction")
+    labels = [rows.labels for rows in parts.values() if rows.labels is not None]
+    return "all rows", Rows(pa.concat_tables([rows.table for rows in parts.values()]), np.concatenate(labels))
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
@@ -108,13 +130,13 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
     if clock.over:
         warnings.warn(f"{PLAIN} is left out: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
         return None
-    train = prepared.rows["train"]
+    train = prepared.data.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
         svm: RateConstrainedClassifier = prepared.classifier(progress, None, clock.left()).set_params(
             on_interrupt="raise"
         )
         try:
-            svm.fit(prepared.matrices["train"], train.labels)
+            svm.fit(prepared.matrices.rows["train"], train.labels)
         except KeyboardInterrupt:
             clock.interrupt()
             return None
@@ -166,28 +188,47 @@ def _page(
     paths: Sequence[TradeoffPath],
     options: argparse.Namespace,
     part: str,
-    data: Path,
+    data: TablePath,
     prepared: Prepared,
 ) -> HtmlReport:
     goal = goals.audit_goal or goals.goal
     fresh = part == "test rows" or _digest(data, prepared) != prepared.digest
     if not fresh and options.decide == "confident":
         raise DataError(
-            f"{part} of {data} were trained on, and an interval around their rates would claim too much. Give other "
-            "rows by --data, hold some out by data.split, or leave --decide confident"
+            f"{part} of {table_text(data)} were trained on, and an interval around their rates would claim too much. "
+            "Give other rows by --data, hold some out by data.split, or leave --decide confident"
         )
-    others: dict[str, Any] = {}
-    if plain is not None:
-        others[PLAIN] = plain.predict(model[0].transform(rows.table))
-    others |= {name: rows.table[name] for name in goals.baselines if name in rows.table.column_names}
+    used = {name: prepared.data.external[name] for name in goal.sources}
+    others = _others(model, plain, goals, rows, used, prepared)
     return html_report(
         model, goal, rows.table, rows.labels,
-        populations=rows.table, others=others, pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
+        populations=rows.table, external=as_external(used), others=others, pos_label=goals.data.positive, paths=paths,
+        trained_goal=goals.goal,
         confidence=0.95 if fresh else None, decide=options.decide,
         title=options.title or f"{goals.path.stem}: does the model meet its goal?",
-        model_name=_model_name(model), data_name=f"{part} of {data.name}",
+        model_name=_model_name(model), data_name=f"{part} of {table_name(data)}",
         record=_record(goals, model, options, data, rows, prepared, paths),
     )  # fmt: skip
+
+
+def _others(
+    model: Any,
+    plain: RateConstrainedClassifier | None,
+    goals: GoalsFile,
+    rows: Rows,
+    used: Mapping[str, Rows],
+    prepared: Prepared,
+) -> dict[str, Any]:
+    """What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on."""
+    others: dict[str, Any] = {}
+    if plain is not None:
+        others[PLAIN] = {None: plain.predict(model[0].transform(rows.table))}
+        others[PLAIN] |= {name: plain.predict(prepared.matrices.external[name]) for name in used}
+    tables: dict[str | None, Any] = {None: rows.table, **{name: content.table for name, content in used.items()}}
+    for name in goals.baseline_names:
+        if all(name in table.column_names for table in tables.values()):
+            others[name] = {source: table[name] for source, table in tables.items()}
+    return others
 
 
 def _model_name(model: Any) -> str:
@@ -201,13 +242,13 @@ def _record(
     goals: GoalsFile,
     model: Any,
     options: argparse.Namespace,
-    data: Path,
+    data: TablePath,
     rows: Rows,
     prepared: Prepared,
     paths: Sequence[TradeoffPath],
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
-    training = {part: len(content) for part, content in prepared.rows.items()}
+    training = {part: len(content) for part, content in prepared.data.rows.items()}
     settings = dataclasses.asdict(goals.model)
     settings["kernel"] = settings["kernel"] or "linear"
     return {
@@ -216,9 +257,9 @@ def _record(
             "goals file, sha256": sha256_of(goals.path),
             "model": options.model.name,
             "model, sha256": sha256_of(options.model),
-            "table": goals.data.table.name,
+            "table": table_name(goals.data.table),
             "table, sha256": prepared.digest,
-            "measured on": data.name,
+            "measured on": table_name(data),
             "measured on, sha256": _digest(data, prepared),
         },
         "Rows and columns": {
@@ -226,10 +267,21 @@ def _record(
                for part, number in training.items()},
             "rows measured here": len(rows),
             "target": f"{goals.data.target}, positive: {goals.data.positive}",
-            "features": list(getattr(model[0], "feature_names_in_", prepared.features)),
-            "protected: used for rates, never to decide": list(goals.data.protected),
+            "features": list(getattr(model[0], "feature_names_in_", prepared.data.features)),
+            "protected: used for rates, never to decide": [
+                name for name in goals.data.protected if name not in goals.data.protected_as_features
+            ],
+            "protected, and used to decide as asked": list(goals.data.protected_as_features),
             "ignored": list(goals.data.ignore),
-            "earlier models": [f"{name} (column {column})" for name, column in goals.baselines.items()],
+            "earlier models": [
+                *(f"{name} (column {column})" for name, column in goals.baselines.items()),
+                *(f"{name} (model {path.name})" for name, path in goals.baseline_models.items()),
+                *(f"{name} (function {function})" for name, function in goals.baseline_functions.items()),
+            ],
+            "external data sets": [
+                f"{name} ({table_name(said.table)}, sha256 {sha256_of(said.table)})"
+                for name, said in goals.external.items()
+            ],
         },
         "Training": {
             **{name: "none" if value is None else value for name, value in settings.items()},
@@ -246,7 +298,7 @@ def _record(
     }  # fmt: skip
 
 
-def _digest(data: Path, prepared: Prepared) -> str:
+def _digest(data: TablePath, prepared: Prepared) -> str:
     return prepared.digest if data == prepared.goals.data.table else sha256_of(data)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file import GoalsFile, read_goals_file
+from widemargin.cli.goals_file import GoalsFile, goals_of
 from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep, write_json
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.levels import at_level, level_of
@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Sweep, print, draw and store; the exit code and the content for --json."""
-    goals = read_goals_file(options.goals)
+    goals = goals_of(options)
     label, values = _asked(goals, options)
     if options.plot is not None:
         from widemargin.plotting._canvas import require_matplotlib
