@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.audit import _chosen, _schema
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
 from widemargin.cli.paths import (
@@ -27,11 +26,12 @@ from widemargin.cli.paths import (
     sweep,
     write_text,
 )
-from widemargin.cli.tables import Rows, read_table, require_columns, rows_of
+from widemargin.cli.tables import Rows, read_table, require_columns, rows_of, split_rows
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.tradeoff import TradeoffPath
 from widemargin.persistence import load_model
+from widemargin.preprocessing import TableSchema
 from widemargin.report import HtmlReport, html_report
 
 __all__ = ["run"]
@@ -93,13 +93,29 @@ class _Clock:
 
 
 def _rows(goals: GoalsFile, model: Any, options: argparse.Namespace, data: Path) -> tuple[str, Rows]:
-    """The rows to measure on, as `audit` takes them."""
-    schema = _schema(model, str(options.model))
-    table = read_table(data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
-    part, table = _chosen(table, goals, argparse.Namespace(data=data, rows=options.rows))
+    """The rows to measure on: those held out where the table says which, else all, unless others are asked for."""
+    table = read_table(data, words=[*goals.data.words, *_words_of(model, options.model)])
+    split = goals.data.split if goals.data.split and goals.data.split.column in table.column_names else None
+    part = options.rows or ("all" if split is None else "test")
+    if part != "all":
+        if split is None:
+            raise DataError(f"--rows {part}: {data} has no column that says which rows these are. Use --rows all")
+        cure = "Correct the value, or choose other rows by --rows all|train|test"
+        table = split_rows(table, split, str(data), wanted=[part], cure=cure)[part]
     goal = goals.audit_goal or goals.goal
     require_columns(table, {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}, str(data))
-    return part, rows_of(table, goals, str(data))
+    return f"{part} rows", rows_of(table, goals, str(data))
+
+
+def _words_of(model: Any, file: Path) -> list[str]:
+    """Columns that the model reads as words, also where they hold digits."""
+    schema = getattr(model[0], "schema_", None) if hasattr(model, "steps") else None
+    if not isinstance(schema, TableSchema):
+        raise DataError(
+            f"{file}: the model takes arrays, not tables, so its features cannot be made here. Use html_report of "
+            "widemargin.report in Python"
+        )
+    return [column.name for column in schema.of_kind("word")]
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
