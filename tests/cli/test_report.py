@@ -10,7 +10,7 @@ from widemargin.cli import paths
 from widemargin.cli.main import main
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.goals.tradeoff import TradeoffPath
-from widemargin.persistence import load_model
+from widemargin.persistence import load_model, save_model
 
 
 @pytest.fixture
@@ -137,6 +137,20 @@ def test_other_rows_and_rows_that_were_trained_on(trained, capsys):
     assert "There are no intervals" in page_of(trained).text
     assert report(trained, "--no-tradeoff", "--rows", "train", "--decide", "confident") == 2
     assert "were trained on" in capsys.readouterr().err
+
+
+def test_rows_and_models_that_cannot_be_had_are_named(trained, capsys):
+    fresh = people(30, seed=5)
+    del fresh["split"]
+    write_csv(trained / "fresh.csv", fresh)
+    assert report(trained, "--data", trained / "fresh.csv", "--rows", "test") == 2
+    assert "has no column that says which rows these are" in capsys.readouterr().err
+    save_model(
+        RateConstrainedClassifier(pos_label="high").fit([[0.0], [1.0]], ["low", "high"]),
+        trained / "out" / "people.skops",
+    )
+    assert report(trained) == 2
+    assert "the model takes arrays, not tables" in capsys.readouterr().err
 
 
 def test_hostile_tables_make_a_page_that_is_only_text(tmp_path, capsys):

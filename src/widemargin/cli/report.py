@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin import __version__
-from widemargin.cli.audit import _chosen, _schema
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
 from widemargin.cli.paths import (
@@ -31,11 +30,12 @@ from widemargin.cli.paths import (
     table_name,
     write_text,
 )
-from widemargin.cli.tables import Rows, as_external, read_table, require_columns, rows_of
+from widemargin.cli.tables import Rows, as_external, read_table, require_columns, rows_of, split_rows
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.tradeoff import TradeoffPath
 from widemargin.persistence import load_model
+from widemargin.preprocessing import TableSchema
 from widemargin.report import HtmlReport, html_report
 
 __all__ = ["run"]
@@ -98,18 +98,23 @@ class _Clock:
 
 
 def _rows(prepared: Prepared, model: Any, options: argparse.Namespace) -> tuple[str, Rows]:
-    """The rows to measure on: those held out of the goals file's own table, or of another one as `audit` takes them."""
-    goals, asked = prepared.goals, options.rows
-    if options.data is not None:
-        schema = _schema(model, str(options.model))
-        words = [*goals.data.words, *(column.name for column in schema.of_kind("word"))]
-        part, table = _chosen(read_table(options.data, words=words), goals, options)
-    else:
-        return _own_rows(prepared, asked)
+    """The rows to measure on: those held out where the goals file or the table says which, else all."""
+    words = _words_of(model, options.model)
+    if options.data is None:
+        return _own_rows(prepared, options.rows)
+    goals, where = prepared.goals, str(options.data)
+    table = read_table(options.data, words=[*goals.data.words, *words])
+    split = goals.data.split if goals.data.split and goals.data.split.column in table.column_names else None
+    part = options.rows or ("all" if split is None else "test")
+    if part != "all":
+        if split is None:
+            raise DataError(f"--rows {part}: {where} has no column that says which rows these are. Use --rows all")
+        cure = "Correct the value, or choose other rows by --rows all|train|test"
+        table = split_rows(table, split, where, wanted=[part], cure=cure)[part]
     goal = goals.audit_goal or goals.goal
     columns = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    require_columns(table, columns, str(options.data))
-    return part, rows_of(table, goals, str(options.data))
+    require_columns(table, columns, where)
+    return f"{part} rows", rows_of(table, goals, where)
 
 
 def _own_rows(prepared: Prepared, asked: str | None) -> tuple[str, Rows]:
@@ -122,6 +127,17 @@ def _own_rows(prepared: Prepared, asked: str | None) -> tuple[str, Rows]:
         raise DataError("--rows test: the goals file holds no rows out. Add data.split or validation.fraction")
     labels = [rows.labels for rows in parts.values() if rows.labels is not None]
     return "all rows", Rows(pa.concat_tables([rows.table for rows in parts.values()]), np.concatenate(labels))
+
+
+def _words_of(model: Any, file: Path) -> list[str]:
+    """Columns that the model reads as words, also where they hold digits."""
+    schema = getattr(model[0], "schema_", None) if hasattr(model, "steps") else None
+    if not isinstance(schema, TableSchema):
+        raise DataError(
+            f"{file}: the model takes arrays, not tables, so its features cannot be made here. Use html_report of "
+            "widemargin.report in Python"
+        )
+    return [column.name for column in schema.of_kind("word")]
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
