@@ -9,6 +9,8 @@ from widemargin.reproduce.figures import FIGURES
 
 __all__ = ["make_parser"]
 
+_MODEL_HELP = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
+
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `widemargin COMMAND ...`; `options.command` names the module of `widemargin.cli` that runs it."""
@@ -39,18 +41,40 @@ def _train(commands: Any) -> argparse.ArgumentParser:
 def _audit(commands: Any) -> argparse.ArgumentParser:
     audit: argparse.ArgumentParser = commands.add_parser(
         "audit",
-        help="measure a saved model on new rows",
-        description="Measure a saved model on the goal of a goals file ([goal.audit] if given). "
-        "Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
+        help="measure a classifier, or its predictions, on rows of a table",
+        description="Measure a model of any kind, or a file of predictions, on the goal of a goals file ([goal.audit] if "
+        "given). Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
     )
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
-    audit.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
-    audit.add_argument("--data", type=Path, required=True, metavar="FILE", help="rows to measure on (CSV or Parquet)")
-    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
-    audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
-    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
-    audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    what = audit.add_mutually_exclusive_group(required=True)
+    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
+    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
+    _add_models(audit)
+    _add_decide(audit)
+    audit.add_argument("--report-json", type=Path, metavar="FILE", help="also write the report (docs/report.schema.json)")
+    audit.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML, a test case for each constraint")
     return audit
+
+
+def _add_models(command: argparse.ArgumentParser) -> None:
+    """What the commands about any classifier have in common."""
+    data_help = "rows to measure on: CSV, Parquet or a folder of Parquet files (default: data.table)"
+    command.add_argument("--data", type=Path, metavar="FILE", help=data_help)
+    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    command.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    command.add_argument("--key", metavar="COLUMN", help="match predictions to rows by this column (default: by order)")
+    trust_help = "open .joblib and .pkl files, which runs whatever code is in them"
+    command.add_argument("--trust-code", action="store_true", help=trust_help)
+    positive_help = "what the model calls the positive class, where its labels are not those of the table"
+    command.add_argument("--model-positive", metavar="LABEL", help=positive_help)
+
+
+def _add_decide(command: argparse.ArgumentParser) -> None:
+    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
+    command.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    command.add_argument(
+        "--confident", dest="decide", action="store_const", const="confident", help="short for --decide confident"
+    )
 
 
 def _reproduce(commands: Any) -> argparse.ArgumentParser:
