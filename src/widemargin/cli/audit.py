@@ -2,7 +2,7 @@
 
 import argparse
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from widemargin.cli.junit import write_junit
 from widemargin.cli.models import Answer, Candidate, load_candidate
 from widemargin.cli.predictions import PredictionsFile
 from widemargin.cli.report_files import audit_document, write_json
-from widemargin.cli.tables import feature_columns, is_it, require_columns, rows_of, split_rows
+from widemargin.cli.tables import Rows, feature_columns, is_it, require_columns, rows_of, split_rows
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
 from widemargin.goals import Goal
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def blocks_and_candidates(
     given: Collection[str], goals: GoalsFile, path: Path, options: argparse.Namespace
 ) -> tuple[TableBlocks, list[Candidate]]:
-    """The table to be read in blocks, and the classifiers: model files, or with `options.predictions` columns of files."""
+    """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
     if options.predictions:
         key = options.key
         blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])])
@@ -94,8 +94,8 @@ class Renamed:
         self._seen |= set(np.unique(texts).tolist())
         if len(self._seen | {self._wanted}) > 2:
             raise DataError(
-                f"{self.title} gives the labels {', '.join(sorted(self._seen))}, and --model-positive is {self._wanted}: "
-                "two classes are needed. Correct --model-positive"
+                f"{self.title} gives the labels {', '.join(sorted(self._seen))}, and --model-positive is "
+                f"{self._wanted}. Two classes are needed: correct --model-positive"
             )
         labels = np.array(self._pair, dtype=object)[(texts == self._wanted).astype(np.intp)]
         return found._replace(labels=labels)
@@ -139,8 +139,12 @@ def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidat
     return names if goals.data.split is None else names | {goals.data.split.column}
 
 
-def audited_rows(blocks: TableBlocks, goals: GoalsFile, part: str, columns: Collection[str] | None) -> Any:
-    """Iterator over the rows asked for, with their labels and baselines: pairs of `Block` and `Rows`.
+def audited_rows(
+    blocks: TableBlocks, goals: GoalsFile, part: str, columns: Collection[str] | None, *, some_labels: bool = False
+) -> Iterator[tuple[Block, Rows]]:
+    """The rows asked for, with their labels and baselines, a block at a time.
+
+    With `some_labels` labels may be missing; they are None then.
 
     Raises
     ------
@@ -150,7 +154,8 @@ def audited_rows(blocks: TableBlocks, goals: GoalsFile, part: str, columns: Coll
     some = False
     for block in blocks.read(columns, split=goals.data.split, part=part):
         some = True
-        rows = rows_of(block.table, goals, str(blocks.path))
+        rows = _partly_labelled(block.table, goals, str(blocks.path)) if some_labels else None
+        rows = rows or rows_of(block.table, goals, str(blocks.path))
         yield Block(rows.table, block.rows), rows
     if not some and goals.data.split is not None:
         whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
@@ -158,8 +163,23 @@ def audited_rows(blocks: TableBlocks, goals: GoalsFile, part: str, columns: Coll
         split_rows(whole[0], goals.data.split, str(blocks.path), wanted=[part], cure=cure)
 
 
+def _partly_labelled(table: Any, goals: GoalsFile, where: str) -> Rows | None:
+    """The rows of a table in which labels are missing; None if none is."""
+    target = goals.data.target
+    if target not in table.column_names or not table[target].null_count:
+        return None
+    rows = rows_of(table.drop([target]), goals, where)
+    labels = np.array(table[target].to_pylist(), dtype=object)
+    return Rows(rows.table.append_column(target, table[target]), labels)
+
+
 def _measured(
-    candidate: Candidate, blocks: TableBlocks, goals: GoalsFile, part: str, options: argparse.Namespace, progress: Progress
+    candidate: Candidate,
+    blocks: TableBlocks,
+    goals: GoalsFile,
+    part: str,
+    options: argparse.Namespace,
+    progress: Progress,
 ) -> GoalReport:
     goal, positive = goals.audit_goal or goals.goal, goals.data.positive
     baselines = {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}

@@ -1,4 +1,7 @@
-"""The rows of a table file a block at a time: Parquet (a file, or a folder of parts) in bounded memory, CSV whole."""
+"""The rows of a table file a block at a time: Parquet (a file, or a folder of parts) and large CSV in bounded memory.
+
+CSV up to 64 MB is read whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide.
+"""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -8,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet
 
 from widemargin.cli.goals_file import Label, Split
@@ -17,6 +21,9 @@ from widemargin.exceptions import DataError
 __all__ = ["Block", "TableBlocks"]
 
 BLOCK_ROWS = 1 << 16
+CSV_BLOCK = 1 << 26
+_CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_PACKED = 8  # how many times smaller a packed CSV file may be than its text
 _PARQUET_ENDINGS = (".parquet", ".pq")
 
 
@@ -54,18 +61,28 @@ class TableBlocks:
     def __init__(self, path: Path, *, words: Collection[str] = ()) -> None:
         self.path = path
         self._table: Any = None
+        self._words = tuple(words)
         self._files = _parts(path)
         self.is_guessed = not self._files
-        if not self._files:
+        self.names: list[str]
+        if not self._files and _is_large_csv(path):
+            self.names = list(_csv_reader(path, self._words, None).schema.names)
+            self.n_rows = sum(table.num_rows for table in self._csv_tables(self.names[:1]))
+        elif not self._files:
             self._table = read_table(path, words=words)
-            self.names: list[str] = list(self._table.column_names)
+            self.names = list(self._table.column_names)
             self.n_rows = int(self._table.num_rows)
-            return
-        schemas = [_opened(file).schema_arrow for file in self._files]
-        self.names = list(schemas[0].names)
+        else:
+            self._look_at_files()
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
             raise DataError(f"{path}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice))}. Rename")
+        if not self.n_rows:
+            raise DataError(f"{path}: the table has 0 rows. Give at least one row")
+
+    def _look_at_files(self) -> None:
+        schemas = [_opened(file).schema_arrow for file in self._files]
+        self.names = list(schemas[0].names)
         for file, schema in zip(self._files, schemas, strict=True):
             strange = sorted({*schema.names} ^ {*self.names})
             if strange:
@@ -74,8 +91,6 @@ class TableBlocks:
                     "Parts of a table need the same columns"
                 )
         self.n_rows = sum(_opened(file).metadata.num_rows for file in self._files)
-        if not self.n_rows:
-            raise DataError(f"{path}: the table has 0 rows. Give at least one row")
 
     def read(self, columns: Collection[str] | None = None, *, split: Split | None = None, part: str = "all") -> Any:
         """Iterator over the blocks.
@@ -109,6 +124,8 @@ class TableBlocks:
     def _tables(self, columns: list[str]) -> Iterator[Any]:
         if self._table is not None:
             yield self._table
+        elif not self._files:
+            yield from self._csv_tables(columns)
         for file in self._files:
             try:
                 for batch in _opened(file).iter_batches(BLOCK_ROWS, columns=columns):
@@ -116,6 +133,37 @@ class TableBlocks:
                     yield pa.Table.from_batches([batch])
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
                 raise _unreadable(file, error) from error
+
+    def _csv_tables(self, columns: list[str]) -> Iterator[Any]:
+        try:
+            for batch in _csv_reader(self.path, self._words, columns):
+                yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise _unreadable(self.path, error) from error
+
+
+def _is_large_csv(path: Path) -> bool:
+    name = path.name.lower()
+    if not name.endswith(_CSV_ENDINGS) or not path.is_file():
+        return False
+    return path.stat().st_size * (_PACKED if name.endswith(".gz") else 1) > CSV_BLOCK
+
+
+def _csv_reader(path: Path, words: Collection[str], columns: list[str] | None) -> Any:
+    try:
+        return pyarrow.csv.open_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter="\t" if ".tsv" in path.name.lower() else ",", newlines_in_values=True
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
+                column_types=dict.fromkeys(words, pa.string()),
+            ),
+        )  # fmt: skip
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
 
 
 def _parts(path: Path) -> list[Path]:

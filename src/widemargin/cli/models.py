@@ -1,7 +1,7 @@
 """The classifier that a command is about: a model file of any kind, or a file of predictions, behind one face.
 
-Skops files run no code: ours by `load_model`, others by a list of scikit-learn types (`persistence/plain.py`). ONNX files
-run in onnxruntime. Joblib and pickle files run whatever is in them, so they need `--trust-code`.
+Skops files run no code: ours by `load_model`, others by a list of scikit-learn types (`persistence/plain.py`). ONNX
+files run in onnxruntime. Joblib and pickle files run whatever is in them, so they need `--trust-code`.
 """
 
 import inspect
@@ -108,8 +108,8 @@ def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bo
 def _unpickled(path: Path, trust_code: bool) -> Any:
     if not trust_code:
         raise ModelFileError(
-            f"{path}: opening such a file runs whatever code is in it, so it was not opened. Save the model as .skops or "
-            ".onnx, audit a file of its predictions, or, if you trust whoever made it, give --trust-code"
+            f"{path}: opening such a file runs whatever code is in it, so it was not opened. Save the model as .skops "
+            "or .onnx, audit a file of its predictions, or, if you trust whoever made it, give --trust-code"
         )
     import joblib
 
@@ -165,10 +165,11 @@ class TableModel:
 
 
 class FrameModel:
-    """Any other model with `predict`: it gets a pandas data frame of its feature columns, or those of the goals file."""
+    """Any other model with `predict`: it gets its feature columns, or those of the goals file, as a pandas frame."""
 
     def __init__(self, model: Any, title: str, features: Sequence[str] | None) -> None:
-        self.title, self.last, self.words = title, model, []
+        self.title, self.last = title, model
+        self.words: list[str] = []
         own = getattr(model, "classes_", None)
         self.classes: list[Any] | None = None if own is None else np.asarray(own).tolist()
         named = getattr(model, "feature_names_in_", None)

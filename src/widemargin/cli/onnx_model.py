@@ -76,7 +76,7 @@ class OnnxModel:
             width = inputs[0].shape[1] if len(inputs[0].shape) == 2 else None
             if isinstance(width, int) and width != len(self.features):
                 raise ModelFileError(
-                    f"{path}: the model takes {width} numbers a row, and there are {len(self.features)} feature columns "
+                    f"{path}: the model takes {width} numbers a row, and there are {len(self.features)} features "
                     f"({', '.join(map(repr, self.features[:10]))}). Name those it was made for by data.features"
                 )
         self.words = [name for name, kind in self._inputs if kind == _STRING and not self._is_matrix]
@@ -131,13 +131,15 @@ def _values(column: Any, name: str, kind: str) -> npt.NDArray[Any]:
     if is_text != (kind == _STRING):
         raise DataError(f"column {name!r} holds {column.type}, and the model takes a {kind}. Correct the column")
     if column.null_count and kind not in ("tensor(float)", "tensor(double)"):
-        raise DataError(f"column {name!r} has {column.null_count} missing values, and the model takes none. Fill them in")
+        raise DataError(
+            f"column {name!r} has {column.null_count} missing values, and the model takes none. Fill them in"
+        )
     if kind == _STRING:
         return np.array(column.to_pylist(), dtype=object)
     values = column.to_numpy()
     if values.dtype.kind not in "biuf":
         raise DataError(f"column {name!r} holds {column.type}, and the model takes a {kind}. Correct the column")
-    whole = values.astype(_NUMBERS[kind])
+    whole: npt.NDArray[Any] = values.astype(_NUMBERS[kind])
     if whole.dtype.kind == "i" and not np.array_equal(whole, values):
         raise DataError(f"column {name!r} holds fractions, and the model takes a {kind}. Correct the column")
     return whole
@@ -174,7 +176,9 @@ def _check(model: Any, where: str) -> None:
         raise ModelFileError(f"{where}: uses operators of {named}. Export it with standard operators only")
     for tensor in _tensors(model):
         if tensor.data_location or tensor.external_data:
-            raise ModelFileError(f"{where}: keeps its numbers in other files, which are not opened. Save it as one file")
+            raise ModelFileError(
+                f"{where}: keeps its numbers in other files, which are not opened. Save it as one file"
+            )
 
 
 def _graphs(model: Any) -> Iterator[tuple[Any, int]]:

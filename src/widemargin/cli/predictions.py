@@ -53,11 +53,14 @@ class PredictionsFile:
         self._said = plain_text(said) if path.name.lower().endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")) else said
         if said.null_count:
             raise DataError(f"{path}: column {column!r} has {said.null_count} missing values. Fill them in")
-        self._key, self._path, self._keys = key, path, None
+        self._key, self._path = key, path
+        self._keys: Any = None
         if key is not None:
             self._keys = _one([part.table[key] for part in parts])
             if pc.count_distinct(self._keys, mode="all").as_py() < len(self._keys):
-                raise DataError(f"{path}: a value of the key {key!r} stands in more than one row. Give each row its own")
+                raise DataError(
+                    f"{path}: a value of the key {key!r} stands in more than one row. Give each row its own"
+                )
         elif len(said) != n_rows:
             raise DataError(
                 f"{path}: {len(said)} predictions for the {n_rows} rows of the audited file. Give one for each, in the "

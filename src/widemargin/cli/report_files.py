@@ -53,4 +53,6 @@ def write_text(text: str, path: Path) -> None:
         write_file(path, text.encode("utf-8", "replace"))
     except (OSError, ModelFileError) as error:
         cause = error.__cause__ if isinstance(error, ModelFileError) else error
-        raise DataError(f"{path}: the report cannot be written ({getattr(cause, 'strerror', cause)}). Check the folder") from error
+        raise DataError(
+            f"{path}: the report cannot be written ({getattr(cause, 'strerror', cause)}). Check the folder"
+        ) from error

@@ -1,6 +1,9 @@
 """Numbers about a fitted classifier, whatever trained it."""
 
 from widemargin.diagnostics.audit import audit
+from widemargin.diagnostics.compare import ComparisonReport, compare_models, comparison_report
+from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
+from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
@@ -9,13 +12,20 @@ from widemargin.goals.report import ConstraintReport, GoalReport
 __all__ = [
     "AuditBlock",
     "AuditCounts",
+    "ComparisonCounts",
+    "ComparisonReport",
     "ConstraintReport",
     "GoalReport",
     "MarginReport",
     "MarginSummary",
     "Margins",
+    "PopulationComparison",
     "audit",
     "audit_stream",
+    "compare_models",
+    "comparison_report",
+    "labels_needed",
     "margin_report",
     "margins_of",
+    "mcnemar_p",
 ]

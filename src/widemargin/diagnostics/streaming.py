@@ -10,13 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.exceptions import DataError
 from widemargin.goals.binding import baselines_used, bind
 from widemargin.goals.columns import listing
 from widemargin.goals.counting import Counted, CountedRows
 from widemargin.goals.digest import columns_used
 from widemargin.goals.goal import Goal
-from widemargin.goals.labels import column_of, encode_labels, find_classes, positive_class
+from widemargin.goals.labels import encode_labels
 from widemargin.goals.report import GoalReport, check_decide, make_report
 from widemargin.goals.sources import count_rows, make_source
 from widemargin.goals.tables import PopulationTable
@@ -70,9 +71,6 @@ class AuditCounts:
     Attributes
     ----------
     goal : Goal
-    positive : label
-    negative : label or None
-        None until a row has shown it.
 
     Raises
     ------
@@ -81,11 +79,11 @@ class AuditCounts:
 
     Notes
     -----
-    Counts are plain Python and NumPy objects: they can be pickled, sent between processes and merged in any order. Their
-    size depends on the kinds of rows that the goal can tell apart, not on the number of rows. Results are those of
-    `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, Clopper-Pearson intervals and the
-    bootstrap, which draws multinomial counts of kinds in either case. Up to 256 different weights are kept apart; beyond,
-    those within 5% of each other are averaged, in both.
+    Counts are plain Python and NumPy objects: they can be pickled, sent between processes and merged in any order.
+    Their size depends on the kinds of rows that the goal can tell apart, not on the number of rows. Results are those
+    of `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, Clopper-Pearson intervals and
+    the bootstrap, which draws multinomial counts of kinds in either case. Up to 256 different weights are kept apart;
+    beyond, those within 5% of each other are averaged, in both.
 
     Examples
     --------
@@ -103,15 +101,20 @@ class AuditCounts:
         if not isinstance(found, Goal):
             raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
         self.goal = found
-        self.positive: Any = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
-        self.negative: Any = None
-        if classes is not None:
-            self.negative, self.positive = positive_class(classes, pos_label)
-        elif pos_label is None:
-            raise DataError("the positive class is unknown; give classes=(negative, positive) or pos_label=.")
+        self._pair = ClassPair(classes, pos_label)
         self._uses = baselines_used(found)
         looked_at = columns_used(found)
         self._parts = {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
+
+    @property
+    def positive(self) -> Any:
+        """The positive class."""
+        return self._pair.positive
+
+    @property
+    def negative(self) -> Any:
+        """The negative class; None until a row has shown it."""
+        return self._pair.negative
 
     @property
     def n_rows(self) -> int:
@@ -164,13 +167,7 @@ class AuditCounts:
         """
         if other.goal != self.goal:
             raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
-        same = type(other.positive) is type(self.positive) and other.positive == self.positive
-        if not same or None not in (self.negative, other.negative) and self.negative != other.negative:
-            raise DataError(
-                f"counts of the classes {self.negative!r}, {self.positive!r} and {other.negative!r}, "
-                f"{other.positive!r} cannot be merged. Give both the same classes."
-            )
-        self.negative = other.negative if self.negative is None else self.negative
+        self._pair.join(other._pair)
         for name, part in self._parts.items():
             part.join(other._parts[name])
         return self
@@ -200,22 +197,16 @@ class AuditCounts:
 
     def _classes(self, block: AuditBlock, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
         """The pair (negative, positive); a negative class is learned from the first vector that shows it."""
-        if self.negative is None:
-            vectors = {"predictions": block.predictions}
-            vectors |= {} if block.y is None else {"y": block.y}
-            vectors |= {f"baseline {key!r}": value for key, value in arrays.items() if key in self._uses[block.source]}
-            table = PopulationTable.build(block.populations)
-            for key in self._uses[block.source]:
-                column = None if table is None else table.own_column(key)
-                vectors |= {} if column is None else {f"baseline {key!r}": column.to_values()}
-            shown = {value for values in vectors.values() for value in column_of("labels", values).distinct()}
-            if shown - {self.positive}:
-                low, high = find_classes({**vectors, "pos_label": [self.positive]})
-                self.negative = low if high == self.positive else high
         if self.negative is not None:
             return self.negative, self.positive
-        # all rows so far are positive: anything else stands for the other class
-        return (f"not {self.positive}" if isinstance(self.positive, str) else not self.positive), self.positive
+        vectors = {"predictions": block.predictions}
+        vectors |= {} if block.y is None else {"y": block.y}
+        vectors |= {f"baseline {key!r}": value for key, value in arrays.items() if key in self._uses[block.source]}
+        table = PopulationTable.build(block.populations)
+        for key in self._uses[block.source]:
+            column = None if table is None else table.own_column(key)
+            vectors |= {} if column is None else {f"baseline {key!r}": column.to_values()}
+        return self._pair.learn(vectors)
 
 
 def audit_stream(

@@ -74,18 +74,16 @@ def _counted(key: Ints, weight: Floats | None, rows: Ints | None, n_keys: int) -
     else:
         keys, place = np.flatnonzero(np.bincount(key, minlength=n_keys)), key
     count = np.bincount(place, rows).astype(np.float64)
-    total = count
-    if weight is not None:
-        total = np.bincount(place, weight if rows is None else weight * rows)
+    total = count if weight is None else np.bincount(place, weight if rows is None else weight * rows)
     if place is key:
         count, total = count[keys], total[keys]
     return keys.astype(np.int64), count, total / count
 
 
-def weight_level(weight: Floats) -> Floats:
+def weight_level(weight: npt.ArrayLike) -> Floats:
     """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
     with np.errstate(divide="ignore"):
-        return np.floor(np.log(weight) / WEIGHT_STEP)
+        return np.asarray(np.floor(np.log(np.asarray(weight, dtype=np.float64)) / WEIGHT_STEP), dtype=np.float64)
 
 
 def _weight_bins(weight: Floats, *, binned: bool) -> tuple[Ints, int]:

@@ -21,7 +21,7 @@ from widemargin.goals.digest import ColumnDigest, ColumnUse, Key
 from widemargin.goals.sources import Repeats, Source
 from widemargin.goals.tables import PopulationTable
 
-__all__ = ["CountedRows", "Counted"]
+__all__ = ["Counted", "CountedRows"]
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -75,7 +75,8 @@ class CountedRows:
         """Count the rows of a block; memory grows with new kinds only."""
         self._agree(source.labels is not None, ramp is not None)
         weight = np.ones(source.n_rows) if source.weight is None else source.weight
-        packer, fields = Packer(source.n_rows), []
+        packer = Packer(source.n_rows)
+        fields: list[tuple[npt.NDArray[Any], list[Key]]] = []
         labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
         signs = [labels + 1, positive, *(source.baselines[name] > 0 for name in self._baselines)]
         for codes in signs:
@@ -149,7 +150,7 @@ class CountedRows:
         return codes.astype(np.int64), values.tolist()
 
     def _binned_key(self, key: tuple[Key, ...]) -> tuple[Key, ...]:
-        return (*key[:-1], float(weight_level(np.float64(key[-1]))))
+        return (*key[:-1], float(weight_level(float(key[-1] or 0.0))))
 
     def counted(self) -> Counted:
         """The kinds as entries of a source, in an order that depends on nothing but their content."""

@@ -183,8 +183,8 @@ class ColumnDigest:
             return
         if self._kind not in ("empty", kind):
             raise DataError(
-                f"column {self.name!r} holds {self._kind} values ({self._dtype}) in one block of rows and {kind} values "
-                f"({dtype}) in another. Give it one type."
+                f"column {self.name!r} holds {self._kind} values ({self._dtype}) in one block of rows and {kind} "
+                f"values ({dtype}) in another. Give it one type."
             )
         if self._kind == "empty":
             self._kind, self._dtype = kind, dtype

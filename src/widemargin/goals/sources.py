@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -15,8 +15,8 @@ from widemargin.goals.labels import encode_labels, find_classes, positive_class
 from widemargin.goals.tables import CURE, PopulationTable, is_frame
 
 __all__ = [
-    "External", "Repeats", "Source", "count_rows", "encode_labels", "external_data", "find_classes", "make_source", "make_sources",
-    "positive_class",
+    "External", "Repeats", "Source", "count_rows", "encode_labels", "external_data", "find_classes",
+    "make_source", "make_sources", "positive_class",
 ]  # fmt: skip
 
 Signs = npt.NDArray[np.int8]
@@ -72,7 +72,8 @@ class External:
         return f"External({', '.join(parts)})"
 
 
-class Repeats(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Repeats:
     """What an entry of a source stands for, where alike rows were counted and not kept (`diagnostics/streaming.py`).
 
     Attributes
@@ -146,7 +147,8 @@ class Source:
         """Weight of all rows that each entry stands for; None: all ones."""
         if self.repeats is None:
             return self.weight
-        return self.repeats.count * (1.0 if self.weight is None else self.weight)
+        count = self.repeats.count.astype(np.float64)
+        return count if self.weight is None else count * self.weight
 
 
 def make_source(

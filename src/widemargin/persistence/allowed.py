@@ -137,7 +137,6 @@ _PLAIN: dict[str, frozenset[str]] = {
             "neural_network._stochastic_optimizers.SGDOptimizer",
             "pipeline.FeatureUnion",
             "preprocessing._data.Normalizer",
-            
             "preprocessing._data.PowerTransformer",
             "preprocessing._data.QuantileTransformer",
             "preprocessing._data.RobustScaler",

@@ -93,11 +93,11 @@ def _parts(model: Any) -> Iterator[tuple[Any, Any]]:
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if isinstance(part, BaseEstimator) or hasattr(part, "__dict__") and not isinstance(part, type):
+        if isinstance(part, BaseEstimator) or (hasattr(part, "__dict__") and not isinstance(part, type)):
             waiting += [(value, part if name == "tree_" else None) for name, value in vars(part).items()]
         if isinstance(part, dict):
             waiting += [(value, None) for value in part.values()]
-        elif isinstance(part, list | tuple) or isinstance(part, np.ndarray) and part.dtype == object:
+        elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
             waiting += [(value, None) for value in part]
 
 

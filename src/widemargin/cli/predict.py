@@ -1,0 +1,101 @@
+"""`widemargin predict [GOALS.toml] --model M --data FILE --out FILE`: labels, scores and probabilities of new rows."""
+
+import argparse
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.console import Progress, say
+from widemargin.cli.csv_out import TableWriter
+from widemargin.cli.goals_file import GoalsFile, read_goals_file
+from widemargin.cli.models import Candidate, load_candidate
+from widemargin.cli.predictions import PREDICTION
+from widemargin.cli.tables import feature_columns, is_it
+from widemargin.exceptions import DataError, TableWarning
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Write the predictions; the exit code and the content for --json."""
+    goals = None if options.goals is None else read_goals_file(options.goals)
+    path = _model_path(options, goals)
+    with Progress() as progress:
+        progress.step("loading the model")
+        blocks = TableBlocks(options.data)
+        names = SimpleNamespace(column_names=blocks.names)
+        candidate = load_candidate(
+            path, features=None if goals is None else feature_columns(names, goals), trust_code=options.trust_code
+        )
+        kept_as_text = [name for name in options.keep if name not in (candidate.features or ())]
+        words = [*kept_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
+        if blocks.is_guessed and words:
+            blocks = TableBlocks(options.data, words=words)
+        _check(blocks, candidate, options)
+        n_rows, columns = _written(blocks, candidate, options, progress)
+    for text in candidate.finish():
+        warnings.warn(text, TableWarning, stacklevel=2)
+    if not options.json:
+        say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {options.out}")
+    return 0, {"model": candidate.title, "data": str(options.data), "out": str(options.out), "rows": n_rows,
+               "columns": columns}  # fmt: skip
+
+
+def _model_path(options: argparse.Namespace, goals: GoalsFile | None) -> Path:
+    path: Path | None = options.model or (None if goals is None else goals.output)
+    if path is None:
+        raise DataError("no model is named. Give --model FILE, or a goals file with [output] model")
+    return path
+
+
+def _check(blocks: TableBlocks, candidate: Candidate, options: argparse.Namespace) -> None:
+    """Refuse what would only be found out after the work."""
+    for name in options.keep:
+        if name not in blocks.names:
+            raise DataError(f"{options.data}: --keep {name}: there is no such column.{is_it(name, blocks.names)}")
+    if Path(options.out).resolve() == Path(options.data).resolve():
+        raise DataError(f"{options.out}: --out is the table that is read. Give another name")
+    TableWriter(options.out)
+    taken = [name for name in options.keep if name in (PREDICTION, "score", "probability")]
+    if taken:
+        raise DataError(f"--keep {taken[0]}: a column of that name is written. Rename it in the table")
+
+
+def _written(
+    blocks: TableBlocks, candidate: Candidate, options: argparse.Namespace, progress: Progress
+) -> tuple[int, list[str]]:
+    columns = None if candidate.features is None or _takes_table(candidate) else {*candidate.features, *options.keep}
+    n_rows, names = 0, []
+    with TableWriter(options.out) as writer:
+        for block in blocks.read(columns):
+            progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows")
+            table = _answers(candidate, block, options.keep)
+            writer.write(table)
+            n_rows, names = n_rows + table.num_rows, table.column_names
+    return n_rows, list(names)
+
+
+def _takes_table(candidate: Candidate) -> bool:
+    """Whether populations decide too, so that every column may be needed (thresholds of their own)."""
+    return hasattr(getattr(candidate, "last", None), "thresholds_")
+
+
+def _answers(candidate: Candidate, block: Block, keep: list[str]) -> Any:
+    answer = candidate.answer(block, everything=True)
+    columns = {name: block.table[name] for name in keep}
+    labels = answer.labels
+    columns[PREDICTION] = pa.array(np.asarray(labels).tolist())
+    for name, values in (("score", answer.scores), ("probability", answer.probabilities)):
+        if values is None:
+            continue
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim == 1:
+            columns[name] = pa.array(values)
+        elif candidate.classes is not None and values.shape[1] == len(candidate.classes):
+            columns |= {f"{name} {label}": pa.array(values[:, j]) for j, label in enumerate(candidate.classes)}
+    return pa.table(columns)
