@@ -70,6 +70,12 @@ def blocks_and_candidates(
     if options.model_positive is not None:
         positive, negative = goals.data.positive, _other_class(blocks, goals)
         candidates = [Renamed(item, options.model_positive, positive, negative) for item in candidates]
+    for item in candidates:
+        if item.classes is not None and goals.data.positive not in item.classes:
+            raise DataError(
+                f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
+                f"{goals.data.positive!r}. Correct data.positive, or say by --model-positive which of them it is"
+            )
     return blocks, candidates
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from widemargin import __version__
 from widemargin.cli.audit import audited_rows, blocks_and_candidates, columns_needed, named_part
 from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, read_goals_file
 from widemargin.cli.models import Candidate
-from widemargin.cli.report_files import write_json
+from widemargin.cli.report_files import FORMAT, write_json
 from widemargin.cli.tables import require_columns
 from widemargin.diagnostics import AuditBlock, AuditCounts, ComparisonCounts, ComparisonReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
@@ -31,9 +32,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         part = named_part(blocks, goals, options.rows)
         report = _compared(candidates, _names(given), blocks, goals, part, options, progress)
     content = {
-        "format": 1, "goals_file": str(options.goals), "models": [item.title for item in candidates], "data": str(path),
-        "rows": f"{part} rows", "comparison": report.to_dict(),
-    }  # fmt: skip
+        "format": FORMAT,
+        "widemargin": __version__,
+        "goals_file": str(options.goals),
+        "models": [item.title for item in candidates],
+        "data": str(path),
+        "rows": f"{part} rows",
+        "comparison": report.to_dict(),
+    }
     if options.report_json is not None:
         write_json({"command": "compare", "exit_code": report.exit_code, **content}, options.report_json)
     if not options.json:

@@ -1,5 +1,6 @@
 """Tables written a block at a time: whole or not at all, and CSV that no spreadsheet takes for formulas."""
 
+import contextlib
 import os
 from pathlib import Path
 from types import TracebackType
@@ -88,7 +89,8 @@ class TableWriter:
         except OSError as problem:
             raise self._unwritable(problem) from problem
         finally:
-            self._neighbour.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the error that led here is the one to be told
+                self._neighbour.unlink(missing_ok=True)
 
     def _unwritable(self, error: BaseException) -> DataError:
         return DataError(

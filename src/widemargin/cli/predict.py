@@ -1,4 +1,8 @@
-"""`widemargin predict [GOALS.toml] --model M --data FILE --out FILE`: labels, scores and probabilities of new rows."""
+"""`widemargin predict [GOALS.toml] --model M --data FILE --out FILE`: labels, scores and probabilities of new rows.
+
+Scores and probabilities of two classes are those of the positive one: that of the goals file, else of the model, else
+the second of its classes.
+"""
 
 import argparse
 import warnings
@@ -37,13 +41,28 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if blocks.is_guessed and words:
             blocks = TableBlocks(options.data, words=words)
         _check(blocks, candidate, options)
-        n_rows, columns = _written(blocks, candidate, options, progress)
+        positive = _positive(candidate, goals)
+        n_rows, columns = _written(blocks, candidate, positive, options, progress)
     for text in candidate.finish():
         warnings.warn(text, TableWarning, stacklevel=2)
     if not options.json:
         say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {options.out}")
-    return 0, {"model": candidate.title, "data": str(options.data), "out": str(options.out), "rows": n_rows,
-               "columns": columns}  # fmt: skip
+        if positive is not None and "score" in columns:
+            say(f"A score above 0 speaks for {positive!r}")
+    return 0, {
+        "model": candidate.title, "data": str(options.data), "out": str(options.out), "rows": n_rows,
+        "columns": columns, "positive": positive,
+    }  # fmt: skip
+
+
+def _positive(candidate: Candidate, goals: GoalsFile | None) -> Any:
+    """The class that scores speak for; None where it is not known, or there are more than two."""
+    classes = candidate.classes
+    if classes is None or len(classes) != 2:
+        return None
+    own = getattr(getattr(candidate, "last", None), "positive_class_", classes[1])
+    wanted = own.item() if isinstance(own, np.generic) else own
+    return goals.data.positive if goals is not None and goals.data.positive in classes else wanted
 
 
 def _model_path(options: argparse.Namespace, goals: GoalsFile | None) -> Path:
@@ -67,14 +86,14 @@ def _check(blocks: TableBlocks, candidate: Candidate, options: argparse.Namespac
 
 
 def _written(
-    blocks: TableBlocks, candidate: Candidate, options: argparse.Namespace, progress: Progress
+    blocks: TableBlocks, candidate: Candidate, positive: Any, options: argparse.Namespace, progress: Progress
 ) -> tuple[int, list[str]]:
     columns = None if candidate.features is None or _takes_table(candidate) else {*candidate.features, *options.keep}
     n_rows, names = 0, []
     with TableWriter(options.out) as writer:
         for block in blocks.read(columns):
             progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows")
-            table = _answers(candidate, block, options.keep)
+            table = _answers(candidate, block, positive, options.keep)
             writer.write(table)
             n_rows, names = n_rows + table.num_rows, table.column_names
     return n_rows, list(names)
@@ -85,8 +104,9 @@ def _takes_table(candidate: Candidate) -> bool:
     return hasattr(getattr(candidate, "last", None), "thresholds_")
 
 
-def _answers(candidate: Candidate, block: Block, keep: list[str]) -> Any:
+def _answers(candidate: Candidate, block: Block, positive: Any, keep: list[str]) -> Any:
     answer = candidate.answer(block, everything=True)
+    turned = positive is not None and candidate.classes is not None and positive == candidate.classes[0]
     columns = {name: block.table[name] for name in keep}
     labels = answer.labels
     columns[PREDICTION] = pa.array(np.asarray(labels).tolist())
@@ -94,6 +114,8 @@ def _answers(candidate: Candidate, block: Block, keep: list[str]) -> Any:
         if values is None:
             continue
         values = np.asarray(values, dtype=np.float64)
+        if values.ndim == 1 and turned:
+            values = -values if name == "score" else 1.0 - values
         if values.ndim == 1:
             columns[name] = pa.array(values)
         elif candidate.classes is not None and values.shape[1] == len(candidate.classes):

@@ -10,7 +10,7 @@ from widemargin.diagnostics import GoalReport
 from widemargin.exceptions import DataError, ModelFileError
 from widemargin.persistence.container import write_file
 
-__all__ = ["audit_document", "write_json", "write_text"]
+__all__ = ["FORMAT", "audit_document", "write_json", "write_text"]
 
 FORMAT = 1
 
