@@ -201,7 +201,7 @@ def spoilt(folder, name, content):
 
 
 BAD = {
-    "joblib without leave": (lambda folder: ["--model", spoilt(folder, "x.joblib", b"")], "runs whatever code is in it"),
+    "joblib without leave": (lambda folder: ["--model", spoilt(folder, "x.joblib", b"")], "runs whatever code is"),
     "pickle without leave": (lambda folder: ["--model", spoilt(folder, "x.pkl", b"")], "--trust-code"),
     "no joblib file": (
         lambda folder: ["--model", spoilt(folder, "x.joblib", b"no"), "--trust-code"], "cannot be opened",
