@@ -6,6 +6,7 @@ from widemargin.diagnostics.comparison_counts import ComparisonCounts, Populatio
 from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of
+from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_frame
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
 from widemargin.goals.report import ConstraintReport, GoalReport
 
@@ -16,10 +17,12 @@ __all__ = [
     "ComparisonReport",
     "ConstraintReport",
     "GoalReport",
+    "GroupRates",
     "MarginReport",
     "MarginSummary",
     "Margins",
     "PopulationComparison",
+    "as_metric",
     "audit",
     "audit_stream",
     "compare_models",
@@ -28,4 +31,5 @@ __all__ = [
     "margin_report",
     "margins_of",
     "mcnemar_p",
+    "metric_frame",
 ]
