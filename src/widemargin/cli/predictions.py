@@ -49,14 +49,14 @@ class PredictionsFile:
         self.classes: list[Any] | None = None
         self.features: list[str] | None = [] if key is None else [key]
         self.words: list[str] = [] if key is None else [key]
-        said = _one([part.table[column] for part in parts])
-        self._said = plain_text(said) if path.name.lower().endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")) else said
+        plain = plain_text if path.name.lower().endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")) else _plain
+        said = self._said = plain(_one([part.table[column] for part in parts]))
         if said.null_count:
             raise DataError(f"{path}: column {column!r} has {said.null_count} missing values. Fill them in")
         self._key, self._path = key, path
         self._keys: Any = None
         if key is not None:
-            self._keys = _one([part.table[key] for part in parts])
+            self._keys = plain(_one([part.table[key] for part in parts]))
             if pc.count_distinct(self._keys, mode="all").as_py() < len(self._keys):
                 raise DataError(
                     f"{path}: a value of the key {key!r} stands in more than one row. Give each row its own"
