@@ -370,12 +370,12 @@ BAD_FOR_AUDITS = {
     "damaged model": (damaged, ["people.skops: the file is damaged"]),
     "foreign model": (
         lambda folder: (folder / "out" / "people.skops").write_text("hello"),
-        ["people.skops: no widemargin model file"],
+        ["people.skops: no model file of widemargin or skops"],
     ),
     "no model": (lambda folder: (folder / "out" / "people.skops").unlink(), ["people.skops: the file cannot be read"]),
     "model of arrays": (
         lambda folder: save_model(LinearSVC().fit([[0.0], [1.0]], ["low", "high"]), folder / "out" / "people.skops"),
-        ["people.skops: the model takes arrays, not tables"],
+        ["people.skops cannot classify these rows", "It got the columns 'age', 'work'"],
     ),
     "feature absent": (new_rows(age=None), ["lacks 1 column(s): 'age'"]),
     "population's column absent": (both(new_rows(sex=None), promise(FAIR)), ["column 'sex' is in no table given"]),

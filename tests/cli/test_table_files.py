@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.cli.table_files import read_table, safe_cell, write_table
+from widemargin.cli.table_files import read_table, write_table
 from widemargin.exceptions import DataError
 
 TABLE = pa.table({"n": [1, 2, None], "word": ["a", None, "c"], "flag": [True, False, True]})
@@ -71,15 +71,6 @@ def test_pipes_and_devices_are_no_tables(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(DataError, match=r"it is no file but a device or pipe"):
         read_table(tmp_path / "t.csv")
-
-
-@pytest.mark.parametrize(
-    ("text", "safe"), [("=1", "'=1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"), ("\ta", "'\ta")]
-)
-def test_formulas_are_made_texts(text, safe):
-    assert safe_cell(text) == safe
-    assert safe_cell(" " + text) == " " + text
-    assert safe_cell("") == "" and safe_cell("a=1") == "a=1"
 
 
 @given(st.lists(st.text("=+-@\t\r\n,\"'ab", max_size=6), min_size=1, max_size=5))

@@ -9,6 +9,9 @@ from widemargin.reproduce.figures import FIGURES
 
 __all__ = ["make_parser"]
 
+_TRUST_HELP = "open .joblib and .pkl files, which runs whatever code is in them"
+_MODEL_HELP = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
+
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `widemargin COMMAND ...`; `options.command` names the module of `widemargin.cli` that runs it."""
@@ -18,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_init, _check, _train, _audit, _tradeoff, _report, _reproduce, _data):
+    for add in (_init, _check, _train, _predict, _audit, _compare, _tradeoff, _report, _reproduce, _data):
         command = add(commands)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
@@ -85,21 +88,65 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     return train
 
 
+def _predict(commands: Any) -> argparse.ArgumentParser:
+    predict: argparse.ArgumentParser = commands.add_parser(
+        "predict",
+        help="labels, scores and probabilities of new rows",
+        description="Write what a model says of the rows of a table: label, score and, if calibrated, probability of "
+        "each. Parquet is read in blocks, so any number of rows will do. Exit code 0: written; 2: bad input; 130: "
+        "interrupted (no file is left).",
+    )
+    goals_help = "names the model by [output] model, and the features of models that do not know theirs"
+    predict.add_argument("goals", type=Path, nargs="?", metavar="GOALS.toml", help=goals_help)
+    predict.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
+    data_help = "the rows: CSV, Parquet or a folder of Parquet files"
+    predict.add_argument("--data", type=Path, required=True, metavar="FILE", help=data_help)
+    out_help = "where to write: .csv, .parquet or .pq (default: [output] predictions)"
+    predict.add_argument("--out", type=Path, metavar="FILE", help=out_help)
+    keep_help = "columns of the table to copy, such as an identifier"
+    predict.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help=keep_help)
+    predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
+    add_goals_options(predict)
+    return predict
+
+
+def _compare(commands: Any) -> argparse.ArgumentParser:
+    compare: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help="measure two classifiers against one goal, and where they differ",
+        description="Which of two classifiers meets the goal, what one gains and loses over the other, and how many "
+        "labels prove it. Exit code 0: the second one (B) meets the goal, or the goal was not measured; 1: it does "
+        "not; 2: bad input; 130: interrupted.",
+    )
+    compare.add_argument("goals", type=Path, metavar="GOALS.toml")
+    what = compare.add_mutually_exclusive_group(required=True)
+    what.add_argument("--models", type=Path, nargs=2, metavar=("A", "B"), help=f"two of them, each {_MODEL_HELP}")
+    what.add_argument("--predictions", nargs=2, metavar=("A[:COLUMN]", "B[:COLUMN]"), help="columns of tables")
+    _add_models(compare)
+    _add_decide(compare)
+    power_help = "probability with which the labels shall prove the difference (default 0.8)"
+    compare.add_argument("--power", type=float, default=0.8, metavar="SHARE", help=power_help)
+    gain_help = "difference in accuracy that unlabelled rows are to prove (default 0.01)"
+    compare.add_argument("--gain", type=float, default=0.01, metavar="SHARE", help=gain_help)
+    return compare
+
+
 def _audit(commands: Any) -> argparse.ArgumentParser:
     audit: argparse.ArgumentParser = commands.add_parser(
         "audit",
-        help="measure a saved model on new rows",
-        description="Measure a saved model on the goal of a goals file ([goal.audit] if given). "
-        "Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
+        help="measure a classifier, or its predictions, on rows of a table",
+        description="Measure a model of any kind, or a file of predictions, on the goal of a goals file ([goal.audit] "
+        "if given). Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
     )
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
-    audit.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
-    audit.add_argument("--data", type=Path, required=True, metavar="FILE", help="rows to measure on (CSV or Parquet)")
-    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
-    audit.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
-    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
-    audit.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
-    add_goals_options(audit)
+    what = audit.add_mutually_exclusive_group(required=True)
+    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
+    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
+    _add_models(audit)
+    _add_decide(audit)
+    audit.add_argument(
+        "--junit", type=Path, metavar="FILE", help="also write JUnit XML, a test case for each constraint"
+    )
     return audit
 
 
@@ -159,6 +206,29 @@ def _finite(text: str) -> float:
     if not abs(value) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no finite number")
     return value
+
+
+def _add_models(command: argparse.ArgumentParser) -> None:
+    """What the commands about any classifier have in common."""
+    data_help = "rows to measure on: CSV, Parquet or a folder of Parquet files (default: data.table)"
+    command.add_argument("--data", type=Path, metavar="FILE", help=data_help)
+    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    command.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    command.add_argument("--key", metavar="COLUMN", help="match predictions to rows by this column (default: by order)")
+    command.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
+    report_help = "also write the report (docs/report.schema.json)"
+    command.add_argument("--report-json", type=Path, metavar="FILE", help=report_help)
+    positive_help = "what the model calls the positive class, where its labels are not those of the table"
+    command.add_argument("--model-positive", metavar="LABEL", help=positive_help)
+    add_goals_options(command)
+
+
+def _add_decide(command: argparse.ArgumentParser) -> None:
+    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
+    command.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    command.add_argument(
+        "--confident", dest="decide", action="store_const", const="confident", help="short for --decide confident"
+    )
 
 
 def _reproduce(commands: Any) -> argparse.ArgumentParser:

@@ -11,10 +11,11 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
+from widemargin.cli.csv_out import safe_table
 from widemargin.cli.goals_file import TablePath, table_text
 from widemargin.exceptions import DataError
 
-__all__ = ["CSV_ENDINGS", "PARQUET_ENDINGS", "read_table", "safe_cell", "table_files", "write_table"]
+__all__ = ["CSV_ENDINGS", "PARQUET_ENDINGS", "read_table", "table_files", "write_table"]
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -22,7 +23,6 @@ _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
 # Types are guessed from the first block; most tables fit into one this large.
 _BLOCK = 1 << 26
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def read_table(path: TablePath, *, words: Collection[str] = ()) -> Any:
@@ -148,19 +148,8 @@ def _joined(parts: list[Any], files: list[Path]) -> Any:
         ) from error
 
 
-def safe_cell(text: str) -> str:
-    """A text as a CSV cell that no spreadsheet takes for a formula: `=`, `+`, `-`, `@`, tab and CR get an apostrophe.
-
-    Examples
-    --------
-    >>> safe_cell("=1+1"), safe_cell("plain")
-    ("'=1+1", 'plain')
-    """
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
 def write_table(table: Any, path: Path) -> None:
-    """Write a table as CSV (.gz has no time stamp) or Parquet; texts in a CSV file are made safe (`safe_cell`).
+    """Write a table as CSV (.gz has no time stamp) or Parquet; texts in a CSV file are made safe (`safe_table`).
 
     Parameters
     ----------
@@ -180,7 +169,7 @@ def write_table(table: Any, path: Path) -> None:
         if name.endswith(PARQUET_ENDINGS):
             pyarrow.parquet.write_table(table, path)
         elif name.endswith((".csv", ".csv.gz")):
-            text = _csv_text(table).encode()
+            text = _csv_text(safe_table(table)).encode()
             path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
         else:
             raise DataError(
@@ -193,7 +182,7 @@ def write_table(table: Any, path: Path) -> None:
 def _csv_text(table: Any) -> str:
     made = _Lines()
     writer = csv.writer(made, lineterminator="\r\n")
-    writer.writerow([safe_cell(name) for name in table.column_names])
+    writer.writerow(table.column_names)
     writer.writerows(_rows(table))
     return "".join(made.lines)
 
@@ -220,4 +209,4 @@ def _rows(table: Any) -> Iterator[list[Any]]:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if value is None or isinstance(value, int | float) else safe_cell(str(value))
+    return value

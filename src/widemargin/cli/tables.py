@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from widemargin.cli.baselines import with_baselines
 from widemargin.cli.goals_file import GoalsFile, Label, Split, is_within, table_text
-from widemargin.cli.table_files import read_table, safe_cell, table_files, write_table
+from widemargin.cli.table_files import read_table, table_files
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
     "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
-    "parts_of", "read_table", "require_columns", "rows_of", "safe_cell", "split_rows", "write_table",
+    "parts_of", "read_table", "require_columns", "rows_of", "split_rows",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows

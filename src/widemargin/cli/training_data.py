@@ -22,7 +22,7 @@ from widemargin.cli.tables import (
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
-__all__ = ["Features", "TrainingData", "make_features", "read_data", "warn_of_training_rows"]
+__all__ = ["Features", "TrainingData", "is_trained_on", "make_features", "read_data", "warn_of_training_rows"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _external(step: TablePreprocessor, name: str, rows: Rows) -> Any:
 
 def warn_of_training_rows(goals: GoalsFile, measured: TablePath) -> None:
     """Warn where a model is to be measured on the table it was trained on, and no column says on which rows of it."""
-    if goals.data.split is not None or _files(measured) != _files(goals.data.table):
+    if not is_trained_on(goals, measured):
         return
     held = "" if goals.validation.fraction is None else "; `train` has measured those that validation.fraction held out"
     warnings.warn(
@@ -97,6 +97,11 @@ def warn_of_training_rows(goals: GoalsFile, measured: TablePath) -> None:
         TableWarning,
         stacklevel=2,
     )
+
+
+def is_trained_on(goals: GoalsFile, table: TablePath) -> bool:
+    """Whether a table is that of the goals file, and no column of it says which rows are for training."""
+    return goals.data.split is None and _files(table) == _files(goals.data.table)
 
 
 def _files(table: TablePath) -> list[str]:
