@@ -2,7 +2,11 @@
 
 import json
 
+import joblib
+import pandas as pd
 import pytest
+import skops.io
+from sklearn.linear_model import LogisticRegression
 from testing.report_pages import PageReader
 
 from command_line import people, write_csv
@@ -10,7 +14,7 @@ from widemargin.cli import paths
 from widemargin.cli.main import main
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.goals.tradeoff import TradeoffPath
-from widemargin.persistence import load_model, save_model
+from widemargin.persistence import load_model
 
 
 @pytest.fixture
@@ -139,18 +143,38 @@ def test_other_rows_and_rows_that_were_trained_on(trained, capsys):
     assert "were trained on" in capsys.readouterr().err
 
 
-def test_rows_and_models_that_cannot_be_had_are_named(trained, capsys):
+def test_rows_that_cannot_be_had_are_named(trained, capsys):
     fresh = people(30, seed=5)
     del fresh["split"]
     write_csv(trained / "fresh.csv", fresh)
     assert report(trained, "--data", trained / "fresh.csv", "--rows", "test") == 2
-    assert "has no column that says which rows these are" in capsys.readouterr().err
-    save_model(
-        RateConstrainedClassifier(pos_label="high").fit([[0.0], [1.0]], ["low", "high"]),
-        trained / "out" / "people.skops",
+    assert "--rows test needs the column" in capsys.readouterr().err
+
+
+def test_any_model_and_predictions_alone(trained, capsys):
+    """scikit-learn's own types, a pickle that is trusted, and a column of decisions."""
+    table = pd.read_csv(trained / "people.csv")
+    model = LogisticRegression().fit(table[["age"]], table["income"])
+    skops.io.dump(model, trained / "age.skops")
+    joblib.dump(model, trained / "age.joblib")
+    out = trained / "page" / "report.html"
+    common = ["report", str(trained / "goals.toml"), "--no-tradeoff", "--out", str(out), "--json"]
+    assert main([*common, "--model", str(trained / "age.skops")]) in (0, 1)
+    rates = json.loads(capsys.readouterr().out)["report"]["constraints"][0]["rate"]
+    test = table[table["split"] == "test"]
+    found = model.predict(test[["age"]])[test["income"] == "high"] == "high"
+    assert rates == pytest.approx(found.mean())
+    page = page_of(trained)
+    assert "A linear classifier (LogisticRegression)" in page.text and "Margins by population" in page.text
+    assert main([*common, "--model", str(trained / "age.joblib")]) == 2
+    assert "--trust-code" in capsys.readouterr().err
+    assert main([*common, "--model", str(trained / "age.joblib"), "--trust-code"]) in (0, 1)
+    capsys.readouterr()
+    assert (
+        main([*common, "--predictions", f"{trained / 'people.csv'}:old", "--report-json", str(trained / "r.json")]) == 0
     )
-    assert report(trained) == 2
-    assert "the model takes arrays, not tables" in capsys.readouterr().err
+    assert "Only predictions were given" in page_of(trained).text
+    assert json.loads((trained / "r.json").read_text())["passed"] is True
 
 
 def test_hostile_tables_make_a_page_that_is_only_text(tmp_path, capsys):
@@ -224,6 +248,6 @@ def test_rows_that_the_file_holds_out_and_the_place_of_the_page(trained, capsys)
     assert "test rows of people.csv" in PageReader((trained / "pages" / "people.html").read_text("utf-8")).text
     (trained / "goals.toml").write_text(text)
     assert report(trained, "--rows", "test") == 2
-    assert "holds no rows out" in capsys.readouterr().err
+    assert "--rows test needs the column" in capsys.readouterr().err
     assert report(trained, "--no-tradeoff") == 0
     assert "There are no intervals" in page_of(trained).text

@@ -180,11 +180,11 @@ def _report(commands: Any) -> argparse.ArgumentParser:
         "130: interrupted.",
     )
     report.add_argument("goals", type=Path, metavar="GOALS.toml")
-    report.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
-    data_help = "rows to measure on (default: the table of the goals file)"
-    report.add_argument("--data", type=Path, metavar="FILE", help=data_help)
-    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
-    report.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    what = report.add_mutually_exclusive_group(required=True)
+    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
+    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
+    _add_models(report)
+    _add_decide(report)
     path_help = "a path stored by `widemargin tradeoff --out`; may be given several times"
     report.add_argument("--tradeoff", type=Path, action="append", default=[], metavar="PATH.json", help=path_help)
     no_help = "make no short paths for the rules without a stored one: no prices for them"
@@ -192,11 +192,8 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     out_help = "where to write it (default: [output] report, else report.html)"
     report.add_argument("--out", type=Path, metavar="FILE.html", help=out_help)
     report.add_argument("--title", metavar="TEXT", help="heading of the page")
-    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
-    report.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
     budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
     report.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
-    add_goals_options(report)
     return report
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from widemargin.goals.bundles import Bundle
 from widemargin.goals.constraints import Constraint
 from widemargin.goals.levels import at_level, compared_with_level, level_of
 from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.preprocessing import TablePreprocessor
 
 __all__ = [
     "HELD_OUT",
     "SEED",
     "Prepared",
     "ended_by_hand",
+    "file_sha256",
     "prepare",
     "read_stored",
     "sha256_of",
@@ -34,8 +36,6 @@ __all__ = [
     "stored",
     "sweep",
     "table_name",
-    "write_json",
-    "write_text",
 ]
 
 SEED = 0
@@ -52,10 +52,11 @@ STEP = 0.02
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows of a goals file, their features, and the SHA-256 of the main table."""
+    """Rows of a goals file, what makes features of them, these features, and the SHA-256 of the main table."""
 
     goals: GoalsFile
     data: TrainingData
+    step: TablePreprocessor
     matrices: Features
     digest: str
 
@@ -77,8 +78,8 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
     progress.step("reading the table")
     data = read_data(goals)
     progress.step("preparing the features")
-    _, matrices = make_features(goals, data)
-    return Prepared(goals, data, matrices, sha256_of(goals.data.table))
+    step, matrices = make_features(goals, data)
+    return Prepared(goals, data, step, matrices, sha256_of(goals.data.table))
 
 
 def sweep(
@@ -197,36 +198,14 @@ def _read_json(file: Path) -> Any:
         raise DataError(f"{file}: no JSON text ({str(error)[:200]}). Make it again") from error
 
 
-def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a file whole or not at all."""
-    write_text(file, json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises
-    ------
-    DataError
-        It cannot be written.
-    """
-    beside = file.with_name(f".{file.name}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"{file}: cannot be written ({error.strerror}). Choose another place") from error
-
-
 def sha256_of(table: TablePath) -> str:
     """Of the bytes of a file; of a table in several files, of their fingerprints in order."""
-    found = [_sha256(file) for file in table_files(table)]
+    found = [file_sha256(file) for file in table_files(table)]
     return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
 
 
-def _sha256(file: Path) -> str:
+def file_sha256(file: Path) -> str:
+    """Of the bytes of a file."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,30 +12,27 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from widemargin import __version__
 from widemargin.cli.console import Progress, say, warnings_reworded
-from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
+from widemargin.cli.goals_file import TablePath, goals_of, table_text
 from widemargin.cli.paths import (
     SEED,
     Prepared,
     ended_by_hand,
+    file_sha256,
     prepare,
     read_stored,
     sha256_of,
     short_values,
     sweep,
     table_name,
-    write_text,
 )
-from widemargin.cli.tables import Rows, as_external, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.report_files import audit_document, write_json, write_text
+from widemargin.cli.report_subject import Subject, read_subject
+from widemargin.cli.tables import as_external
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.tradeoff import TradeoffPath
-from widemargin.persistence import load_model
-from widemargin.preprocessing import TableSchema
 from widemargin.report import HtmlReport, html_report
 
 __all__ = ["run"]
@@ -51,10 +48,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     data = options.data or goals.data.table
     out = options.out or goals.report or Path("report.html")
     with Progress() as progress:
-        progress.step("loading the model")
-        model = load_model(options.model)
         prepared = prepare(goals, progress)
-        part, rows = _rows(prepared, model, options)
+        progress.step("loading the model")
+        external = {name: prepared.data.external[name] for name in (goals.audit_goal or goals.goal).sources}
+        subject = read_subject(goals, data, options, external)
         known = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
@@ -62,15 +59,16 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if not options.no_tradeoff:
             paths += _short_paths(prepared, known, progress, clock)
         progress.step("measuring")
-        page = _page(goals, model, rows, plain, paths, options, part, data, prepared)
-        write_text(out, page.text)
+        page = _page(prepared, subject, plain, paths, options, data)
+        write_text(page.text, out)
     report = page.goal_report
+    title, rows = subject.candidate.title, f"{subject.part} rows"
+    document = audit_document(report, options, model=title, data=table_text(data), rows=rows)
+    if options.report_json is not None:
+        write_json(document, options.report_json)
     if not options.json:
         say(str(report), "", f"Report written to {out}")
-    content = {
-        "model": str(options.model), "data": table_text(data), "rows": part, "out": str(out),
-        "report": report.to_dict(), "paths": [path.to_dict() for path in paths],
-    }  # fmt: skip
+    content = document | {"command": "report", "out": str(out), "paths": [path.to_dict() for path in paths]}
     return (INTERRUPTED if clock.interrupted else report.exit_code), content
 
 
@@ -95,49 +93,6 @@ class _Clock:
         """Whether no time is left."""
         left = self.left()
         return self.interrupted or (left is not None and left <= 0.0)
-
-
-def _rows(prepared: Prepared, model: Any, options: argparse.Namespace) -> tuple[str, Rows]:
-    """The rows to measure on: those held out where the goals file or the table says which, else all."""
-    words = _words_of(model, options.model)
-    if options.data is None:
-        return _own_rows(prepared, options.rows)
-    goals, where = prepared.goals, str(options.data)
-    table = read_table(options.data, words=[*goals.data.words, *words])
-    split = goals.data.split if goals.data.split and goals.data.split.column in table.column_names else None
-    part = options.rows or ("all" if split is None else "test")
-    if part != "all":
-        if split is None:
-            raise DataError(f"--rows {part}: {where} has no column that says which rows these are. Use --rows all")
-        cure = "Correct the value, or choose other rows by --rows all|train|test"
-        table = split_rows(table, split, where, wanted=[part], cure=cure)[part]
-    goal = goals.audit_goal or goals.goal
-    columns = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    require_columns(table, columns, where)
-    return f"{part} rows", rows_of(table, goals, where)
-
-
-def _own_rows(prepared: Prepared, asked: str | None) -> tuple[str, Rows]:
-    """Rows of the goals file's own table: those held out, unless others are asked for."""
-    parts = prepared.data.rows
-    wanted = asked or ("test" if "test" in parts else "all")
-    if wanted in parts:
-        return f"{wanted} rows", parts[wanted]
-    if wanted == "test":
-        raise DataError("--rows test: the goals file holds no rows out. Add data.split or validation.fraction")
-    labels = [rows.labels for rows in parts.values() if rows.labels is not None]
-    return "all rows", Rows(pa.concat_tables([rows.table for rows in parts.values()]), np.concatenate(labels))
-
-
-def _words_of(model: Any, file: Path) -> list[str]:
-    """Columns that the model reads as words, also where they hold digits."""
-    schema = getattr(model[0], "schema_", None) if hasattr(model, "steps") else None
-    if not isinstance(schema, TableSchema):
-        raise DataError(
-            f"{file}: the model takes arrays, not tables, so its features cannot be made here. Use html_report of "
-            "widemargin.report in Python"
-        )
-    return [column.name for column in schema.of_kind("word")]
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
@@ -197,82 +152,58 @@ def _of_price(name: str, warning: Warning) -> str:
 
 
 def _page(
-    goals: GoalsFile,
-    model: Any,
-    rows: Rows,
+    prepared: Prepared,
+    subject: Subject,
     plain: RateConstrainedClassifier | None,
     paths: Sequence[TradeoffPath],
     options: argparse.Namespace,
-    part: str,
     data: TablePath,
-    prepared: Prepared,
 ) -> HtmlReport:
-    goal = goals.audit_goal or goals.goal
-    fresh = part == "test rows" or _digest(data, prepared) != prepared.digest
+    goals, rows = prepared.goals, subject.rows
+    fresh = subject.part == "test" or _digest(data, prepared) != prepared.digest
     if not fresh and options.decide == "confident":
         raise DataError(
-            f"{part} of {table_text(data)} were trained on, and an interval around their rates would claim too much. "
-            "Give other rows by --data, hold some out by data.split, or leave --decide confident"
+            f"{subject.part} rows of {table_text(data)} were trained on, and an interval around their rates would "
+            "claim too much. Give other rows by --data, hold some out by data.split, or leave --decide confident"
         )
-    used = {name: prepared.data.external[name] for name in goal.sources}
-    others = _others(model, plain, goals, rows, used, prepared)
     return html_report(
-        model, goal, rows.table, rows.labels,
-        populations=rows.table, external=as_external(used), others=others, pos_label=goals.data.positive, paths=paths,
-        trained_goal=goals.goal,
+        subject.model, goals.audit_goal or goals.goal, rows.table, rows.labels,
+        populations=rows.table, external=as_external(subject.external), others=_others(prepared, subject, plain),
+        pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
         confidence=0.95 if fresh else None, decide=options.decide,
         title=options.title or f"{goals.path.stem}: does the model meet its goal?",
-        model_name=_model_name(model), data_name=f"{part} of {table_name(data)}",
-        record=_record(goals, model, options, data, rows, prepared, paths),
+        model_name=subject.name, data_name=f"{subject.part} rows of {table_name(data)}",
+        record=_record(prepared, subject, paths, options, data),
     )  # fmt: skip
 
 
-def _others(
-    model: Any,
-    plain: RateConstrainedClassifier | None,
-    goals: GoalsFile,
-    rows: Rows,
-    used: Mapping[str, Rows],
-    prepared: Prepared,
-) -> dict[str, Any]:
+def _others(prepared: Prepared, subject: Subject, plain: RateConstrainedClassifier | None) -> dict[str, Any]:
     """What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on."""
     others: dict[str, Any] = {}
+    tables: dict[str | None, Any] = {None: subject.rows.table}
+    tables |= {name: content.table for name, content in subject.external.items()}
     if plain is not None:
-        others[PLAIN] = {None: plain.predict(model[0].transform(rows.table))}
-        others[PLAIN] |= {name: plain.predict(prepared.matrices.external[name]) for name in used}
-    tables: dict[str | None, Any] = {None: rows.table, **{name: content.table for name, content in used.items()}}
-    for name in goals.baseline_names:
+        others[PLAIN] = {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
+    for name in prepared.goals.baseline_names:
         if all(name in table.column_names for table in tables.values()):
             others[name] = {source: table[name] for source, table in tables.items()}
     return others
 
 
-def _model_name(model: Any) -> str:
-    classifier = model[-1]
-    kernel = getattr(classifier, "kernel", None)
-    kind = "a linear classifier" if kernel is None else f"a classifier with the kernel {kernel!r}"
-    return f"{kind} ({type(classifier).__name__})"
-
-
 def _record(
-    goals: GoalsFile,
-    model: Any,
-    options: argparse.Namespace,
-    data: TablePath,
-    rows: Rows,
-    prepared: Prepared,
-    paths: Sequence[TradeoffPath],
+    prepared: Prepared, subject: Subject, paths: Sequence[TradeoffPath], options: argparse.Namespace, data: TablePath
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
+    goals, model = prepared.goals, options.model
     training = {part: len(content) for part, content in prepared.data.rows.items()}
     settings = dataclasses.asdict(goals.model)
     settings["kernel"] = settings["kernel"] or "linear"
     return {
         "Files": {
             "goals file": goals.path.name,
-            "goals file, sha256": sha256_of(goals.path),
-            "model": options.model.name,
-            "model, sha256": sha256_of(options.model),
+            "goals file, sha256": file_sha256(goals.path),
+            "model": Path(subject.candidate.title).name if model is None else model.name,
+            "model, sha256": "not a model: predictions were given" if model is None else file_sha256(model),
             "table": table_name(goals.data.table),
             "table, sha256": prepared.digest,
             "measured on": table_name(data),
@@ -281,9 +212,9 @@ def _record(
         "Rows and columns": {
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": number
                for part, number in training.items()},
-            "rows measured here": len(rows),
+            "rows measured here": len(subject.rows),
             "target": f"{goals.data.target}, positive: {goals.data.positive}",
-            "features": list(getattr(model[0], "feature_names_in_", prepared.data.features)),
+            "features": subject.candidate.features or prepared.data.features,
             "protected: used for rates, never to decide": [
                 name for name in goals.data.protected if name not in goals.data.protected_as_features
             ],
@@ -301,7 +232,7 @@ def _record(
         },
         "Training": {
             **{name: "none" if value is None else value for name, value in settings.items()},
-            "status": getattr(model[-1], "status_", "unknown"),
+            "status": subject.status,
             "seed": SEED,
             "points of the paths": [f"{path.name}: {len(path)}" for path in paths],
         },

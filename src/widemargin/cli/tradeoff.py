@@ -10,7 +10,8 @@ import numpy as np
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, goals_of
-from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep, write_json
+from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep
+from widemargin.cli.report_files import write_json
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.levels import at_level, level_of
 from widemargin.goals.tradeoff import TradeoffPath
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             path = sweep(prepared, label, values, progress, budget=options.time_budget)
             by_hand = ended_by_hand(path, options.time_budget, time.perf_counter() - began)
             if options.out is not None:
-                write_json(options.out, stored(prepared, path))
+                write_json(stored(prepared, path), options.out)
         if options.plot is not None:
             progress.step("drawing")
             _draw(path, options.plot)
