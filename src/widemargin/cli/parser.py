@@ -21,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_init, _check, _train, _predict, _audit, _compare, _reproduce, _data):
+    for add in (_init, _check, _train, _predict, _audit, _compare, _tradeoff, _report, _reproduce, _data):
         command = add(commands)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
@@ -171,6 +171,64 @@ def _add_decide(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--confident", dest="decide", action="store_const", const="confident", help="short for --decide confident"
     )
+
+
+def _tradeoff(commands: Any) -> argparse.ArgumentParser:
+    tradeoff: argparse.ArgumentParser = commands.add_parser(
+        "tradeoff",
+        help="say what a bound costs: train along its values",
+        description="Train one model for each of some values of a bound, each from its neighbour, and measure them on "
+        "held-out rows (those of data.split, else a fifth). Exit code 0: every value was met on the training rows; "
+        "1: some were not, or the sweep ended early (the points done are kept); 2: bad input.",
+    )
+    tradeoff.add_argument("goals", type=Path, metavar="GOALS.toml")
+    tradeoff.add_argument("--constraint", required=True, metavar="LABEL", help="label (or text) of a constraint")
+    tradeoff.add_argument("--from", dest="start", type=_finite, required=True, metavar="A", help="first bound")
+    tradeoff.add_argument("--to", dest="stop", type=_finite, required=True, metavar="B", help="last bound")
+    tradeoff.add_argument("--points", type=int, default=9, metavar="N", help="how many bounds (default: 9)")
+    tradeoff.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the frontier (needs matplotlib)")
+    out_help = "store the path: numbers, no models. A whole path that is there already is not trained again"
+    tradeoff.add_argument("--out", type=Path, metavar="PATH.json", help=out_help)
+    tradeoff.add_argument("--time-budget", type=_positive, metavar="SECONDS", help="keep the points done by then")
+    add_goals_options(tradeoff)
+    return tradeoff
+
+
+def _report(commands: Any) -> argparse.ArgumentParser:
+    report: argparse.ArgumentParser = commands.add_parser(
+        "report",
+        help="write one HTML page about a model and its goal",
+        description="Write a self-contained HTML page: the goal in words, verdicts, prices of the rules, other models "
+        "beside it, margins, model card, data and settings. Exit code 0: the goal is met; 1: not met; 2: bad input; "
+        "130: interrupted.",
+    )
+    report.add_argument("goals", type=Path, metavar="GOALS.toml")
+    report.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by `widemargin train`")
+    data_help = "rows to measure on (default: the table of the goals file)"
+    report.add_argument("--data", type=Path, metavar="FILE", help=data_help)
+    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    report.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    path_help = "a path stored by `widemargin tradeoff --out`; may be given several times"
+    report.add_argument("--tradeoff", type=Path, action="append", default=[], metavar="PATH.json", help=path_help)
+    no_help = "make no short paths for the rules without a stored one: no prices for them"
+    report.add_argument("--no-tradeoff", action="store_true", help=no_help)
+    out_help = "where to write it (default: [output] report, else report.html)"
+    report.add_argument("--out", type=Path, metavar="FILE.html", help=out_help)
+    report.add_argument("--title", metavar="TEXT", help="heading of the page")
+    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
+    report.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
+    report.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    add_goals_options(report)
+    return report
+
+
+def _finite(text: str) -> float:
+    """A number for argparse."""
+    value = float(text)
+    if not abs(value) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no finite number")
+    return value
 
 
 def _reproduce(commands: Any) -> argparse.ArgumentParser:

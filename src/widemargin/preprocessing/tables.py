@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins
+from widemargin.preprocessing.output import dense_for_frames
 from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
 
 __all__ = ["TablePreprocessor", "make_preprocessor"]
@@ -113,12 +115,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self.schema_.names)
         contents = self.schema_.read(X)
         number_columns, word_columns = self.schema_.of_kind("number"), self.schema_.of_kind("word", "flag")
-        self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
-        self.word_step_ = _word_step(word_columns, int(self.rare_words)).fit(contents.words) if word_columns else None
+        with config_context(transform_output="default"):
+            self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
+            self.word_step_ = (
+                _word_step(word_columns, int(self.rare_words)).fit(contents.words) if word_columns else None
+            )
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
-        """Feature matrix, CSR of shape (n_rows, n_features_out).
+    def transform(self, X: Any) -> Any:
+        """Feature matrix, CSR of shape (n_rows, n_features_out), or a data frame where `set_output` asks for one.
 
         Raises
         ------
@@ -135,11 +140,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if contents.deviations:
             warnings.warn(_deviations_text(contents), TableWarning, stacklevel=2)
         blocks = []
-        if self.number_step_ is not None:
-            blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
-        if self.word_step_ is not None:
-            blocks.append(self.word_step_.transform(contents.words))
-        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        with config_context(transform_output="default"):  # the steps inside give arrays, whatever is asked for outside
+            if self.number_step_ is not None:
+                blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
+            if self.word_step_ is not None:
+                blocks.append(self.word_step_.transform(contents.words))
+        return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
