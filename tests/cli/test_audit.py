@@ -262,8 +262,30 @@ def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):
 
     monkeypatch.setattr("widemargin.diagnostics.AuditCounts.add", interrupt)
     code, out, err = run(capsys, "audit", folder / "goals.toml", "--model", folder / "m.skops")
-    assert (code, out, err) == (130, "", "widemargin: interrupted\n")
+    assert (code, out) == (130, "") and err.endswith("widemargin: interrupted\n") and "Traceback" not in err
 
 
 def test_the_frame_of_the_project_is_fixed():
     assert frame().equals(frame())
+
+
+def test_rows_that_training_held_out_are_measured_where_the_table_is_its_own(project, capsys):
+    text = (project / "goals.toml").read_text()
+    split = 'split = { column = "split", train = "train", test = "test" }'
+    text = text.replace(split, 'ignore = ["split"]') + "[validation]\nfraction = 0.25\n"
+    (project / "goals.toml").write_text(text)
+    assert main(["train", str(project / "goals.toml"), "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)["reports"]["test"]["this model"]
+    model = ["--model", str(project / "out" / "people.skops")]
+    assert main(["audit", str(project / "goals.toml"), *model, "--json"]) == 0
+    printed = capsys.readouterr()
+    content = json.loads(printed.out)
+    assert content["rows"] == "test rows" and content["report"]["n_rows"] == 150 and printed.err == ""
+    assert [item["rate"] for item in content["report"]["constraints"]] == [
+        item["rate"] for item in trained["constraints"]
+    ]
+    for rows, count in (("train", 450), ("all", 600)):
+        main(["audit", str(project / "goals.toml"), *model, "--rows", rows, "--json"])
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["report"]["n_rows"] == count
+        assert ("holds the rows that the model was trained on" in printed.err) == (rows == "all")

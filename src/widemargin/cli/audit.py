@@ -14,7 +14,7 @@ from widemargin.cli.blocks import Block, TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
 from widemargin.cli.junit import write_junit
-from widemargin.cli.models import Answer, Candidate, load_candidate
+from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
 from widemargin.cli.predictions import PredictionsFile
 from widemargin.cli.report_files import audit_document, write_json
 from widemargin.cli.tables import Rows, external_rows, feature_columns, is_it, require_columns, rows_of, split_rows
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         given = [options.predictions or options.model]
         blocks, (candidate,) = blocks_and_candidates(given, goals, path, options)
         part = named_part(blocks, goals, options.rows)
-        if part == "all":
+        if part == "all" and isinstance(candidate, TableModel):  # others may have been trained on anything
             warn_of_training_rows(goals, path)
         report = _measured(candidate, blocks, goals, part, options, progress)
     document = audit_document(report, options, model=candidate.title, data=table_text(path), rows=f"{part} rows")

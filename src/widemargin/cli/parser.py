@@ -150,6 +150,29 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     return audit
 
 
+def _add_models(command: argparse.ArgumentParser) -> None:
+    """What the commands about any classifier have in common."""
+    data_help = "rows to measure on: CSV, Parquet or a folder of Parquet files (default: data.table)"
+    command.add_argument("--data", type=Path, metavar="FILE", help=data_help)
+    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    command.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
+    command.add_argument("--key", metavar="COLUMN", help="match predictions to rows by this column (default: by order)")
+    command.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
+    report_help = "also write the report (docs/report.schema.json)"
+    command.add_argument("--report-json", type=Path, metavar="FILE", help=report_help)
+    positive_help = "what the model calls the positive class, where its labels are not those of the table"
+    command.add_argument("--model-positive", metavar="LABEL", help=positive_help)
+    add_goals_options(command)
+
+
+def _add_decide(command: argparse.ArgumentParser) -> None:
+    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
+    command.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
+    command.add_argument(
+        "--confident", dest="decide", action="store_const", const="confident", help="short for --decide confident"
+    )
+
+
 def _tradeoff(commands: Any) -> argparse.ArgumentParser:
     tradeoff: argparse.ArgumentParser = commands.add_parser(
         "tradeoff",
@@ -203,29 +226,6 @@ def _finite(text: str) -> float:
     if not abs(value) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no finite number")
     return value
-
-
-def _add_models(command: argparse.ArgumentParser) -> None:
-    """What the commands about any classifier have in common."""
-    data_help = "rows to measure on: CSV, Parquet or a folder of Parquet files (default: data.table)"
-    command.add_argument("--data", type=Path, metavar="FILE", help=data_help)
-    rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
-    command.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
-    command.add_argument("--key", metavar="COLUMN", help="match predictions to rows by this column (default: by order)")
-    command.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
-    report_help = "also write the report (docs/report.schema.json)"
-    command.add_argument("--report-json", type=Path, metavar="FILE", help=report_help)
-    positive_help = "what the model calls the positive class, where its labels are not those of the table"
-    command.add_argument("--model-positive", metavar="LABEL", help=positive_help)
-    add_goals_options(command)
-
-
-def _add_decide(command: argparse.ArgumentParser) -> None:
-    decide_help = "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)"
-    command.add_argument("--decide", choices=("estimate", "confident"), default="estimate", help=decide_help)
-    command.add_argument(
-        "--confident", dest="decide", action="store_const", const="confident", help="short for --decide confident"
-    )
 
 
 def _reproduce(commands: Any) -> argparse.ArgumentParser:

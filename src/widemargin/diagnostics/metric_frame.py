@@ -332,6 +332,6 @@ def _measured(forms: Mapping[str, Linear], source: Source, positive: npt.NDArray
     table = RateTable.build(rates, space)
     cell = space.parts[None].cell
     said = positive.astype(np.float64) if source.weight is None else source.weight * positive
-    values = table.values(np.bincount(cell, said, space.n_cells))
+    values = table.values(np.bincount(cell, said, space.n_cells).astype(np.float64))
     found = {name: float(form_value(form, table, values)) for name, form in forms.items()}
     return {name: None if math.isnan(value) else value for name, value in found.items()}
