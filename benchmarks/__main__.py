@@ -3,6 +3,7 @@
 import sys
 
 from benchmarks import (
+    audit_stream,
     cut_choosers,
     fairness_a9a,
     frontier_a9a,
@@ -42,6 +43,7 @@ SCRIPTS = (
     structured_ocr,
     thermometer_adult,
     memory,
+    audit_stream,
     scaling,
     guarantees,
 )

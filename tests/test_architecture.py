@@ -13,7 +13,7 @@ LONGEST = 600
 
 GROUND = {"_numba", "_text", "_threads", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
-EXPLAINING = GROUND | {"goals", "diagnostics", "plotting"}
+EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
     LEARNING | EXPLAINING | {"baselines", "cli", "datasets", "estimators", "persistence", "preprocessing", "reproduce"}
 )
@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "estimators": LEARNING,
     "baselines": LEARNING | {"estimators"},
     "diagnostics": GROUND | {"goals", "losses"},  # works for any classifier, so it knows no estimator
-    "plotting": EXPLAINING,
+    "plotting": GROUND | {"goals", "diagnostics"},
+    "report": EXPLAINING,  # numbers and stored paths; like diagnostics it works for any classifier
     "persistence": EVERYTHING - {"cli"},
     "reproduce": EVERYTHING - {"cli"},  # experiments use whatever a user could; only the command line runs them
     "cli": EVERYTHING,

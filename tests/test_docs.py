@@ -22,8 +22,10 @@ def blocks(name, language):
 
 DOCUMENTS = (
     "docs/goal-language.md",
+    "docs/ecosystem.md",
     "docs/kernel-svm.md",
     "docs/margins.md",
+    "docs/report.md",
     "docs/structured.md",
     "docs/thresholds.md",
     "README.md",

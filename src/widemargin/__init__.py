@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from widemargin.diagnostics import audit as audit
     from widemargin.diagnostics import margin_report as margin_report
     from widemargin.estimators.chain_svc import ChainSVC as ChainSVC
+    from widemargin.estimators.goal_scorer import goal_scorer as goal_scorer
     from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.estimators.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
@@ -59,6 +60,7 @@ __all__ = [
     "ThermometerEncoder",
     "__version__",
     "audit",
+    "goal_scorer",
     "goals",
     "kernel_search",
     "label_set_scorers",
@@ -89,6 +91,7 @@ _HOMES = {
     "StructuralSVM": "widemargin.estimators.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
+    "goal_scorer": "widemargin.estimators.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_search",
     "label_set_scorers": "widemargin.estimators.label_set_scorers",
     "load_model": "widemargin.persistence",

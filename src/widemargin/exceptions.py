@@ -4,7 +4,7 @@ A message states the fact with its number, then the cure. Everything derives fro
 about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,22 @@ class GoalError(WidemarginError, ValueError):
 
 
 class GoalParseError(GoalError):
-    """A text that is no goal; the message names the line."""
+    """A text that is no goal; the message names the line.
+
+    Parameters
+    ----------
+    message : str
+    line, column : int, optional
+        Where in the text the error is, both from 1.
+    reason : str, optional
+        The message without the place; by default the whole message.
+    """
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.line, self.column, self.reason = line, column, reason or message
 
 
 class InfeasibleGoalError(GoalError):
@@ -107,7 +122,18 @@ class GoalWarning(UserWarning):
 
 
 class GoalsFileError(WidemarginError, ValueError):
-    """A goals file (TOML) that cannot be used; the message names every problem by its key, with the cure."""
+    """A goals file (TOML) that cannot be used; the message names every problem by its line and key, with the cure.
+
+    Parameters
+    ----------
+    message : str
+    problems : sequence of dict, optional
+        Each with `line` (None where there is none), `key` and `text`.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(dict(problem) for problem in problems)
 
 
 class ModelFileWarning(UserWarning):

@@ -1,8 +1,11 @@
+import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from widemargin.cli.goals_file import read_goals_file
+from widemargin.cli.tables import feature_columns
 from widemargin.exceptions import GoalsFileError
 from widemargin.goals import Goal
 
@@ -125,7 +128,7 @@ def test_defaults(tmp_path):
         (
             "recall() >= 0.5",
             "recall(external('x')) >= 0.5",
-            "external data set 'x' cannot be given on the command line",
+            "goal.audit.text: the external data set 'x' is not in the file. Add: [external.x] with its table",
         ),
         ("minimize error_rate()", "minimize __import__('os')", "goal.text: no valid goal"),
         ("C = 1", "C = 0", "model.C: must be a number above 0; got 0"),
@@ -233,3 +236,178 @@ def test_the_example_is_a_goals_file():
     assert "sex" in goals.data.protected
     assert goals.data.table.exists()
     assert goals.audit_goal is not None
+
+
+# Lines: every problem says where it is
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "shown"),
+    [
+        ('table = "people.csv"', 'tabel = "people.csv"', 3, "data.tabel: unknown key"),
+        ('protected = ["sex"]', 'protected = [\n "sex",\n "sex"]', 6, "data.protected: names a column twice"),
+        ('test = "test" }', 'test = "train" }', 9, "data.split: train and test are both"),
+        ("deployed =", "other =", 19, 'subject to churn("deployed") <= 0.1'),
+        ("recall() >= 0.5", "recal() >= 0.5", 22, 'text = "subject to recal() >= 0.5"'),
+        ("positive_rate(women) >=", "positive_rate(man) >=", 18, "subject to positive_rate(man) >= 0.8"),
+        ("[output]", "[output]\nmodell = 3", 32, "output.modell: unknown key. Is it 'model'?"),
+    ],
+)
+def test_problems_have_their_lines(tmp_path, old, new, line, shown):
+    assert old in GOOD
+    text = problems(tmp_path, GOOD.replace(old, new))
+    assert f"\n  line {line}: " in text
+    assert shown in text
+
+
+def test_a_goal_is_marked_where_it_is_wrong(tmp_path):
+    text = problems(tmp_path, GOOD.replace("positive_rate(women) >=", "positive_rate(man) >="))
+    told = text.splitlines()[-2:]
+    assert told[1].index("^") == told[0].index("man")
+    text = problems(tmp_path, GOOD.replace("recall() >= 0.5", "recall() >= >= 0.5"))
+    told = text.splitlines()[-2:]
+    assert told[1].index("^") == told[0].index(">= 0.5")
+
+
+def test_problems_are_told_in_the_order_of_their_lines(tmp_path):
+    with pytest.raises(GoalsFileError) as caught:
+        read(tmp_path, GOOD.replace("C = 1", "C = 0").replace("bins = 20", "bins = 1").replace('"income"', '""'))
+    assert [problem["line"] for problem in caught.value.problems] == [4, 25, 28]
+    assert [problem["key"] for problem in caught.value.problems] == ["data.target", "model.C", "model.bins"]
+
+
+def test_toml_that_is_none_is_shown_with_its_place(tmp_path):
+    text = problems(tmp_path, '[data]\ntable = "a.csv\n')
+    assert "no valid TOML" in text and '    table = "a.csv\n' in text
+    told = text.splitlines()
+    assert told[-1].strip() == "^"
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    (tmp_path / "goals.toml").write_text(SMALL, encoding="utf-8-sig")
+    assert read_goals_file(tmp_path / "goals.toml").data.target == "y"
+
+
+# External data sets, baselines, validation, protected columns
+
+MORE = """
+[external.traffic]
+table = "traffic.parquet"
+[external.old]
+table = ["a.csv", "b.csv"]
+target = "z"
+[baselines.model]
+model = "models/old.skops"
+"""
+
+
+def test_external_data_sets_and_models_are_read(tmp_path):
+    text = SMALL.replace("recall() >= 0.5", "churn('model', on=external('traffic')) <= 0.1") + MORE
+    goals = read(tmp_path, text)
+    assert goals.external["traffic"].table == tmp_path / "traffic.parquet"
+    assert goals.external["traffic"].target is None
+    assert goals.external["old"].table == (tmp_path / "a.csv", tmp_path / "b.csv")
+    assert goals.external["old"].target == "z"
+    assert goals.baseline_models == {"model": tmp_path / "models" / "old.skops"}
+    assert goals.baselines == {} and goals.baseline_names == ("model",)
+
+
+def test_functions_need_permission(tmp_path):
+    text = SMALL + '[baselines.rule]\nfunction = "rules:decide"\n'
+    assert "line 8: baselines.rule.function: 'rules:decide' would run code" in problems(tmp_path, text)
+    goals = read_goals_file(tmp_path / "goals.toml", allow_code=True)
+    assert goals.baseline_functions == {"rule": "rules:decide"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('[baselines.x]\ncolumn = "a"\nmodel = "m.skops"', "baselines.x: needs exactly one of column, model, function"),
+        ("[baselines.x]", "baselines.x: needs exactly one of column, model, function; got none"),
+        ('[baselines.x]\nfunction = "os.system(1)"', 'must be of the form "module:function"; got'),
+        ('[baselines."\\u0007"]\ncolumn = "a"', "a name must have 1 to 200 printable characters"),
+        ("[external.x]", "external.x.table: missing. Add it"),
+        ('[external]\nx = "t.csv"', "external.x: must be a section, [external.x]; got 't.csv'"),
+        ('[external.x]\ntable = "t.csv"\n[baselines.x]\ncolumn = "a"', "a baseline is called 'x' too. Rename one"),
+        ('[external.x]\ntable = "a\\u0000.csv"', "external.x.table: must be a file name without control characters"),
+        ("[validation]\nfraction = 1.0", "validation.fraction: must be a number above 0 and below 1; got 1.0"),
+        ("[validation]\nconfidence = 0.4", "validation.confidence: must be a number from 0.5 and below 1; got 0.4"),
+        ("[validation]\nfolds = 1", "validation.folds: must be a whole number from 2 to 100; got 1"),
+        ("[validation]\nfolds = 5\nconfidence = 0.9", "confidence: cannot stand beside validation.folds"),
+        ("[validation]\nfolds = 5\nfraction = 0.2", "fraction: cannot stand beside validation.folds"),
+        ("[validation]\nfolds = 5\n[model]\nC = 1", "model.C: is chosen by validation.folds"),
+        (
+            '[validation]\nconfidence = 0.9\n[model]\nenforce = "randomized"',
+            "validation.confidence: covers the rates of predict",
+        ),
+        ('[output]\npredictions = "t.csv"', "output.predictions: is the table itself, which would be replaced"),
+        ("[model]\nC = 1" + "0" * 400, "model.C: must be a number"),
+    ],
+)
+def test_what_is_wrong_in_the_further_sections_is_named(tmp_path, lines, message):
+    assert message in problems(tmp_path, SMALL + lines + "\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('protected_as_features = ["age"]', "'age' is not in data.protected. List protected columns only"),
+        ('ignore = ["age"]\nprotected_as_features = ["age"]', "'age' is named by data.ignore"),
+        ('features = ["sex"]', "drop one, or list it in data.protected_as_features too"),
+        ("features = []", "data.features: names no column"),
+        (
+            'split = { column = "s", train = 1, test = 0 }\n[validation]\nfraction = 0.5',
+            "data.split already holds rows",
+        ),
+    ],
+)
+def test_roles_of_columns_are_checked(tmp_path, lines, message):
+    text = SMALL.replace("positive = 1", f'positive = 1\nprotected = ["sex"]\n{lines}')
+    assert message in problems(tmp_path, text)
+
+
+def test_protected_columns_may_be_features_when_asked(tmp_path):
+    text = SMALL.replace("positive = 1", 'positive = 1\nprotected = ["sex"]\nprotected_as_features = ["sex"]')
+    goals = read(tmp_path, text)
+    table = pa.table({"a": [1], "sex": ["F"], "y": [1]})
+    assert feature_columns(table, goals) == ["a", "sex"]
+    goals = read(tmp_path, text.replace("positive = 1", 'positive = 1\nfeatures = ["a"]'))
+    assert feature_columns(table, goals) == ["a", "sex"]
+
+
+# Paths lead nowhere else
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '[external.x]\ntable = "{}"', '[external.x]\ntable = ["a.csv", "{}"]', '[baselines.x]\nmodel = "{}"',
+        '[output]\nmodel = "{}"', '[output]\nreport = "{}"', '[output]\npredictions = "{}"',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("way", ["..", "absolute", "link"])
+def test_what_leads_outside_the_folder_is_refused(tmp_path, lines, way):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "f.csv").write_text("a\n1\n")
+    (tmp_path / "in" / "link.csv").symlink_to(tmp_path / "out" / "f.csv")
+    name = {"..": "../out/f.csv", "absolute": str(tmp_path / "out" / "f.csv"), "link": "link.csv"}[way]
+    path = tmp_path / "in" / "goals.toml"
+    path.write_text(SMALL + lines.replace("{}", name) + "\n")
+    with pytest.raises(GoalsFileError, match=r"leads outside the folder of the goals file.*--allow-outside"):
+        read_goals_file(path)
+    assert read_goals_file(path, allow_outside=[tmp_path / "out"]).data.target == "y"
+    path.write_text(SMALL + lines.replace("{}", "sub/../f.csv") + "\n")
+    assert read_goals_file(path).data.target == "y"
+
+
+def test_the_main_table_may_lie_anywhere(tmp_path):
+    assert read(tmp_path, SMALL.replace("t.csv", "../elsewhere/t.csv")).data.table.name == "t.csv"
+
+
+def test_a_file_full_of_nonsense_is_refused_at_once(tmp_path):
+    lines = "\n".join(f"k{number} = 1" for number in range(60_000))
+    started = time.process_time()
+    text = problems(tmp_path, f"[data]\n{lines}\n")
+    assert time.process_time() - started < 10.0
+    assert "data.k7: unknown key" in text and text.count("\n") < 110

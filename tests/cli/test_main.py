@@ -281,7 +281,7 @@ BAD_FOR_TRAINING = {
     "goal syntax": (
         changed_goals("recall() >= 0.6", "recall() >= >= 0.6"),
         2,
-        ["goal.text: no valid goal: line 5", "recall"],
+        ["line 18: goal.text: no valid goal: Python's parser says", "subject to recall: recall() >= >= 0.6", "^"],
     ),
     "no table": (lambda folder: (folder / "people.csv").unlink(), 2, ["people.csv: the table cannot be read"]),
     "unknown column": (changed_goals('["sex"]', '["gender"]'), 2, ["'gender' (data.protected)", "It has 'age'"]),
@@ -370,12 +370,12 @@ BAD_FOR_AUDITS = {
     "damaged model": (damaged, ["people.skops: the file is damaged"]),
     "foreign model": (
         lambda folder: (folder / "out" / "people.skops").write_text("hello"),
-        ["people.skops: no widemargin model file"],
+        ["people.skops: no model file of widemargin or skops"],
     ),
     "no model": (lambda folder: (folder / "out" / "people.skops").unlink(), ["people.skops: the file cannot be read"]),
     "model of arrays": (
         lambda folder: save_model(LinearSVC().fit([[0.0], [1.0]], ["low", "high"]), folder / "out" / "people.skops"),
-        ["people.skops: the model takes arrays, not tables"],
+        ["people.skops cannot classify these rows", "It got the columns 'age', 'work'"],
     ),
     "feature absent": (new_rows(age=None), ["lacks 1 column(s): 'age'"]),
     "population's column absent": (both(new_rows(sex=None), promise(FAIR)), ["column 'sex' is in no table given"]),

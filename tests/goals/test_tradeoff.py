@@ -1,5 +1,7 @@
 """What a path says: prices, table, data frame, page."""
 
+import dataclasses
+import json
 import re
 import sys
 
@@ -8,6 +10,7 @@ import pytest
 from testing.trade_offs import made_path
 
 from widemargin.exceptions import DataError
+from widemargin.goals.tradeoff import TradeoffPath
 
 
 def test_prices_are_differences_over_stretches_of_points_that_meet_the_goal() -> None:
@@ -83,3 +86,63 @@ def test_models_and_length() -> None:
     path = made_path()
     assert len(path) == 5
     assert path.model(2) == "c"
+
+
+def test_a_path_survives_json_but_for_its_models():
+    for held_out in (True, False):
+        path = made_path(held_out=held_out)
+        plain = json.loads(json.dumps(path.to_dict(), allow_nan=False))
+        again = TradeoffPath.from_dict(plain)
+        assert again.to_dict() == path.to_dict()
+        assert str(again) == str(path)
+        if held_out:
+            assert again.prices() == path.prices()
+            np.testing.assert_array_equal(again.held_out.covariance, path.held_out.covariance)
+        with pytest.raises(DataError, match="holds no models"):
+            again.model(0)
+
+
+def test_a_path_without_constraints_survives_json():
+    part = made_path().held_out
+    empty = {name: np.empty((5, 0)) for name in ("rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error")}
+    part = dataclasses.replace(part, **empty)
+    made = made_path(labels=(), training=part, multipliers=np.empty((5, 0)))
+    path = dataclasses.replace(made, held_out=part)
+    again = TradeoffPath.from_dict(json.loads(json.dumps(path.to_dict())))
+    assert again.held_out.rate.shape == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "something"}, "no stored trade-off path"),
+        ({"format": 2}, "format 2 cannot be read"),
+        ({"format": True}, "format True cannot be read"),
+        ({"values": [0.1, 0.2, 0.3, 0.4]}, "damaged"),
+        ({"values": [0.1, 0.2, 0.3, 0.4, None]}, "not all finite"),
+        ({"gap": [0.1, 0.2, 0.3, 0.4, "x"]}, "gap holds 'x'"),
+        ({"gap": [0.1, 0.2, 0.3, 0.4, 1e400]}, "gap holds inf"),
+        ({"met": [1, 0, 1, 1, 1]}, "met is no list"),
+        ({"labels": ["a", 3]}, "labels holds"),
+        ({"labels": ["a"]}, "damaged"),
+        ({"n_asked": 3}, "n_asked is 3"),
+        ({"training": None}, "damaged"),
+        ({"multipliers": [[1.0, 2.0]] * 4}, "multipliers has the shape"),
+    ],
+)
+def test_damaged_paths_are_refused(change, message):
+    with pytest.raises(DataError, match=message):
+        TradeoffPath.from_dict(made_path().to_dict() | change)
+
+
+def test_a_missing_part_is_named_and_a_negative_variance_refused():
+    plain = made_path().to_dict()
+    del plain["gap"]
+    with pytest.raises(DataError, match="has no 'gap'"):
+        TradeoffPath.from_dict(plain)
+    plain = made_path().to_dict()
+    plain["held_out"]["covariance"][1][1] = -1.0
+    with pytest.raises(DataError, match="negative variance"):
+        TradeoffPath.from_dict(plain)
+    with pytest.raises(DataError, match="no stored"):
+        TradeoffPath.from_dict([1, 2])

@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 
 from widemargin.exceptions import DataError, TableWarning
+from widemargin.persistence import load_model, save_model
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
 TABLE = pa.table({"age": [20, 40, None, 60], "work": ["own", None, "state", "own"], "sex": ["F", "M", "F", "M"]})
@@ -87,3 +88,37 @@ def test_bad_options_are_named():
         make_preprocessor().fit(np.eye(3))
     with pytest.raises(DataError, match="2 distinct words, more than 1"):
         TablePreprocessor(max_words=1).fit(TABLE)
+
+
+def test_rare_words_share_a_column_which_unknown_ones_get_too(tmp_path):
+    words = ["own"] * 5 + ["state"] * 4 + ["robot", "clerk", None]
+    flags = [True] * 8 + [False] * 4
+    table = pa.table({"work": words, "flag": flags})
+    step = make_preprocessor(rare_words=4).fit(table)
+    assert step.get_feature_names_out().tolist() == [
+        "work = own", "work = state", "work rare", "flag = false", "flag = true",
+    ]  # fmt: skip
+    encoded = step.transform(table).toarray()
+    assert encoded[:, 2].tolist() == [0] * 9 + [1] * 3
+    assert (encoded.sum(axis=1) == 2).all()
+    with pytest.warns(TableWarning, match=r"unknown words in 1 of 2 rows \('pilot'\).*Unknown words count as rare"):
+        later = step.transform(pa.table({"work": ["own", "pilot"], "flag": [True, False]})).toarray()
+    np.testing.assert_array_equal(later, [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]])
+    path = tmp_path / "m.skops"
+    labels = [0, 1] * 6
+    model = Pipeline([("table", step), ("model", LogisticRegression())]).fit(table, labels)
+    save_model(model, path)
+    np.testing.assert_array_equal(load_model(path)[0].transform(table).toarray(), encoded)
+
+
+def test_without_rare_words_nothing_is_shared():
+    step = make_preprocessor(rare_words=2).fit(pa.table({"work": ["a", "a", "b", "b"]}))
+    assert step.get_feature_names_out().tolist() == ["work = a", "work = b"]
+    with pytest.warns(TableWarning):
+        assert step.transform(pa.table({"work": ["a", "c"]})).toarray().tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, "2", True])
+def test_a_strange_number_of_rare_words_is_refused(value):
+    with pytest.raises(DataError, match="rare_words must be a whole number above 0; got"):
+        make_preprocessor(rare_words=value).fit(TABLE)

@@ -1,17 +1,30 @@
-"""`widemargin audit GOALS.toml --model M --data FILE`: does a saved model meet the goal on these rows?"""
+"""`widemargin audit GOALS.toml --model M --data FILE`: does a classifier meet the goal on these rows?"""
 
 import argparse
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.tables import Rows, is_it, read_table, require_columns, rows_of, split_rows
-from widemargin.diagnostics import GoalReport, audit
-from widemargin.exceptions import DataError, WidemarginError
-from widemargin.persistence import load_model
-from widemargin.preprocessing import TableSchema
+import numpy as np
+import pyarrow.compute as pc
 
-__all__ = ["run"]
+from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.console import Progress, say
+from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
+from widemargin.cli.junit import write_junit
+from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
+from widemargin.cli.predictions import PredictionsFile
+from widemargin.cli.report_files import audit_document, write_json
+from widemargin.cli.tables import Rows, external_rows, feature_columns, is_it, require_columns, rows_of, split_rows
+from widemargin.cli.training_data import is_trained_on, warn_of_training_rows
+from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
+from widemargin.exceptions import DataError, TableWarning, WidemarginError
+from widemargin.goals import Goal
+from widemargin.goals.digest import columns_used
+
+__all__ = ["audited_rows", "blocks_and_candidates", "columns_needed", "named_part", "run"]
 
 RANDOMIZED = (
     'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
@@ -21,74 +34,204 @@ RANDOMIZED = (
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure and print; the exit code and the content for --json."""
-    goals = read_goals_file(options.goals)
+    goals = goals_of(options)
+    path: TablePath = options.data or goals.data.table
     with Progress() as progress:
         progress.step("loading the model")
-        model = load_model(options.model)
-        schema = _schema(model, str(options.model))
-        progress.step("reading the table")
-        table = read_table(options.data, words=[*goals.data.words, *(column.name for column in schema.of_kind("word"))])
-        part, table = _chosen(table, goals, options)
-        goal = goals.audit_goal or goals.goal
-        baselines = {goals.baselines[name]: f"baselines.{name}" for name in goal.baselines}
-        require_columns(table, baselines, str(options.data))
-        rows = rows_of(table, goals, str(options.data))
-        progress.step("measuring the goal")
-        report = _measured(model, goals, rows, options, f"{part} of {options.data}")
+        given = [options.predictions or options.model]
+        blocks, (candidate,) = blocks_and_candidates(given, goals, path, options)
+        part = named_part(blocks, goals, options.rows)
+        if part == "all" and isinstance(candidate, TableModel):  # others may have been trained on anything
+            warn_of_training_rows(goals, path)
+        report = _measured(candidate, blocks, goals, part, options, progress)
+    document = audit_document(report, options, model=candidate.title, data=table_text(path), rows=f"{part} rows")
+    if options.report_json is not None:
+        write_json(document, options.report_json)
+    if options.junit is not None:
+        write_junit(report, options.junit, suite=str(options.goals))
     if not options.json:
-        say(f"Model: {options.model}", "", str(report))
-        if getattr(model[-1], "enforce", None) == "randomized":
+        say(f"Model: {candidate.title}", "", str(report))
+        if getattr(getattr(candidate, "last", None), "enforce", None) == "randomized":
             say(f"\n{RANDOMIZED}")
-    content = {"model": str(options.model), "data": str(options.data), "rows": part, "report": report.to_dict()}
-    return report.exit_code, content
+    return report.exit_code, document
 
 
-def _measured(model: Any, goals: GoalsFile, rows: Rows, options: argparse.Namespace, name: str) -> GoalReport:
-    """The report; where the goal asks for labels and there are none, that is said in terms of the goals file."""
-    try:
-        return audit(
-            model,
-            goals.audit_goal or goals.goal,
-            rows.table,
-            rows.labels,
-            populations=rows.table,
-            pos_label=goals.data.positive,
-            decide=options.decide,
-            data_name=name,
+def blocks_and_candidates(
+    given: Collection[str], goals: GoalsFile, path: TablePath, options: argparse.Namespace
+) -> tuple[TableBlocks, list[Candidate]]:
+    """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
+    held = goals.validation.fraction if goals.validation.confidence is None and is_trained_on(goals, path) else None
+    if options.predictions:
+        key = options.key
+        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held)
+        return blocks, [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
+    blocks = TableBlocks(path, words=goals.data.words, fraction=held)
+    features = feature_columns(SimpleNamespace(column_names=blocks.names), goals)
+    candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
+    words = dict.fromkeys([*goals.data.words, *(word for candidate in candidates for word in candidate.words)])
+    if blocks.is_guessed and len(words) > len(goals.data.words):
+        blocks = TableBlocks(path, words=list(words), fraction=held)
+    if options.model_positive is not None:
+        positive, negative = goals.data.positive, _other_class(blocks, goals)
+        candidates = [Renamed(item, options.model_positive, positive, negative) for item in candidates]
+    for item in candidates:
+        if item.classes is not None and goals.data.positive not in item.classes:
+            raise DataError(
+                f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
+                f"{goals.data.positive!r}. Correct data.positive, or say by --model-positive which of them it is"
+            )
+    return blocks, candidates
+
+
+class Renamed:
+    """A candidate with labels of its own (0 and 1, say), told which of them is the positive one."""
+
+    def __init__(self, inner: Candidate, wanted: str, positive: Any, negative: Any) -> None:
+        self._inner, self._wanted, self._pair = inner, wanted, (negative, positive)
+        self._seen: set[str] = set()
+        self.title, self.features, self.words = inner.title, inner.features, inner.words
+        own = inner.classes
+        self.classes: list[Any] | None = None
+        if own is not None:
+            if len(own) != 2 or wanted not in map(str, own):
+                raise DataError(f"--model-positive {wanted} is none of the classes of {inner.title}: {own}. Correct it")
+            self.classes = [self._pair[int(str(label) == wanted)] for label in own]
+
+    def answer(self, block: Block, *, everything: bool = False) -> Answer:
+        """See `Candidate`."""
+        found = self._inner.answer(block, everything=everything)
+        texts = np.asarray(found.labels).astype(str)
+        self._seen |= set(np.unique(texts).tolist())
+        if len(self._seen | {self._wanted}) > 2:
+            raise DataError(
+                f"{self.title} gives the labels {', '.join(sorted(self._seen))}, and --model-positive is "
+                f"{self._wanted}. Two classes are needed: correct --model-positive"
+            )
+        labels = np.array(self._pair, dtype=object)[(texts == self._wanted).astype(np.intp)]
+        return found._replace(labels=labels)
+
+    def finish(self) -> list[str]:
+        """See `Candidate`."""
+        return self._inner.finish()
+
+
+def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
+    """The negative class, as the target's column writes it."""
+    target, positive = goals.data.target, goals.data.positive
+    if target in blocks.names:
+        for block in blocks.read([target]):
+            for value in pc.unique(block.table[target]).to_pylist():
+                if value is not None and value != positive:
+                    return value
+    return f"not {positive}" if isinstance(positive, str) else not positive
+
+
+def named_part(blocks: TableBlocks, goals: GoalsFile, rows: str | None) -> str:
+    """Which rows are asked for: all, train or test."""
+    split = goals.data.split
+    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
+    wanted = rows or ("test" if splittable else "all")
+    if wanted != "all" and not splittable:
+        raise DataError(
+            f"{blocks.title}: --rows {wanted} needs the column that data.split names"
+            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
+    return wanted
+
+
+def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidate]) -> set[str] | None:
+    """Columns of the table that an audit looks at; None where that is not known."""
+    if any(candidate.features is None for candidate in candidates) or goals.baseline_models or goals.baseline_functions:
+        return None
+    names = {goals.data.target, *goals.baselines.values()}
+    names |= {name for candidate in candidates for name in candidate.features or []}
+    names |= {str(name) for name in columns_used(goal).get(None, {})}
+    return names if goals.data.split is None else names | {goals.data.split.column}
+
+
+def audited_rows(
+    blocks: TableBlocks, goals: GoalsFile, part: str, columns: Collection[str] | None, *, some_labels: bool = False
+) -> Iterator[tuple[Block, Rows]]:
+    """The rows asked for, with their labels and baselines, a block at a time.
+
+    With `some_labels` labels may be missing; they are None then.
+
+    Raises
+    ------
+    DataError
+        There are no such rows, or as `rows_of`.
+    """
+    some = False
+    for block in blocks.read(columns, split=goals.data.split, part=part):
+        some = True
+        rows = _partly_labelled(block.table, goals, blocks.title) if some_labels else None
+        rows = rows or rows_of(block.table, goals, blocks.title)
+        yield Block(rows.table, block.rows), rows
+    if not some and goals.data.split is not None:
+        whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
+        cure = "Correct the value, or choose other rows by --rows all|train|test"
+        split_rows(whole[0], goals.data.split, blocks.title, wanted=[part], cure=cure)
+
+
+def _partly_labelled(table: Any, goals: GoalsFile, where: str) -> Rows | None:
+    """The rows of a table in which labels are missing; None if none is."""
+    target = goals.data.target
+    if target not in table.column_names or not table[target].null_count:
+        return None
+    rows = rows_of(table.drop([target]), goals, where)
+    labels = np.array(table[target].to_pylist(), dtype=object)
+    return Rows(rows.table.append_column(target, table[target]), labels)
+
+
+def _measured(
+    candidate: Candidate,
+    blocks: TableBlocks,
+    goals: GoalsFile,
+    part: str,
+    options: argparse.Namespace,
+    progress: Progress,
+) -> GoalReport:
+    goal, positive = goals.audit_goal or goals.goal, goals.data.positive
+    baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    require_columns(SimpleNamespace(column_names=blocks.names), baselines, blocks.title)
+    counts = AuditCounts(goal, classes=candidate.classes, pos_label=positive)
+    try:
+        for block, rows in audited_rows(blocks, goals, part, columns_needed(goals, goal, [candidate])):
+            progress.step(f"measuring the goal: {counts.n_rows} rows")
+            counts.add(_audit_block(candidate, block, rows, positive))
+        _add_external(counts, candidate, goals, goal)
+        for text in candidate.finish():
+            warnings.warn(text, TableWarning, stacklevel=2)
+        return counts.report(decide=options.decide, data_name=f"{part} rows of {blocks.title}")
     except WidemarginError as error:
-        if rows.labels is not None or "label" not in str(error):
+        if goals.data.target in blocks.names or "label" not in str(error):
             raise
         target, (fact, _, _) = goals.data.target, str(error).partition(" Give y=")
         raise DataError(
-            f"column {target!r} (data.target) is not in {options.data}.{is_it(target, rows.table.column_names)} "
+            f"column {target!r} (data.target) is not in {blocks.title}.{is_it(target, blocks.names)} "
             f"{fact.rstrip('.')}. Add that column, or ask in [goal.audit] for rates without labels only "
             "(positive_rate, negative_rate, churn)"
         ) from error
 
 
-def _schema(model: Any, where: str) -> TableSchema:
-    """What the model's first step knows of the table; words are then read as text even if they are digits."""
-    schema = getattr(model[0] if hasattr(model, "steps") else model, "schema_", None)
-    if not isinstance(schema, TableSchema):
-        raise DataError(
-            f"{where}: the model takes arrays, not tables. Save a Pipeline that starts with make_preprocessor(), "
-            "or audit the model in Python with widemargin.audit"
-        )
-    return schema
+def _audit_block(
+    candidate: Candidate, block: Block, rows: Rows, positive: Any, source: str | None = None
+) -> AuditBlock:
+    """What a classifier says of some rows."""
+    answer = candidate.answer(block)
+    ramp = answer.ramp
+    if ramp is not None and candidate.classes is not None and candidate.classes[0] == positive:
+        ramp = 1.0 - ramp
+    return AuditBlock(answer.labels, rows.labels, populations=rows.table, ramp=ramp, source=source)
 
 
-def _chosen(table: Any, goals: GoalsFile, options: argparse.Namespace) -> tuple[str, Any]:
-    """The rows asked for, and what they are called."""
-    split = goals.data.split
-    splittable = split is not None and split.column in table.column_names
-    wanted = options.rows or ("test" if splittable else "all")
-    if wanted == "all":
-        return "all rows", table
-    if not splittable:
+def _add_external(counts: AuditCounts, candidate: Candidate, goals: GoalsFile, goal: Goal) -> None:
+    """The rows of the external data sets that the goal names."""
+    if goal.sources and isinstance(candidate, PredictionsFile):
         raise DataError(
-            f"{options.data}: --rows {wanted} needs the column that data.split names"
-            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
+            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {candidate.title} are about the "
+            "main rows only. Audit the model, or in Python widemargin.audit with the predictions of every data set"
         )
-    cure = "Correct the value, or choose other rows by --rows all|train|test"
-    return f"{wanted} rows", split_rows(table, split, str(options.data), wanted=[wanted], cure=cure)[wanted]
+    for name, rows in external_rows(goals, goal, words=candidate.words).items():
+        block = Block(rows.table, np.arange(len(rows)))
+        counts.add(_audit_block(candidate, block, rows, goals.data.positive, source=name))

@@ -1,27 +1,27 @@
-"""Tables of the command line: CSV (packed or not) and Parquet by pyarrow, their rows and the roles of their columns."""
+"""Tables of the command line: their rows and the roles of their columns, by the goals file."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
-from widemargin.cli.goals_file import GoalsFile, Label, Split
+from widemargin.cli.baselines import with_baselines
+from widemargin.cli.goals_file import GoalsFile, Label, Split, is_within, table_text
+from widemargin.cli.table_files import read_table, table_files
 from widemargin.exceptions import DataError
+from widemargin.goals import External, Goal
 
-__all__ = ["Rows", "feature_columns", "is_it", "read_table", "require_columns", "rows_of", "split_rows"]
+__all__ = [
+    "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
+    "parts_of", "read_table", "require_columns", "rows_of", "split_rows",
+]  # fmt: skip
 
-_CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_PARQUET_ENDINGS = (".parquet", ".pq")
-# Types are guessed from the first block; most tables fit into one this large.
-_BLOCK = 1 << 26
+_SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
 
 
 @dataclass(frozen=True)
@@ -44,55 +44,6 @@ class Rows:
         return int(self.table.num_rows)
 
 
-def read_table(path: Path, *, words: Collection[str] = ()) -> Any:
-    """Read a CSV or Parquet file.
-
-    Missing in a CSV file: empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes.
-
-    Parameters
-    ----------
-    path : Path
-        Ends in .csv, .tsv (both may be followed by .gz), .parquet or .pq.
-    words : collection of str
-        Columns of a CSV file that are text even if they look like numbers.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, has an unknown ending, no rows, or two columns of the same name.
-    """
-    name = path.name.lower()
-    try:
-        if name.endswith(_CSV_ENDINGS):
-            table = _read_csv(path, words)
-        elif name.endswith(_PARQUET_ENDINGS):
-            table = pyarrow.parquet.read_table(path)
-        else:
-            raise DataError(f"{path}: unknown kind of table. Use {', '.join((*_CSV_ENDINGS, *_PARQUET_ENDINGS))}")
-    except OSError as error:
-        raise DataError(f"{path}: the table cannot be read ({error.strerror or error}). Check the path") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: the table cannot be read ({str(error)[:300]}). Correct that place") from error
-    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
-    if twice:
-        raise DataError(f"{path}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename")
-    if not table.num_rows:
-        raise DataError(f"{path}: the table has 0 rows. Give at least one row")
-    return table
-
-
-def _read_csv(path: Path, words: Collection[str]) -> Any:
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    return pyarrow.csv.read_csv(
-        path,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
-            strings_can_be_null=True, quoted_strings_can_be_null=False, column_types=dict.fromkeys(words, pa.string())
-        ),
-    )
-
-
 def require_columns(table: Any, wanted: Mapping[str, str], where: str) -> None:
     """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""
     absent = [column for column in wanted if column not in table.column_names]
@@ -113,13 +64,67 @@ def is_it(wrong: object, right: Iterable[object]) -> str:
 
 
 def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
-    """Columns a model may use: those named, or all that play no other role. Protected ones are never among them."""
-    if goals.data.features is not None:
-        return list(goals.data.features)
-    others = {goals.data.target, *goals.data.protected, *goals.data.ignore, *goals.baselines.values()}
-    if goals.data.split is not None:
-        others.add(goals.data.split.column)
+    """Columns a model may use: those named, or all that play no other role.
+
+    Protected ones are among them only if `data.protected_as_features` lists them.
+    """
+    data = goals.data
+    asked = set(data.protected_as_features)
+    if data.features is not None:
+        return [*data.features, *(name for name in data.protected_as_features if name not in data.features)]
+    others = {data.target, *data.protected, *data.ignore, *goals.baselines.values()} - asked
+    if data.split is not None:
+        others.add(data.split.column)
     return [name for name in table.column_names if name not in others]
+
+
+def hold_out(table: Any, fraction: float) -> dict[str, Any]:
+    """Tables by part, `train` and `test`, where a share of the rows is held out at random (always the same rows).
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    held = held_out(table.num_rows, fraction)
+    return {"train": table.filter(pa.array(~held)), "test": table.filter(pa.array(held))}
+
+
+def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
+    """Which rows of a table of that length are held out.
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    number = round(fraction * n_rows)
+    if not 0 < number < n_rows:
+        raise DataError(
+            f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
+        )
+    held = np.zeros(n_rows, dtype=bool)
+    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
+    return held
+
+
+def parts_of(table: Any, goals: GoalsFile) -> dict[str, Any]:
+    """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
+    said = goals.validation
+    if goals.data.split is None and said.fraction is not None and said.confidence is None:
+        return hold_out(table, said.fraction)
+    return split_rows(table, goals.data.split, table_text(goals.data.table))
+
+
+def named_columns(goals: GoalsFile) -> dict[str, str]:
+    """Columns that the file names, each with its key."""
+    data = goals.data
+    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
+    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
+    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
+    if data.split is not None:
+        named[data.split.column] = "data.split"
+    return named | {data.target: "data.target"}
 
 
 def split_rows(
@@ -163,27 +168,82 @@ def _equals(column: Any, value: Label) -> Any:
 
 
 def rows_of(table: Any, goals: GoalsFile, where: str) -> Rows:
-    """A table with its labels, and under its own name each baseline whose column is there.
+    """A table with its labels, and under its own name each baseline that can be had.
 
     Raises
     ------
     DataError
-        A baseline has the name of another column, or the labels are not usable.
+        A baseline has the name of another column or fails on these rows, or the labels are not usable.
     """
-    for name, column in goals.baselines.items():
-        if name == column or column not in table.column_names:
-            continue
-        if name in table.column_names:
-            raise DataError(
-                f"{where}: baselines.{name} reads column {column!r}, but there is a column {name!r} too. Rename"
-            )
-        table = table.append_column(name, table[column])
     target = goals.data.target
-    return Rows(table, _labels(table[target], goals, where) if target in table.column_names else None)
+    labels = _labels(table[target], target, goals, where) if target in table.column_names else None
+    return Rows(with_baselines(table, goals, where), labels)
 
 
-def _labels(column: Any, goals: GoalsFile, where: str) -> npt.NDArray[Any]:
-    target, positive = goals.data.target, goals.data.positive
+def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, Rows]:
+    """The rows of the external data sets that some goals use, by name.
+
+    Parameters
+    ----------
+    goals : GoalsFile
+    *wanted : Goal or None
+    words : collection of str
+        Columns of CSV files that are text, beside `data.words`.
+
+    Raises
+    ------
+    DataError
+        A table cannot be read, leads outside the folders that are allowed, or has labels that cannot be used.
+    """
+    used = dict.fromkeys(name for goal in wanted if goal is not None for name in goal.sources)
+    return {name: _external(name, goals, words) for name in used}
+
+
+def _external(name: str, goals: GoalsFile, words: Collection[str]) -> Rows:
+    said = goals.external[name]
+    for file in table_files(said.table):  # a folder may hold links
+        if not is_within(file, goals.allowed_folders):
+            raise DataError(
+                f"external.{name}.table: {str(file)!r} leads outside the folder of the goals file. Move it there, or "
+                "allow its folder by --allow-outside FOLDER"
+            )
+    where = table_text(said.table)
+    table = read_table(said.table, words=[*goals.data.words, *words])
+    if said.target is not None:
+        require_columns(table, {said.target: f"external.{name}.target"}, where)
+    target = said.target or goals.data.target
+    labels = _some_labels(table[target], target, goals, where) if target in table.column_names else None
+    return Rows(with_baselines(table, goals, where), labels)
+
+
+def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = None) -> dict[str, External] | None:
+    """External data sets for `fit` and `audit`; None where there are none.
+
+    Parameters
+    ----------
+    rows : mapping of str to Rows
+    features : mapping of str to matrix, optional
+        What a model takes; by default the table itself, for pipelines.
+    """
+    found = {
+        name: External(content.table if features is None else features[name], content.labels, populations=content.table)
+        for name, content in rows.items()
+    }
+    return found or None
+
+
+def _some_labels(column: Any, target: str, goals: GoalsFile, where: str) -> npt.NDArray[Any] | None:
+    """The labels of an external data set: None stands where one is missing, and for a column without any."""
+    if not column.null_count:
+        return _labels(column, target, goals, where)
+    if column.null_count == len(column):
+        return None
+    _labels(column.drop_null(), target, goals, where)
+    return np.array(column.to_pylist(), dtype=object)
+
+
+def _labels(column: Any, target: str, goals: GoalsFile, where: str) -> npt.NDArray[Any]:
+    positive = goals.data.positive
     if column.null_count:
         first = pc.index(column.is_null(), True).as_py()
         raise DataError(

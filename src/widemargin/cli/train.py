@@ -1,6 +1,7 @@
 """`widemargin train GOALS.toml`: fit a model to the goal, show how it compares, save it."""
 
 import argparse
+import dataclasses
 import itertools
 import time
 import warnings
@@ -12,14 +13,14 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
-from widemargin.cli.goals_file import GoalsFile, read_goals_file
-from widemargin.cli.tables import Rows, feature_columns, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
+from widemargin.cli.tables import Rows, as_external
+from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV
 from widemargin.exceptions import MarginConvergenceWarning, ModelFileError
-from widemargin.goals import Goal
 from widemargin.persistence import save_model
-from widemargin.preprocessing import make_preprocessor
 
 __all__ = ["run"]
 
@@ -32,7 +33,7 @@ class _Result:
     """Everything that `train` reports: by part (train, test) and classifier name, and the model itself."""
 
     goals: GoalsFile
-    rows: Mapping[str, Rows]
+    data: TrainingData
     model: Pipeline
     reports: Mapping[str, Mapping[str, GoalReport]]
     saved: Path | None
@@ -45,10 +46,16 @@ class _Result:
 
     @property
     def verdicts(self) -> dict[str, bool]:
-        """By part, whether its goal is met: on held-out rows always by the rates of `predict`."""
+        """By part, whether its goal is met: on held-out rows always by the rates of `predict`.
+
+        With a confidence the rows that prove the goal ("validation") stand in the place of the training rows.
+        """
         found = {part: reports[MODEL].passed for part, reports in self.reports.items()}
         if self.randomized:
             found["train"] = all(item.ramp_met for item in self.model[-1].goal_report_.constraints)
+        if self.goals.validation.confidence is not None:
+            del found["train"]
+            found = {"validation": self.model[-1].guarantee_ is not None, **found}
         return found
 
     @property
@@ -59,66 +66,54 @@ class _Result:
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Train, print and save; the exit code and the content for --json."""
-    goals = read_goals_file(options.goals)
+    goals = goals_of(options)
+    if options.time_budget is not None:
+        goals = dataclasses.replace(goals, model=dataclasses.replace(goals.model, time_budget=options.time_budget))
     with Progress() as progress:
         progress.step("reading the table")
-        table = read_table(goals.data.table, words=goals.data.words)
-        require_columns(table, _named_columns(goals), str(goals.data.table))
-        features = feature_columns(table, goals)
-        parts = split_rows(table, goals.data.split, str(goals.data.table))
-        rows = {part: rows_of(content, goals, str(goals.data.table)) for part, content in parts.items()}
-        result = _fit(goals, features, rows, options.model or goals.output, progress)
+        data = read_data(goals)
+        result = _fit(goals, data, options.model or goals.output, progress)
     if not options.json:
-        _show(result, features)
-    return result.exit_code, _plain(result, features)
+        _show(result)
+    return result.exit_code, _plain(result)
 
 
-def _named_columns(goals: GoalsFile) -> dict[str, str]:
-    """Columns that the file names, each with its key."""
-    data = goals.data
-    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
-    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
-    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
-    if data.split is not None:
-        named[data.split.column] = "data.split"
-    return named | {data.target: "data.target"}
-
-
-def _fit(
-    goals: GoalsFile, features: list[str], rows: Mapping[str, Rows], path: Path | None, progress: Progress
-) -> _Result:
-    train = rows["train"]
+def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Progress) -> _Result:
+    train = data.rows["train"]
     progress.step("preparing the features")
-    words = [name for name in goals.data.words if name in features]
-    step = make_preprocessor(features, words=words, numbers=goals.model.numbers, n_bins=goals.model.bins)
-    features_of = {"train": step.fit_transform(train.table)}
-    if "test" in rows:  # what is wrong there is said before the time for training is spent, and no file is left
-        features_of["test"] = step.transform(rows["test"].table)
-        _report(goals, "test", rows["test"], rows["test"].labels)
-    X = features_of["train"]
+    step, X = make_features(goals, data)
+    if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
+        _try_report(goals, data)
     progress.step("training")
     started = time.perf_counter()
     with warnings_reworded(lambda warning: _reworded(warning, goals)):
-        classifier = _classifier(goals, goals.goal, progress).fit(X, train.labels, populations=train.table)
+        fitted = _classifier(goals, progress).fit(
+            X.rows["train"], train.labels, populations=train.table, external=as_external(data.external, X.external)
+        )
     spent = time.perf_counter() - started
+    interrupted = fitted.status_ == "interrupted"
+    classifier = fitted.best_estimator_ if isinstance(fitted, RateConstrainedClassifierCV) else fitted
     classifier.set_params(callbacks=None)
     model = Pipeline([("table", step), ("model", classifier)])
-    interrupted = classifier.status_ == "interrupted"
     saved = None
     if path is not None:
         saved = _free(path) if interrupted else path
         progress.step("saving the model")
-        interrupted |= _saved(model, saved, _metadata(goals, rows))
+        interrupted |= _saved(model, saved, _metadata(goals, data.rows))
     try:
-        plain = None if interrupted else _plain_svm(goals, X, train.labels, spent, progress)
+        plain = None if interrupted else _plain_svm(goals, X.rows["train"], train.labels, spent, progress)
         progress.step("measuring the goal")
-        reports = {
-            part: _measured(goals, part, content, features_of[part], classifier, plain)
-            for part, content in rows.items()
-        }
+        reports = {part: _measured(goals, part, data, X, {MODEL: classifier, PLAIN: plain}) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if saved is None else [f"the trained model is saved as {saved}"])) from None
-    return _Result(goals, rows, model, reports, saved, interrupted)
+    return _Result(goals, data, model, reports, saved, interrupted)
+
+
+def _try_report(goals: GoalsFile, data: TrainingData) -> None:
+    """Measure something on the test rows, to hear of what is wrong there."""
+    said: dict[str | None, Any] = {None: data.rows["test"].labels}
+    said |= {name: [goals.data.positive] * len(rows) for name, rows in data.external.items()}
+    _report(goals, "test", data, said)
 
 
 def _reworded(warning: Warning, goals: GoalsFile) -> str:
@@ -153,8 +148,7 @@ def _plain_svm(
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
-    svm = _classifier(goals, None, progress)
-    svm.set_params(on_interrupt="raise")
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress) | {"on_interrupt": "raise"})
     if goals.model.time_budget is not None:
         left = goals.model.time_budget - spent
         if left <= 0.0:
@@ -174,68 +168,100 @@ def _make_folder(folder: Path) -> None:
         raise ModelFileError(f"{folder}: the folder cannot be made ({error.strerror}). Choose another one") from error
 
 
-def _classifier(goals: GoalsFile, goal: Goal | None, progress: Progress) -> RateConstrainedClassifier:
-    return RateConstrainedClassifier(
-        goal,
-        C=goals.model.C,
-        enforce=goals.model.enforce,
-        pos_label=goals.data.positive,
-        time_budget=goals.model.time_budget,
-        on_infeasible=goals.model.on_infeasible,
-        on_interrupt="return",
-        callbacks=[progress.watch],
-        random_state=0,  # of feature maps: the same file trains the same model
+def _options(goals: GoalsFile, progress: Progress) -> dict[str, Any]:
+    """What all estimators of the file are given."""
+    return {
+        "enforce": goals.model.enforce,
+        "pos_label": goals.data.positive,
+        "time_budget": goals.model.time_budget,
+        "on_infeasible": goals.model.on_infeasible,
+        "on_interrupt": "return",
+        "callbacks": [progress.watch],
+        "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
         **goals.model.kernel,
-    )
+    }
+
+
+def _classifier(goals: GoalsFile, progress: Progress) -> RateConstrainedClassifier | RateConstrainedClassifierCV:
+    """The estimator of the file."""
+    options, said = _options(goals, progress), goals.validation
+    if said.folds is not None:
+        return RateConstrainedClassifierCV(goals.goal, cv=said.folds, **options)
+    if said.confidence is not None:
+        options["confidence"] = said.confidence
+        options |= {} if said.fraction is None else {"validation_fraction": said.fraction}
+    return RateConstrainedClassifier(goals.goal, C=goals.model.C, **options)
 
 
 def _measured(
-    goals: GoalsFile, part: str, rows: Rows, X: Any, classifier: Any, plain: RateConstrainedClassifier | None
+    goals: GoalsFile, part: str, data: TrainingData, X: Features, classifiers: Mapping[str, Any]
 ) -> dict[str, GoalReport]:
-    """Reports of the model, the plain SVM and the baselines."""
-    said = {MODEL: classifier.predict(X)}
-    if plain is not None:
-        said[PLAIN] = plain.predict(X)
-    said |= {name: rows.table[name] for name in goals.baselines}
-    return {name: _report(goals, part, rows, labels, with_intervals=True) for name, labels in said.items()}
+    """Reports of the model, of the plain SVM if there is one, and of the baselines that know all rows of the goal."""
+    sources = goals.goal_for(part).sources
+    said: dict[str, dict[str | None, Any]] = {}
+    for name, classifier in classifiers.items():
+        if classifier is not None:
+            said[name] = {source: classifier.predict(X.external[source]) for source in sources}
+            said[name][None] = classifier.predict(X.rows[part])
+    tables: dict[str | None, Any] = {source: data.external[source].table for source in sources}
+    tables[None] = data.rows[part].table
+    for name in goals.baseline_names:
+        if all(name in table.column_names for table in tables.values()):
+            said[name] = {source: table[name] for source, table in tables.items()}
+    return {name: _report(goals, part, data, labels, with_intervals=True) for name, labels in said.items()}
 
 
-def _report(goals: GoalsFile, part: str, rows: Rows, said: Any, *, with_intervals: bool = False) -> GoalReport:
+def _report(
+    goals: GoalsFile, part: str, data: TrainingData, said: Mapping[str | None, Any], *, with_intervals: bool = False
+) -> GoalReport:
     """Predictions measured: on training rows by the goal, on others by what is promised."""
-    goal = goals.goal if part == "train" or goals.audit_goal is None else goals.audit_goal
+    goal, rows = goals.goal_for(part), data.rows[part]
     # Training rows were used to fit, so an interval around their rates would claim too much.
     confidence = 0.95 if with_intervals and part != "train" else None
+    used = {name: data.external[name] for name in goal.sources}
     return audit(
-        said, goal, y=rows.labels, populations=rows.table, pos_label=goals.data.positive,
-        confidence=confidence, data_name=PART_NAMES[part],
+        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, populations=rows.table,
+        pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part], external=as_external(used),
     )  # fmt: skip
 
 
 def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
     return {
         "goals_file": goals.path.name,
-        "table": goals.data.table.name,
+        "table": Path(table_text(goals.data.table)).name,
         "rows": {part: len(content) for part, content in rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,
         "audit_goal": None if goals.audit_goal is None else str(goals.audit_goal),
+        "protected_as_features": list(goals.data.protected_as_features),
     }
 
 
-def _show(result: _Result, features: list[str]) -> None:
-    goals, rows = result.goals, result.rows
+def _show(result: _Result) -> None:
+    goals, rows, features = result.goals, result.data.rows, result.data.features
     say("Asked for", _indented(str(goals.goal)), "")
     if goals.audit_goal is not None:
         say("Promised for unseen rows", _indented(str(goals.audit_goal)), "")
     counts = " and ".join(f"{len(content)} {PART_NAMES[part]}" for part, content in rows.items())
-    say(f"Data: {counts} of {goals.data.table}; {len(features)} feature columns ({', '.join(features)})")
-    if goals.data.protected:
-        say(f"Used to measure rates, not to decide: {', '.join(goals.data.protected)}")
-    say("", str(result.model[-1].goal_report_), "")
+    say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({', '.join(features)})")
+    for name, external in result.data.external.items():
+        labelled = "without labels" if external.labels is None else "with labels"
+        say(f"External data set {name}: {len(external)} rows {labelled} of {table_text(goals.external[name].table)}")
+    if unseen := [name for name in goals.data.protected if name not in features]:
+        say(f"Used to measure rates, not to decide: {', '.join(unseen)}")
+    if goals.data.protected_as_features:
+        say(f"Protected, and used to decide all the same, as asked: {', '.join(goals.data.protected_as_features)}")
+    classifier = result.model[-1]
+    if goals.validation.folds is not None:
+        say(f"Chosen by {goals.validation.folds} folds: C = {classifier.C:g}, at most {classifier.max_steps} steps")
+    say("", str(classifier.goal_report_), "")
+    if goals.validation.confidence is not None:
+        say(classifier.guarantee_ or "Nothing is proved about new rows.", "")
     if "test" in rows:
         say(str(result.reports["test"][MODEL]), "")
     else:
-        say("No rows were held out (no data.split), so nothing is known about unseen rows.", "")
+        proof = "" if goals.validation.confidence is None else " beyond the proof above"
+        say(f"No rows were held out (no data.split), so nothing is known about unseen rows{proof}.", "")
     for part, reports in result.reports.items():
         say(comparison(_title(part, rows[part]), reports), "")
     say(_verdict_line(result), _last_line(result))
@@ -248,6 +274,10 @@ def _title(part: str, rows: Rows) -> str:
 def _verdict_line(result: _Result) -> str:
     words = []
     for part, met in result.verdicts.items():
+        if part == "validation":
+            with_confidence = f"for new rows with confidence {result.goals.validation.confidence:g}"
+            words.append(f"{'proved' if met else 'NOT PROVED'} {with_confidence}")
+            continue
         rule = "randomized" if result.randomized and part == "train" else "predict"
         rates = {
             "randomized": 'the ramp rates (of predict_randomized), as enforce = "randomized" asks',
@@ -265,13 +295,16 @@ def _last_line(result: _Result) -> str:
     return f"Model saved as {result.saved}"
 
 
-def _plain(result: _Result, features: list[str]) -> dict[str, Any]:
+def _plain(result: _Result) -> dict[str, Any]:
     classifier = result.model[-1]
     return {
         "goal": str(result.goals.goal),
         "audit_goal": None if result.goals.audit_goal is None else str(result.goals.audit_goal),
-        "features": features,
+        "features": result.data.features,
+        "protected_as_features": list(result.goals.data.protected_as_features),
         "status": classifier.status_,
+        "C": classifier.C,
+        "guarantee": classifier.guarantee_,
         "met": result.verdicts,
         "training": classifier.goal_report_.to_dict(),
         "reports": {

@@ -11,20 +11,25 @@ from widemargin.datasets.a9a import (
     load_a9a,
     synthetic_a9a,
 )
+from widemargin.datasets.catalogue import CATALOGUE, DataSet
 from widemargin.datasets.covtype import Forest, load_covtype, synthetic_forest
 from widemargin.datasets.hierarchies import HIERARCHIES, Hierarchy, load_hierarchy, synthetic_hierarchy
 from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
+from widemargin.datasets.people import PEOPLE_FILES, load_people
 from widemargin.datasets.two_classes import Rows, load_ijcnn1, load_spruce, synthetic_rows
 
 __all__ = [
+    "CATALOGUE",
     "DATA_VARIABLE",
     "EDUCATION",
     "FEMALE",
     "HIERARCHIES",
     "MALE",
     "N_FEATURES",
+    "PEOPLE_FILES",
     "Adult",
+    "DataSet",
     "Digits",
     "Forest",
     "Hierarchy",
@@ -36,6 +41,7 @@ __all__ = [
     "load_hierarchy",
     "load_ijcnn1",
     "load_mnist",
+    "load_people",
     "load_rcv1",
     "load_spruce",
     "load_yeast",

@@ -16,7 +16,7 @@ from widemargin.goals.labels import column_of, encode_labels, find_classes, posi
 from widemargin.goals.report import GoalReport, check_decide, make_report
 from widemargin.goals.sources import External, count_rows, external_data, make_sources
 
-__all__ = ["audit"]
+__all__ = ["ask_model", "audit", "own_pos_label"]
 
 
 def audit(
@@ -94,11 +94,11 @@ def audit(
     uses = baselines_used(bound_goal)
     tables: dict[str | None, Any] = {None: populations}
     tables.update((name, data.populations) for name, data in (external or {}).items() if isinstance(data, External))
-    ask = partial(_ask, populations=tables)
+    ask = partial(ask_model, populations=tables)
     others = [name for name in uses if name is not None]
     said = _predictions(model_or_predictions, X, external or {}, others, ask)
     classes = _classes(model_or_predictions, said, y, external or {}, baselines or {}, pos_label)
-    pair = positive_class(classes, _pos_label(model_or_predictions) if pos_label is None else pos_label)
+    pair = positive_class(classes, own_pos_label(model_or_predictions) if pos_label is None else pos_label)
     sources = make_sources(
         uses, X, y, classes=pair, sample_weight=sample_weight, populations=populations, external=external,
         baselines=baselines, n_rows=count_rows(said[None]),
@@ -147,7 +147,7 @@ def _features(name: str | None, X: Any, external: Mapping[str, External]) -> Any
     return X
 
 
-def _ask(method: Any, X: Any, name: str | None, *, populations: Mapping[str | None, Any]) -> Any:
+def ask_model(method: Any, X: Any, name: str | None, *, populations: Mapping[str | None, Any]) -> Any:
     """Call `predict` (or `randomized_proba`) on the rows of a source, with their table where it is a parameter."""
     table = populations.get(name)
     takes = table is not None and "populations" in inspect.signature(method).parameters
@@ -197,14 +197,14 @@ def _classes(
     return find_classes(vectors, pos_label)
 
 
-def _pos_label(candidate: Any) -> Any:
+def own_pos_label(candidate: Any) -> Any:
     """The classifier's own `pos_label`, also inside a pipeline or a search; None where it has none."""
     if not _is_model(candidate):
         return None
     for attribute in ("best_estimator_", "steps"):
         inner = getattr(candidate, attribute, None)
         if inner is not None:
-            return _pos_label(inner[-1][1] if attribute == "steps" else inner)
+            return own_pos_label(inner[-1][1] if attribute == "steps" else inner)
     return getattr(candidate, "pos_label", None)
 
 

@@ -16,7 +16,7 @@ from widemargin.goals.bound import BoundConstraint, BoundGoal
 from widemargin.goals.cells import Packer
 from widemargin.goals.measure import RateTable, constraint_standing, rate_values
 
-__all__ = ["Tally", "slack_replicates", "tally"]
+__all__ = ["MAX_WEIGHTS", "Tally", "slack_replicates", "tally", "weight_level"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -54,36 +54,43 @@ class Tally:
 def tally(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
     """Count the rows of all sources, given 0/1 predictions for each source."""
     parts, n_bins = [], 0
-    for cell, weight, sign in zip(bound.cell, bound.row_weight, positive, strict=True):
-        bins, number = (np.zeros(len(cell), np.int64), 1) if weight is None else _weight_bins(weight)
+    for cell, weight, repeats, sign in zip(bound.cell, bound.row_weight, bound.entry_repeats, positive, strict=True):
+        bins, number = np.zeros(len(cell), np.int64), 1
+        if weight is not None:
+            bins, number = _weight_bins(weight, binned=repeats is not None and repeats.binned)
         key = (2 * cell.astype(np.int64) + (sign != 0)) * number + bins
-        keys, count, mean = _counted(key, weight, 2 * len(bound.cell_weight) * number)
+        rows = None if repeats is None else repeats.count
+        keys, count, mean = _counted(key, weight, rows, 2 * len(bound.cell_weight) * number)
         said = keys // number
         parts.append((said // 2, keys % number + n_bins, said % 2 == 1, mean, count))
         n_bins += number
     return Tally(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _counted(key: Ints, weight: Floats | None, n_keys: int) -> tuple[Ints, Floats, Floats]:
-    """Keys that occur, in order, the number of their rows, and their mean weight."""
+def _counted(key: Ints, weight: Floats | None, rows: Ints | None, n_keys: int) -> tuple[Ints, Floats, Floats]:
+    """Keys that occur, in order, the number of their rows (one an entry, or `rows`), and their mean weight."""
     if n_keys > 4 * len(key):  # sort, where counting would need more memory than the rows
         keys, place = np.unique(key, return_inverse=True)
     else:
         keys, place = np.flatnonzero(np.bincount(key, minlength=n_keys)), key
-    count = np.bincount(place).astype(np.float64)
-    total = count if weight is None else np.bincount(place, weight)
+    count = np.bincount(place, rows).astype(np.float64)
+    total = count if weight is None else np.bincount(place, weight if rows is None else weight * rows)
     if place is key:
         count, total = count[keys], total[keys]
     return keys.astype(np.int64), count, total / count
 
 
-def _weight_bins(weight: Floats) -> tuple[Ints, int]:
-    """Bin of each weight, and the number of bins; one bin per value while there are few."""
+def weight_level(weight: npt.ArrayLike) -> Floats:
+    """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.floor(np.log(np.asarray(weight, dtype=np.float64)) / WEIGHT_STEP), dtype=np.float64)
+
+
+def _weight_bins(weight: Floats, *, binned: bool) -> tuple[Ints, int]:
+    """Bin of each weight, and the number of bins; one bin per value while there are few and they are not means."""
     levels, code = np.unique(weight, return_inverse=True)
-    if len(levels) > MAX_WEIGHTS:
-        with np.errstate(divide="ignore"):
-            logarithm = np.floor(np.log(levels) / WEIGHT_STEP)  # weight 0 has the bin -inf of its own
-        _, coarse = np.unique(logarithm, return_inverse=True)
+    if binned or len(levels) > MAX_WEIGHTS:
+        _, coarse = np.unique(weight_level(levels), return_inverse=True)
         code = coarse[code]
     return code.astype(np.int64), int(code.max(initial=0)) + 1
 

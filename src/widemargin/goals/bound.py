@@ -12,6 +12,7 @@ from widemargin.goals.cells import CellSpace
 from widemargin.goals.constraints import ClearedConstraint, Constraint
 from widemargin.goals.goal import Goal
 from widemargin.goals.measure import Measured, RateTable, constraint_standing, form_value
+from widemargin.goals.sources import Repeats
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = ["BoundConstraint", "BoundGoal", "Dropped", "dropped_texts"]
@@ -123,6 +124,8 @@ class BoundGoal:
         Cell of each row, numbered through all sources.
     row_weight : tuple of ndarray of shape (n_s,) or None
         None: all ones. Also under the name `weight`.
+    repeats : tuple of Repeats or None
+        Where the entries of a source are counted rows: how many each stands for. None in place of the tuple: nowhere.
     cell_weight, cell_count : ndarray of shape (k,)
     coefficients : CellCoefficients
     bound : ndarray of shape (m,)
@@ -153,6 +156,7 @@ class BoundGoal:
     table: RateTable
     space: CellSpace
     has_objective: bool = True
+    repeats: tuple[Repeats | None, ...] | None = None
 
     @property
     def weight(self) -> tuple[Floats | None, ...]:
@@ -167,7 +171,15 @@ class BoundGoal:
     @property
     def n_rows(self) -> tuple[int, ...]:
         """Rows of each source."""
-        return tuple(cell.shape[0] for cell in self.cell)
+        return tuple(
+            cell.shape[0] if repeats is None else int(repeats.count.sum())
+            for cell, repeats in zip(self.cell, self.entry_repeats, strict=True)
+        )
+
+    @property
+    def entry_repeats(self) -> tuple[Repeats | None, ...]:
+        """`repeats` of each source."""
+        return (None,) * len(self.cell) if self.repeats is None else self.repeats
 
     def positive_mass(self, positive: Sequence[npt.NDArray[Any]]) -> Floats:
         """Weight predicted positive in each cell.
@@ -189,10 +201,12 @@ class BoundGoal:
         if len(positive) != len(self.cell):
             raise DataError(f"{len(positive)} arrays of predictions for the {len(self.cell)} sources {self.sources}.")
         mass = np.zeros(len(self.cell_weight))
-        for name, cell, weight, share in zip(self.sources, self.cell, self.row_weight, positive, strict=True):
+        parts = zip(self.sources, self.cell, self.row_weight, self.entry_repeats, positive, strict=True)
+        for name, cell, weight, repeats, share in parts:
             if share.shape != cell.shape:
                 raise DataError(f"{self.space.titles[name]}: {len(cell)} rows and predictions of shape {share.shape}.")
-            mass += np.bincount(cell, share if weight is None else weight * share, len(mass))
+            said = share if weight is None else weight * share
+            mass += np.bincount(cell, said if repeats is None else repeats.count * said, len(mass))
         return np.minimum(mass, self.cell_weight)  # rounding of a sum of probabilities must not make a negative rest
 
     def measure(self, positive_mass: Floats) -> Measured:

@@ -171,6 +171,11 @@ def _ranked(key: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDAr
     return place, ordered
 
 
+def _rows(entries: Flags, source: Source) -> int:
+    """Rows that some entries of a source stand for."""
+    return int(np.count_nonzero(entries) if source.repeats is None else source.repeats.count[entries].sum())
+
+
 def build_cells(
     source: Source, populations: Sequence[Population], baselines: Sequence[str], *, use_label: bool
 ) -> SourceCells:
@@ -191,8 +196,9 @@ def build_cells(
         If there are 2**31 rows or more.
     """
     n = source.n_rows
-    if n >= 2**31:
-        raise DataError(f"{source.title} has {n} rows; at most {2**31 - 1} can be bound.")
+    number = n if source.repeats is None else int(source.repeats.count.sum())
+    if number >= 2**31:
+        raise DataError(f"{source.title} has {number} rows; at most {2**31 - 1} can be bound.")
     packer = Packer(n)
     label_place = packer.add(source.labels + 1, 2) if use_label and source.labels is not None else None
     said = {name: packer.add(source.baselines[name] > 0, 1) for name in baselines}
@@ -202,13 +208,17 @@ def build_cells(
         if population.rows in unknown:
             continue
         truth = members(population, source)
-        unknown[population.rows] = 0 if truth.unknown is None else int(np.count_nonzero(truth.unknown))
+        unknown[population.rows] = 0 if truth.unknown is None else _rows(truth.unknown, source)
         if population.where is not None:
             place[population.rows] = packer.add(truth.true, 1)
     cell, words, k = packer.finish()
-    count = np.bincount(cell, minlength=k).astype(np.int32)
-    weight: npt.NDArray[np.float64] = np.bincount(cell, source.weight, k).astype(np.float64)
-    weighty = count if source.weight is None else np.bincount(cell[source.weight > 0], minlength=k).astype(np.int32)
+    rows = None if source.repeats is None else source.repeats.count
+    count = np.bincount(cell, rows, k).astype(np.int32)
+    weight: npt.NDArray[np.float64] = np.bincount(cell, source.whole_weight, k).astype(np.float64)
+    weighty = count
+    if source.weight is not None:
+        some = source.weight > 0
+        weighty = np.bincount(cell[some], None if rows is None else rows[some], k).astype(np.int32)
     label = np.zeros(k, np.int8)
     if label_place is not None:
         label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)

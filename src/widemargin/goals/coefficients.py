@@ -13,7 +13,7 @@ from widemargin.goals.constraints import ClearedConstraint
 from widemargin.goals.goal import Goal
 from widemargin.goals.linear import Linear
 from widemargin.goals.measure import RateTable
-from widemargin.goals.sources import Source
+from widemargin.goals.sources import Repeats, Source
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = ["assemble"]
@@ -53,7 +53,7 @@ def assemble(
         tuple(_numbered(part.cell, space.start[name]) for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
         coefficients, bound, constant, np.array(scale, dtype=np.float64), table, space,
-        has_objective=bool(objective.terms),
+        has_objective=bool(objective.terms), repeats=_repeats(sources),
     )  # fmt: skip
 
 
@@ -109,6 +109,12 @@ class _Forms:
             owner, column[mine] = np.nonzero(by_cell)
             value[mine] = by_cell[owner, column[mine]]
         return starts, column, value
+
+
+def _repeats(sources: Sequence[Source]) -> tuple[Repeats | None, ...] | None:
+    """Of each source; None where every entry is a row, as nearly always."""
+    found = tuple(source.repeats for source in sources)
+    return None if all(repeats is None for repeats in found) else found
 
 
 def _numbered(cell: npt.NDArray[np.int32], start: int) -> npt.NDArray[np.int32]:

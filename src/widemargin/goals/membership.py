@@ -20,7 +20,7 @@ from widemargin.goals.populations import Population
 from widemargin.goals.predicates import And, BaselineSays, Compare, IsIn, IsNull, IsTrue, LabelIs, Not, Or, Predicate
 from widemargin.goals.sources import Source
 
-__all__ = ["Truth", "evaluate", "members"]
+__all__ = ["Truth", "evaluate", "members", "moment_of"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -157,7 +157,7 @@ def _compare(column: TableColumn, op: str, value: Scalar) -> Flags:
             return np.asarray(OPERATORS[op](codes, start))
         threshold = start if op in ("<", ">=") else stop
         return np.asarray(codes < threshold if op in ("<", "<=") else codes >= threshold)
-    constant: Any = np.datetime64(_moment(column, value), "us") if column.kind == "date" else value
+    constant: Any = np.datetime64(moment_of(column, value), "us") if column.kind == "date" else value
     return np.asarray(OPERATORS[op](column.values, constant))
 
 
@@ -179,7 +179,7 @@ def _is_in(column: TableColumn, values: Sequence[Scalar]) -> Flags:
         wanted[[place[str(value)] for value in values if value in place]] = True
         return np.asarray(wanted[column.values])
     if column.kind == "date":
-        moments = np.array([_moment(column, value) for value in values], dtype="datetime64[us]")
+        moments = np.array([moment_of(column, value) for value in values], dtype="datetime64[us]")
         return np.isin(column.values, moments)
     return np.isin(column.values, np.array(values))
 
@@ -213,8 +213,8 @@ def _known(column: TableColumn, wanted: object) -> str:
     return f" The values there are: {listing(column.categories)}.{hint}"
 
 
-def _moment(column: TableColumn, value: Scalar) -> datetime.datetime:
-    """An ISO date or time; with a time zone it is turned into UTC, as the column is."""
+def moment_of(column: TableColumn, value: Scalar) -> datetime.datetime:
+    """An ISO date or time that dates are compared with; with a time zone it is turned into UTC, as the column is."""
     try:
         moment = datetime.datetime.fromisoformat(str(value))
     except ValueError:

@@ -96,6 +96,8 @@ class _Reader:
         """Read one statement; every error gets its line."""
         try:
             self._statement(statement)
+        except GoalParseError:
+            raise
         except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
             raise statement.error(_reason(error)) from None
 
@@ -174,12 +176,24 @@ def _is_definition(statement: Statement) -> bool:
 def _body(statement: Statement, skip: int) -> ast.Call:
     """The rest of a statement as the arguments of a call, so that options may follow after a comma."""
     # the scanner has checked that brackets match, so the text cannot break out of this call
-    tree = ast.parse(f"_({statement.after(skip)}\n)", mode="eval").body
+    rest = statement.after(skip)
+    try:
+        tree = ast.parse(f"_({rest}\n)", mode="eval").body
+    except SyntaxError as error:
+        raise statement.error(_reason(error), _place(error, rest, len(statement.text))) from None
     if not isinstance(tree, ast.Call):
         raise GoalError("no expression could be read.")
     if too_deep(tree, MAX_DEPTH):
         raise GoalError(f"nested more than {MAX_DEPTH} deep.")
     return tree
+
+
+def _place(error: SyntaxError, rest: str, length: int) -> int:
+    """Where in a statement of that length Python's parser stumbled, of which it saw `_(` and the rest."""
+    lines, number = rest.split("\n"), (error.lineno or 1) - 1
+    above = sum(len(line) + 1 for line in lines[:number])
+    at = length - len(rest) + above + (error.offset or 1) - (3 if number == 0 else 1)
+    return min(max(at, 0), max(length - 1, 0))
 
 
 def _refuse_equality(statement: Statement, start: int) -> None:

@@ -51,19 +51,36 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: its tokens, its source from the first to the last of them, and its line (from 1)."""
+    """One statement: its tokens, its source from the first to the last of them, and its line and column (from 1)."""
 
     tokens: tuple[Token, ...]
     text: str
     line: int
+    column: int = 1
 
     def after(self, count: int) -> str:
         """Source after the first `count` tokens."""
         return self.text[self.tokens[count - 1].stop - self.tokens[0].start :] if count else self.text
 
-    def error(self, message: str) -> GoalParseError:
-        """The documented error, with line and statement."""
-        return GoalParseError(f"line {self.line}: {excerpt(self.text)}: {message}")
+    def error(self, message: str, at: int | None = None) -> GoalParseError:
+        """The documented error, with line and statement; `at` is the place of the cause in `text`, if it is known."""
+        line, column = self.place(self._named_in(message) if at is None else at)
+        told = f"line {self.line}: {excerpt(self.text)}: {message}"
+        return GoalParseError(told, line=line, column=column, reason=message)
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Line and column of a place in `text`."""
+        above = self.text.count("\n", 0, at)
+        return self.line + above, at - self.text.rfind("\n", 0, at) if above else self.column + at
+
+    def _named_in(self, message: str) -> int:
+        """Place of the first token that a message puts between quotes; 0 if it names none."""
+        start = self.tokens[0].start
+        for token in self.tokens:
+            bare = token.text[1:-1] if token.kind == "string" else token.text
+            if token.kind in ("name", "string") and (f"'{bare}'" in message or f'"{bare}"' in message):
+                return token.start - start
+        return 0
 
 
 def excerpt(text: str) -> str:
@@ -121,9 +138,9 @@ class _Scanner:
     def _finish(self) -> None:
         if self.tokens:
             first, last = self.tokens[0], self.tokens[-1]
-            self.found.append(
-                Statement(tuple(self.tokens), self.text[first.start : last.stop], self._line(first.start))
-            )
+            text, line = self.text[first.start : last.stop], self._line(first.start)
+            column = first.start - self.text.rfind("\n", 0, first.start)
+            self.found.append(Statement(tuple(self.tokens), text, line, column))
         self.tokens = []
         self.depth = 0
 
@@ -178,7 +195,9 @@ class _Scanner:
         start = self.text.rfind("\n", 0, position) + 1
         stop = self.text.find("\n", position)
         line = self.text[start : len(self.text) if stop < 0 else stop]
-        return GoalParseError(f"line {self._line(position)}: {excerpt(line)}: {message}")
+        number = self._line(position)
+        told = f"line {number}: {excerpt(line)}: {message}"
+        return GoalParseError(told, line=number, column=position - start + 1, reason=message)
 
 
 def _prefixed(before: Token, token: Token) -> bool:

@@ -15,8 +15,8 @@ from widemargin.goals.labels import encode_labels, find_classes, positive_class
 from widemargin.goals.tables import CURE, PopulationTable, is_frame
 
 __all__ = [
-    "External", "Source", "count_rows", "encode_labels", "external_data", "find_classes", "make_source", "make_sources",
-    "positive_class",
+    "External", "Repeats", "Source", "count_rows", "encode_labels", "external_data", "find_classes",
+    "make_source", "make_sources", "positive_class",
 ]  # fmt: skip
 
 Signs = npt.NDArray[np.int8]
@@ -73,6 +73,22 @@ class External:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Repeats:
+    """What an entry of a source stands for, where alike rows were counted and not kept (`diagnostics/streaming.py`).
+
+    Attributes
+    ----------
+    count : ndarray of int64, shape (n_rows,)
+        Rows that the entry stands for; its weight is their mean weight.
+    binned : bool
+        Whether these means are over rows of different weights, at most 5% apart (`goals/bootstrap.py`).
+    """
+
+    count: npt.NDArray[np.int64]
+    binned: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Source:
     """Rows of one origin, ready to be bound.
 
@@ -88,6 +104,9 @@ class Source:
     baselines : mapping of str to ndarray of int8, shape (n_rows,)
         Predictions +1 and -1 of the baseline models.
     n_rows : int
+        Entries: rows, or with `repeats` groups of alike ones.
+    repeats : Repeats or None
+        None: an entry is a row.
 
     Raises
     ------
@@ -101,6 +120,7 @@ class Source:
     table: PopulationTable | None
     baselines: Mapping[str, Signs]
     n_rows: int
+    repeats: Repeats | None = None
 
     def __post_init__(self) -> None:
         if self.n_rows < 1:
@@ -121,6 +141,14 @@ class Source:
     def title(self) -> str:
         """How messages call it."""
         return "the data" if self.name is None else f"external {self.name!r}"
+
+    @property
+    def whole_weight(self) -> Floats | None:
+        """Weight of all rows that each entry stands for; None: all ones."""
+        if self.repeats is None:
+            return self.weight
+        count = self.repeats.count.astype(np.float64)
+        return count if self.weight is None else count * self.weight
 
 
 def make_source(

@@ -5,7 +5,7 @@ positions. A column is read when a predicate asks for it.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, Self
 
 import narwhals as nw
@@ -71,6 +71,18 @@ class _ArrayLayer:
         return column_from_values(name, self._data[:, int(name)])
 
 
+class _ReadLayer:
+    """Columns that have been read."""
+
+    def __init__(self, n_rows: int, columns: Mapping[str | int, TableColumn]) -> None:
+        self.n_rows = n_rows
+        self.columns: tuple[str | int, ...] = tuple(columns)
+        self._read = columns
+
+    def read(self, name: str | int) -> TableColumn:
+        return self._read[name]
+
+
 class PopulationTable:
     """Columns for the predicates of a goal, looked up in one or more tables in turn (DESIGN, decision 2).
 
@@ -113,6 +125,11 @@ class PopulationTable:
         if not layers:
             return None
         return cls(tuple(layers), layers[0].n_rows, own)
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str | int, TableColumn], n_rows: int) -> Self:
+        """Table of columns that have been read already."""
+        return cls((_ReadLayer(n_rows, columns),), n_rows, tuple(columns))
 
     @property
     def columns(self) -> tuple[str | int, ...]:

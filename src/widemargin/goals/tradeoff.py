@@ -9,7 +9,7 @@ import html
 import itertools
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,12 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 WIDTH = 100
+FORMAT = 1
+KIND = "widemargin trade-off path"
+MAX_POINTS = 10_000
+"""More than anybody sweeps; a stored path that claims more is damaged."""
+LARGEST = 1e15
+"""No number of a stored path is as large: no rate, no count of rows, no time."""
 STRETCHES = 5
 """Prices are quoted over this many stretches of the path: between close neighbours the noise is larger than the
 difference."""
@@ -158,8 +164,57 @@ class TradeoffPath:
         return len(self.values)
 
     def model(self, i: int) -> Any:
-        """The fitted classifier of point i (its `goal` is that point's, so that a clone can be fitted to all rows)."""
+        """The fitted classifier of point i (its `goal` is that point's, so that a clone can be fitted to all rows).
+
+        Raises
+        ------
+        DataError
+            If the path comes from a file, which holds numbers and no models.
+        """
+        if not self.models:
+            raise DataError("this path was read back from numbers and holds no models; train the point again.")
         return self.models[i]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and texts, no models, fit for JSON; `from_dict` reads them. NaN becomes None.
+
+        Returns
+        -------
+        dict
+            "kind" and "format", the attributes of the path but `coef`, `intercept` and `models`, and under "training"
+            and "held_out" the attributes of `Measures`: lists of K numbers, or K lists of m (of K in "covariance").
+        """
+        plain: dict[str, Any] = {"kind": KIND, "format": FORMAT}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("training", "held_out"):
+                plain[field.name] = (
+                    None if value is None else {name: _plain(part) for name, part in vars(value).items()}
+                )
+            elif field.name not in _NOT_STORED:
+                plain[field.name] = _plain(value)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "TradeoffPath":
+        """A path from what `to_dict` returned (also after JSON), without models.
+
+        Raises
+        ------
+        DataError
+            If it is no stored path, of a newer format, or its parts do not fit together.
+        """
+        if not isinstance(plain, dict) or plain.get("kind") != KIND:
+            raise DataError(f"this is no stored trade-off path (its kind is not {KIND!r}); make one by to_dict().")
+        version = plain.get("format")
+        if type(version) is not int or not 1 <= version <= FORMAT:
+            raise DataError(f"a trade-off path of format {version!r} cannot be read; this version reads {FORMAT}.")
+        try:
+            return _path_from(plain)
+        except KeyError as error:
+            raise DataError(f"the stored trade-off path has no {error}; make it again.") from None
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"the stored trade-off path is damaged: {str(error)[:200]}. Make it again.") from None
 
     def prices(self, stretches: int | None = None) -> tuple[Price, ...]:
         """Finite differences of the held-out 0/1 objective, per unit of the bound.
@@ -285,6 +340,79 @@ class TradeoffPath:
         if not self.met.all():
             lines.append("NOT MET: no start reached a model that meets the goal on the training rows (no proof).")
         return lines
+
+
+_NOT_STORED = ("coef", "intercept", "models")
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists with None for NaN, tuples as lists."""
+    if isinstance(value, np.ndarray):
+        rows = value.astype(object)
+        if value.dtype.kind == "f":
+            rows[~np.isfinite(value)] = None
+        return rows.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _path_from(plain: dict[str, Any]) -> TradeoffPath:
+    """The path, every array of the shape that the values and the constraints ask for."""
+    labels, status = (_texts(plain[name], name) for name in ("labels", "status"))
+    values = _numbers(plain["values"], (len(plain["values"]),), "values")
+    k, m = len(values), len(labels)
+    if not 1 <= k <= MAX_POINTS or len(status) != k or not np.isfinite(values).all():
+        raise ValueError(f"{k} values (not all finite?) and {len(status)} of status")
+    asked = plain["n_asked"]
+    if type(asked) is not int or asked < k:
+        raise ValueError(f"n_asked is {asked!r} and there are {k} points")
+    name, objective = _texts([plain["name"], plain["objective_text"]], "name and objective_text")
+    gap, violation, seconds = (_numbers(plain[key], (k,), key) for key in ("gap", "violation", "seconds"))
+    certified, met = (_flags(plain[key], k, key) for key in ("certified", "met"))
+    return TradeoffPath(
+        name=name, objective_text=objective, labels=labels, values=values, n_asked=asked, coef=None,
+        intercept=np.full(k, np.nan), training=_measures_from(plain["training"], k, m),
+        held_out=None if plain["held_out"] is None else _measures_from(plain["held_out"], k, m),
+        gap=gap, certified=certified, multipliers=_numbers(plain["multipliers"], (k, m), "multipliers"), met=met,
+        violation=violation, status=status, seconds=seconds,
+        n_iter=_numbers(plain["n_iter"], (k,), "n_iter").astype(np.int64), models=(),
+    )  # fmt: skip
+
+
+def _measures_from(plain: dict[str, Any], k: int, m: int) -> Measures:
+    of_constraints = {"rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error"}
+    n_rows = plain["n_rows"]
+    if type(n_rows) is not int or n_rows < 1:
+        raise ValueError(f"n_rows is {n_rows!r}")
+    shapes = {field.name: (k, m) if field.name in of_constraints else (k,) for field in fields(Measures)}
+    shapes = {**shapes, "covariance": (k, k)}
+    del shapes["n_rows"]
+    measures = Measures(n_rows, **{name: _numbers(plain[name], shape, name) for name, shape in shapes.items()})
+    if (np.diag(measures.covariance) < 0.0).any():
+        raise ValueError("covariance holds a negative variance")
+    return measures
+
+
+def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
+    """An array of numbers, NaN where there is None."""
+    array = np.array(values, dtype=object).reshape(shape) if 0 in shape else np.array(values, dtype=object)
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+    for item in array.ravel():
+        if item is not None and (type(item) not in (int, float) or not abs(item) < LARGEST):
+            raise ValueError(f"{name} holds {item!r}")
+    return array.astype(np.float64)
+
+
+def _flags(values: Any, k: int, name: str) -> Flags:
+    if not isinstance(values, list) or len(values) != k or not all(isinstance(value, bool) for value in values):
+        raise ValueError(f"{name} is no list of {k} times true or false")
+    return np.array(values, dtype=np.bool_)
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{name} holds something that is no text")
+    return tuple(values)
 
 
 def _least(slack: Floats) -> str:

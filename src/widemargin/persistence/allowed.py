@@ -9,7 +9,7 @@ from the file that is being read.
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["TRUSTED_TYPES", "refused_nodes"]
+__all__ = ["PLAIN_TYPES", "TRUSTED_TYPES", "refused_nodes"]
 
 _ARRAY_TYPES = frozenset(
     f"numpy.{name}"
@@ -111,8 +111,75 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values()))
 """Fully qualified names given to `skops.io.loads(..., trusted=...)`."""
 
 
-def refused_nodes(schema: Any) -> Iterator[tuple[str, str]]:
+# Estimators and their parts that a file written by plain skops may hold besides (`persistence/plain.py`). Left out are
+# models whose compiled code trusts the numbers in the file: support vector machines of LIBSVM, nearest neighbours,
+# gradient boosting. Trees are checked node by node (`persistence/trees.py`). Functions are never called by `predict`.
+_PLAIN: dict[str, frozenset[str]] = {
+    "ObjectNode": frozenset(
+        f"sklearn.{name}"
+        for name in (
+            "calibration.CalibratedClassifierCV",
+            "calibration._CalibratedClassifier",
+            "calibration._SigmoidCalibration",
+            "decomposition._pca.PCA",
+            "decomposition._truncated_svd.TruncatedSVD",
+            "discriminant_analysis.LinearDiscriminantAnalysis",
+            "discriminant_analysis.QuadraticDiscriminantAnalysis",
+            "ensemble._bagging.BaggingClassifier",
+            "ensemble._forest.ExtraTreesClassifier",
+            "ensemble._forest.RandomForestClassifier",
+            "ensemble._weight_boosting.AdaBoostClassifier",
+            "feature_selection._univariate_selection.SelectKBest",
+            "feature_selection._variance_threshold.VarianceThreshold",
+            "linear_model._logistic.LogisticRegressionCV",
+            "linear_model._perceptron.Perceptron",
+            "linear_model._ridge.RidgeClassifier",
+            "linear_model._ridge.RidgeClassifierCV",
+            "linear_model._stochastic_gradient.SGDClassifier",
+            "model_selection._classification_threshold.FixedThresholdClassifier",
+            "naive_bayes.BernoulliNB",
+            "naive_bayes.ComplementNB",
+            "naive_bayes.GaussianNB",
+            "naive_bayes.MultinomialNB",
+            "neural_network._multilayer_perceptron.MLPClassifier",
+            "neural_network._stochastic_optimizers.AdamOptimizer",
+            "neural_network._stochastic_optimizers.SGDOptimizer",
+            "pipeline.FeatureUnion",
+            "preprocessing._data.Normalizer",
+            "preprocessing._data.PowerTransformer",
+            "preprocessing._data.QuantileTransformer",
+            "preprocessing._data.RobustScaler",
+            "preprocessing._discretization.KBinsDiscretizer",
+            "preprocessing._encoders.OrdinalEncoder",
+            "preprocessing._label.LabelBinarizer",
+            "preprocessing._label.LabelEncoder",
+            "preprocessing._polynomial.PolynomialFeatures",
+            "tree._classes.DecisionTreeClassifier",
+            "tree._classes.ExtraTreeClassifier",
+        )
+    ),
+    "FunctionNode": frozenset(
+        f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
+    ),
+    "LossNode": frozenset(
+        {
+            "sklearn._loss._loss.CyHalfBinomialLoss",
+            "sklearn.linear_model._sgd_fast.Hinge",
+            "sklearn.linear_model._sgd_fast.ModifiedHuber",
+            "sklearn.linear_model._sgd_fast.SquaredHinge",
+        }
+    ),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+}
+
+PLAIN_TYPES: tuple[str, ...] = tuple(sorted({*TRUSTED_TYPES, *set().union(*_PLAIN.values())}))
+"""The same for files of plain skops."""
+
+
+def refused_nodes(schema: Any, *, plain: bool = False) -> Iterator[tuple[str, str]]:
     """Walk a parsed `schema.json` and yield (place, type) of every node that is not on the list.
+
+    `plain` adds what files of plain skops may hold.
 
     Everything that skops could take for a node is looked at: each JSON object with a `__loader__`, at any depth, under
     any key. Iterative, so that depth is no limit.
@@ -121,16 +188,17 @@ def refused_nodes(schema: Any) -> Iterator[tuple[str, str]]:
     while open_nodes:
         place, node = open_nodes.pop()
         if isinstance(node, dict):
-            if "__loader__" in node and not _is_allowed(node):
+            if "__loader__" in node and not _is_allowed(node, plain):
                 yield place, f"{node.get('__module__')}.{node.get('__class__')} by {node.get('__loader__')}"
             open_nodes += [(_below(place, key), value) for key, value in node.items()]
         elif isinstance(node, list):
             open_nodes += [(f"{place}[{number}]", value) for number, value in enumerate(node)]
 
 
-def _is_allowed(node: dict[str, Any]) -> bool:
+def _is_allowed(node: dict[str, Any], plain: bool) -> bool:
     loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-    return isinstance(loader, str) and name in _BY_LOADER.get(loader, frozenset())
+    lists = (_BY_LOADER, _PLAIN) if plain else (_BY_LOADER,)
+    return isinstance(loader, str) and any(name in known.get(loader, frozenset()) for known in lists)
 
 
 def _below(place: str, key: str) -> str:

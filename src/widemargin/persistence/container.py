@@ -13,7 +13,7 @@ from pathlib import Path
 
 from widemargin.exceptions import ModelFileError
 
-__all__ = ["MAX_BYTES", "pack", "read_file", "unpack", "write_file"]
+__all__ = ["MAX_BYTES", "is_packed", "pack", "read_file", "unpack", "unpack_plain", "write_file"]
 
 MAX_BYTES = 1 << 29
 """Largest model file, and largest sum of its unpacked parts: 512 MiB."""
@@ -54,6 +54,22 @@ def unpack(data: bytes, name: str) -> dict[str, bytes]:
         raise ModelFileError(
             f"{name}: the file is damaged (its SHA-256 is not the one written at its end). Copy or save it again"
         )
+    return unpack_plain(data, name)
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether these bytes end like a file of `pack`."""
+    return data[:-_DIGEST_LENGTH].endswith(_MARK)
+
+
+def unpack_plain(data: bytes, name: str) -> dict[str, bytes]:
+    """Parts of any zip archive, within the size limits.
+
+    Raises
+    ------
+    ModelFileError
+        `name` is no archive, or holds too much.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return _parts(archive, name)

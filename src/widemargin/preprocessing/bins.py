@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from widemargin.preprocessing.output import dense_for_frames
 
 __all__ = ["QuantileBins", "quantile_edges"]
 
@@ -77,8 +79,8 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.edges_ = [quantile_edges(column[~np.isnan(column)], self.n_bins) for column in values.T]
         return self
 
-    def transform(self, X: npt.ArrayLike) -> sparse.csr_array:
-        """0/1 matrix of the bins, CSR, at most one 1 for each column of X in a row."""
+    def transform(self, X: npt.ArrayLike) -> Any:
+        """0/1 matrix of the bins, CSR, at most one 1 for each column of X in a row. A frame where `set_output` asks."""
         check_is_fitted(self)
         values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         blocks, n_rows = [], values.shape[0]
@@ -90,12 +92,12 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             np.cumsum(held, out=start[1:])
             shape = (n_rows, len(edges) + 1 + int(has_missing))
             blocks.append(sparse.csr_array((np.ones(start[-1]), bins[held], start), shape=shape))
-        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the bins, such as `age in [30, 35)`."""
         check_is_fitted(self)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if input_features is None else list(input_features)
+        names = _check_feature_names_in(self, input_features)
         result: list[str] = []
         for name, edges, has_missing in zip(names, self.edges_, self.has_missing_, strict=True):
             bounds = ["", *(f"{edge:g}" for edge in edges), ""]

@@ -319,6 +319,11 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
 
 def _words(column: Column) -> list[str | None]:
     """Words of a column; numbers and flags in one fixed spelling, so that 5, 5.0 and a category 5 are the same word."""
+    if (
+        column.dtype == nw.String and column.implementation.is_pyarrow()
+    ):  # texts and None as they are: four times faster
+        texts: list[str | None] = column.to_list()
+        return texts
     nulls = column.is_null().to_list()
     return [None if null else _spelt(value) for value, null in zip(column.to_list(), nulls, strict=True)]
 

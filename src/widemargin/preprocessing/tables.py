@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins
+from widemargin.preprocessing.output import dense_for_frames
 from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
 
 __all__ = ["TablePreprocessor", "make_preprocessor"]
@@ -28,8 +30,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     A table given later is checked against `schema_`. An absent column, another type, infinite numbers or a word column
     without one known word raise `DataError`. Some unknown words, and missing values where training had none, fall back
-    (none of the column's 0/1 columns is set; a scaled number becomes the median) with one `TableWarning` that counts
-    them. Columns that are no features are ignored.
+    (an unknown word counts as rare where the column has rare words, else none of the column's 0/1 columns is set; a
+    scaled number becomes the median) with one `TableWarning` that counts them. Columns that are no features are
+    ignored.
 
     Parameters
     ----------
@@ -43,6 +46,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Quantiles for `numbers="bins"`.
     max_words : int, default=1000
         Word columns with more distinct values are refused as identifiers.
+    rare_words : int, default=1
+        Words (missing ones too) of fewer training rows share one 0/1 column. Raising it keeps few rows from having a
+        weight of their own; with 1 every word has its own.
 
     Attributes
     ----------
@@ -78,12 +84,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         numbers: Literal["scale", "bins"] = "scale",
         n_bins: int = 30,
         max_words: int = 1000,
+        rare_words: int = 1,
     ) -> None:
         self.columns = columns
         self.words = words
         self.numbers = numbers
         self.n_bins = n_bins
         self.max_words = max_words
+        self.rare_words = rare_words
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the schema, the scales and the words.
@@ -98,6 +106,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         DataError
             See `TableSchema.of`.
         """
+        if type(self.rare_words) is bool or not isinstance(self.rare_words, int | np.integer) or self.rare_words < 1:
+            raise DataError(f"rare_words must be a whole number above 0; got {self.rare_words!r}. Use 1 for no limit")
         if self.numbers not in ("scale", "bins"):
             raise DataError(f"numbers must be 'scale' or 'bins'; got {self.numbers!r}. Choose one of the two")
         self.schema_ = TableSchema.of(X, columns=self.columns, words=self.words, max_words=self.max_words)
@@ -105,12 +115,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self.schema_.names)
         contents = self.schema_.read(X)
         number_columns, word_columns = self.schema_.of_kind("number"), self.schema_.of_kind("word", "flag")
-        self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
-        self.word_step_ = _word_step(word_columns).fit(contents.words) if word_columns else None
+        with config_context(transform_output="default"):
+            self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
+            self.word_step_ = (
+                _word_step(word_columns, int(self.rare_words)).fit(contents.words) if word_columns else None
+            )
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
-        """Feature matrix, CSR of shape (n_rows, n_features_out).
+    def transform(self, X: Any) -> Any:
+        """Feature matrix, CSR of shape (n_rows, n_features_out), or a data frame where `set_output` asks for one.
 
         Raises
         ------
@@ -127,14 +140,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if contents.deviations:
             warnings.warn(_deviations_text(contents), TableWarning, stacklevel=2)
         blocks = []
-        if self.number_step_ is not None:
-            blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
-        if self.word_step_ is not None:
-            blocks.append(self.word_step_.transform(contents.words))
-        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        with config_context(transform_output="default"):  # the steps inside give arrays, whatever is asked for outside
+            if self.number_step_ is not None:
+                blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
+            if self.word_step_ is not None:
+                blocks.append(self.word_step_.transform(contents.words))
+        return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the output columns: `age`, `age missing`, `age in [30, 35)`, `work = own`, `work missing`."""
+        """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
         check_is_fitted(self)
         names: list[str] = []
         number_names = [column.name for column in self.schema_.of_kind("number")]
@@ -143,9 +157,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         elif self.number_step_ is not None:
             with_missing = self.number_step_[-1].indicator_.features_
             names += [*number_names, *(f"{number_names[j]} missing" for j in with_missing)]
-        for column in self.schema_.of_kind("word", "flag"):
-            names += [f"{column.name} = {value}" for value in column.values]
-            names += [f"{column.name} missing"] * column.has_missing
+        for j, column in enumerate(self.schema_.of_kind("word", "flag")):
+            rare = _rare(self.word_step_, j)
+            names += [f"{column.name} = {value}" for value in column.values if value not in rare]
+            names += [f"{column.name} missing"] * (column.has_missing and None not in rare)
+            names += [f"{column.name} rare"] * bool(rare)
         return np.array(names, dtype=object)
 
     def _number_step(self) -> Any:
@@ -169,6 +185,7 @@ def make_preprocessor(
     words: Sequence[str] = (),
     numbers: Literal["scale", "bins"] = "scale",
     n_bins: int = 30,
+    rare_words: int = 1,
 ) -> TablePreprocessor:
     """First step for `Pipeline([("table", make_preprocessor(...)), ("model", ...)])`; see `TablePreprocessor`.
 
@@ -182,18 +199,29 @@ def make_preprocessor(
         Scaled numbers with a missing indicator, or one-hot quantile bins.
     n_bins : int, default=30
         Quantiles for `numbers="bins"`.
+    rare_words : int, default=1
+        Words of fewer training rows share one 0/1 column.
     """
-    return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins)
+    return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins, rare_words=rare_words)
 
 
-def _word_step(columns: Sequence[ColumnSchema]) -> OneHotEncoder:
+def _word_step(columns: Sequence[ColumnSchema], rare_words: int) -> OneHotEncoder:
     categories = []
     for column in columns:
         known = [*column.values, None] if column.has_missing else [*column.values]
         values = np.empty(len(known), dtype=object)
         values[:] = known
         categories.append(values)
-    return OneHotEncoder(categories=categories, handle_unknown="ignore", dtype=np.float64)
+    options: dict[str, Any] = {"handle_unknown": "ignore"}
+    if rare_words > 1:
+        options = {"handle_unknown": "infrequent_if_exist", "min_frequency": rare_words}
+    return OneHotEncoder(categories=categories, dtype=np.float64, **options)
+
+
+def _rare(step: OneHotEncoder, column: int) -> list[str | None]:
+    """Words of a column that share a feature, None for missing ones among them."""
+    found = None if step.min_frequency is None else step.infrequent_categories_[column]
+    return [] if found is None else list(found)
 
 
 def _deviations_text(contents: TableContents) -> str:
@@ -201,7 +229,8 @@ def _deviations_text(contents: TableContents) -> str:
     return (
         f"the table differs from the training table, and the model falls back: "
         f"{'; '.join(_deviation_text(deviation, n_rows) for deviation in contents.deviations)}. "
-        "Unknown words set none of their column's features, missing numbers count as the median. "
+        "Unknown words count as rare ones, or set none of their column's features; missing numbers count as the "
+        "median. "
         "Retrain if this matters"
     )
 

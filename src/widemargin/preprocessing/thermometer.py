@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from widemargin.preprocessing.bins import Floats, quantile_edges
+from widemargin.preprocessing.output import dense_for_frames
 
 __all__ = ["ThermometerEncoder"]
 
@@ -90,8 +91,11 @@ class ThermometerEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.thresholds_ = [quantile_edges(column[~np.isnan(column)], self.n_thresholds + 1) for column in values.T]
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
-        """0/1 matrix, CSR: in each column's block as many ones as thresholds are reached."""
+    def transform(self, X: Any) -> Any:
+        """0/1 matrix, CSR: in each column's block as many ones as thresholds are reached.
+
+        A data frame where `set_output` asks for one.
+        """
         check_is_fitted(self)
         values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         reached = np.zeros((values.shape[0], 2 * values.shape[1]), dtype=np.int64)
@@ -104,7 +108,7 @@ class ThermometerEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             reached[:, 2 * j + 1] = missing & self.has_missing_[j]
             first[2 * j], first[2 * j + 1] = width, width + len(thresholds)
             width += len(thresholds) + int(self.has_missing_[j])
-        return _runs_of_ones(reached, first, width)
+        return dense_for_frames(self, _runs_of_ones(reached, first, width))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the columns, such as `age >= 30`."""

@@ -1,0 +1,209 @@
+"""The rows of a table file a block at a time: Parquet (a file, or a folder of parts) and large CSV in bounded memory.
+
+CSV up to 64 MB is read whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide.
+"""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from widemargin.cli.goals_file import Label, Split, TablePath, table_text
+from widemargin.cli.table_files import CSV_ENDINGS, PARQUET_ENDINGS, table_files
+from widemargin.cli.tables import held_out, read_table
+from widemargin.exceptions import DataError
+
+__all__ = ["Block", "TableBlocks"]
+
+BLOCK_ROWS = 1 << 16
+CSV_BLOCK = 1 << 26
+_PACKED = 8  # how many times smaller a packed CSV file may be than its text
+
+
+class Block(NamedTuple):
+    """Some rows of a file: a pyarrow table, and the number of each row in the file."""
+
+    table: Any
+    rows: npt.NDArray[np.int64]
+
+
+class TableBlocks:
+    """The blocks of a table file, any number of times.
+
+    Parameters
+    ----------
+    path : Path or tuple of Path
+        CSV, Parquet, Arrow, a folder of Parquet files with the same columns, or the parts of a table.
+    words : collection of str
+        Columns of a CSV file that are text even if they look like numbers.
+    fraction : float, default=None
+        The share of rows that training held out of this table, where no column says which.
+
+    Attributes
+    ----------
+    title : str
+        The table in messages.
+    names : list of str
+        Columns of the file.
+    n_rows : int
+    is_guessed : bool
+        Whether the types of the columns were guessed from their texts.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, the files of a folder differ in their columns, there are no rows.
+    """
+
+    def __init__(self, path: TablePath, *, words: Collection[str] = (), fraction: float | None = None) -> None:
+        self.title, self.fraction = table_text(path), fraction
+        self._table: Any = None
+        self._words = tuple(words)
+        self._files = _parts(path)
+        self.is_guessed = not self._files
+        self.names: list[str]
+        self._large: Path | None = path if isinstance(path, Path) and not self._files and _is_large_csv(path) else None
+        if self._large is not None:
+            self.names = list(_csv_reader(self._large, self._words, None).schema.names)
+            self.n_rows = sum(table.num_rows for table in self._csv_tables(self.names[:1]))
+        elif not self._files:
+            self._table = read_table(path, words=words)
+            self.names = list(self._table.column_names)
+            self.n_rows = int(self._table.num_rows)
+        else:
+            self._look_at_files()
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        if twice:
+            raise DataError(
+                f"{self.title}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice))}. Rename"
+            )
+        if not self.n_rows:
+            raise DataError(f"{self.title}: the table has 0 rows. Give at least one row")
+
+    def _look_at_files(self) -> None:
+        schemas = [_opened(file).schema_arrow for file in self._files]
+        self.names = list(schemas[0].names)
+        for file, schema in zip(self._files, schemas, strict=True):
+            strange = sorted({*schema.names} ^ {*self.names})
+            if strange:
+                raise DataError(
+                    f"{file}: its columns differ from those of {self._files[0]}: {', '.join(map(repr, strange[:5]))}. "
+                    "Parts of a table need the same columns"
+                )
+        self.n_rows = sum(_opened(file).metadata.num_rows for file in self._files)
+
+    def read(self, columns: Collection[str] | None = None, *, split: Split | None = None, part: str = "all") -> Any:
+        """Iterator over the blocks.
+
+        Parameters
+        ----------
+        columns : collection of str, default=None
+            The columns that are needed; None, or a name that the file lacks: all (so that a message can list them).
+        split : Split, default=None
+        part : {"all", "train", "test"}, default="all"
+            Which rows, by the split.
+
+        Yields
+        ------
+        Block
+            With at least one row.
+        """
+        chosen = self.names
+        if columns is not None and set(columns) <= set(self.names):
+            chosen = [name for name in self.names if name in columns]
+        start = 0
+        for table in self._tables(chosen):
+            rows = np.arange(start, start + table.num_rows)
+            start += table.num_rows
+            if part != "all" and (split is not None or self.fraction is not None):
+                keep = self._kept(table, rows, split, part)
+                table, rows = table.filter(keep), rows[np.asarray(keep)]
+            if table.num_rows:
+                yield Block(table, rows)
+
+    def _kept(self, table: Any, rows: npt.NDArray[np.int64], split: Split | None, part: str) -> npt.NDArray[np.bool_]:
+        """Which rows of a block belong to a part."""
+        if split is not None:
+            return _equals(table[split.column], {"train": split.train, "test": split.test}[part])
+        held = held_out(self.n_rows, self.fraction or 0.0)[rows]
+        return held if part == "test" else ~held
+
+    def _tables(self, columns: list[str]) -> Iterator[Any]:
+        if self._table is not None:
+            yield self._table
+        elif not self._files:
+            yield from self._csv_tables(columns)
+        for file in self._files:
+            try:
+                for batch in _opened(file).iter_batches(BLOCK_ROWS, columns=columns):
+                    batch.validate(full=True)  # a damaged file may hold offsets that lead out of it
+                    yield pa.Table.from_batches([batch])
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+                raise _unreadable(file, error) from error
+
+    def _csv_tables(self, columns: list[str]) -> Iterator[Any]:
+        assert self._large is not None
+        try:
+            for batch in _csv_reader(self._large, self._words, columns):
+                yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise _unreadable(self._large, error) from error
+
+
+def _is_large_csv(path: Path) -> bool:
+    name = path.name.lower()
+    if not name.endswith(CSV_ENDINGS) or not path.is_file():
+        return False
+    return path.stat().st_size * (_PACKED if name.endswith(".gz") else 1) > CSV_BLOCK
+
+
+def _csv_reader(path: Path, words: Collection[str], columns: list[str] | None) -> Any:
+    try:
+        return pyarrow.csv.open_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter="\t" if ".tsv" in path.name.lower() else ",", newlines_in_values=True
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
+                column_types=dict.fromkeys(words, pa.string()),
+            ),
+        )  # fmt: skip
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _parts(path: TablePath) -> list[Path]:
+    """The Parquet files of a table; none if one of its files is of another kind."""
+    files = table_files(path)
+    return files if all(file.name.lower().endswith(PARQUET_ENDINGS) for file in files) else []
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: BaseException) -> DataError:
+    text = str(getattr(error, "strerror", None) or error)[:300]
+    return DataError(f"{path}: the table cannot be read ({text}). Check the path, or write the file again")
+
+
+def _equals(column: Any, value: Label) -> npt.NDArray[np.bool_]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        same = pc.equal(column, pa.scalar(value))
+    except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
+        return np.zeros(len(column), dtype=bool)
+    found: npt.NDArray[np.bool_] = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
+    return found

@@ -1,0 +1,214 @@
+"""ONNX models of any maker, run by onnxruntime.
+
+A model gets its inputs by name, one column each, or all feature columns as one matrix of numbers. Its first output of
+whole numbers, words or flags is the label; scores and probabilities are read where they can be told.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widemargin.cli.blocks import Block
+from widemargin.cli.models import Answer
+from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
+from widemargin.persistence.container import read_file
+
+__all__ = ["OnnxModel"]
+
+_DOMAINS = {"", "ai.onnx", "ai.onnx.ml"}
+_NUMBERS = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}  # fmt: skip
+_STRING = "tensor(string)"
+_LABELS = {"tensor(int64)", "tensor(int32)", "tensor(bool)", _STRING}
+_SCORES = ("scores", "decision_function")
+_MAX_DEPTH = 100
+
+
+class OnnxModel:
+    """An ONNX classifier.
+
+    Parameters
+    ----------
+    path : Path
+    features : sequence of str or None
+        The columns of a matrix input, in order.
+
+    Raises
+    ------
+    MissingLibraryError
+        onnx or onnxruntime is not installed.
+    ModelFileError
+        The file is no ONNX model, refers to other files, uses operators beyond the standard, or gives no labels.
+    """
+
+    def __init__(self, path: Path, features: Sequence[str] | None) -> None:
+        self.title = str(path)
+        self.classes: list[Any] | None = None
+        self._session = _session(path)
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        labels = [item.name for item in outputs if item.type in _LABELS]
+        if not labels:
+            types = ", ".join(f"{item.name} {item.type}" for item in outputs)
+            raise ModelFileError(
+                f"{path}: the model gives no labels ({types}). Export it with its labels (the output of predict), or "
+                "audit a file of its predictions"
+            )
+        self._label = labels[0]
+        self._maps = [item.name for item in outputs if item.type == "seq(map(string,tensor(float)))"]
+        self._maps += [item.name for item in outputs if item.type == "seq(map(int64,tensor(float)))"]
+        self._scores = [item.name for item in outputs if item.name in _SCORES]
+        strange = [item for item in inputs if item.type not in (*_NUMBERS, _STRING)]
+        if strange:
+            raise ModelFileError(f"{path}: input {strange[0].name!r} is a {strange[0].type}. Give tensors as inputs")
+        self._inputs = [(item.name, item.type) for item in inputs]
+        self._is_matrix = len(inputs) == 1 and (len(inputs[0].shape) != 2 or inputs[0].shape[1] != 1)
+        self.features: list[str] | None = None if features is None else list(features)
+        if not self._is_matrix:
+            self.features = [name for name, _ in self._inputs]
+        elif self.features is not None:
+            width = inputs[0].shape[1] if len(inputs[0].shape) == 2 else None
+            if isinstance(width, int) and width != len(self.features):
+                raise ModelFileError(
+                    f"{path}: the model takes {width} numbers a row, and there are {len(self.features)} features "
+                    f"({', '.join(map(repr, self.features[:10]))}). Name those it was made for by data.features"
+                )
+        self.words = [name for name, kind in self._inputs if kind == _STRING and not self._is_matrix]
+
+    def answer(self, block: Block, *, everything: bool = False) -> Answer:
+        """See `Candidate`."""
+        if self.features is None:
+            raise DataError(f"{self.title} takes a matrix without names. Give the goals file, which names the columns")
+        absent = [name for name in self.features if name not in block.table.column_names]
+        if absent:
+            raise DataError(f"the table lacks {len(absent)} column(s): {', '.join(map(repr, absent[:5]))}. Add them")
+        wanted = [self._label, *((self._maps[:1] + self._scores[:1]) if everything else [])]
+        try:
+            found = dict(zip(wanted, self._session.run(wanted, self._feed(block.table)), strict=True))
+        except DataError:
+            raise
+        except Exception as error:  # onnxruntime raises classes of its own
+            raise DataError(
+                f"{self.title} cannot classify these rows ({type(error).__name__}: {str(error)[:200]}). Look at the "
+                "inputs that it was exported with"
+            ) from error
+        labels = np.asarray(found[self._label])
+        if labels.size != block.table.num_rows:
+            raise DataError(f"{self.title} gives {labels.size} labels for {block.table.num_rows} rows.")
+        probabilities = scores = None
+        if everything and self._maps:
+            rows = found[self._maps[0]]
+            self.classes = sorted(rows[0])
+            if len(self.classes) == 2:
+                probabilities = np.array([row[self.classes[1]] for row in rows], dtype=np.float64)
+        if everything and self._scores:
+            scores = np.asarray(found[self._scores[0]], dtype=np.float64)
+            scores = scores.reshape(-1) if scores.size == labels.size else scores
+        return Answer(labels.reshape(-1), None, scores, probabilities)
+
+    def finish(self) -> list[str]:
+        """See `Candidate`."""
+        return []
+
+    def _feed(self, table: Any) -> dict[str, npt.NDArray[Any]]:
+        if not self._is_matrix:
+            return {name: _values(table[name], name, kind)[:, None] for name, kind in self._inputs}
+        name, kind = self._inputs[0]
+        return {name: np.column_stack([_values(table[column], column, kind) for column in self.features or []])}
+
+
+def _values(column: Any, name: str, kind: str) -> npt.NDArray[Any]:
+    """A column as the model takes it; missing numbers become NaN where the type has one."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if is_text != (kind == _STRING):
+        raise DataError(f"column {name!r} holds {column.type}, and the model takes a {kind}. Correct the column")
+    if column.null_count and kind not in ("tensor(float)", "tensor(double)"):
+        raise DataError(
+            f"column {name!r} has {column.null_count} missing values, and the model takes none. Fill them in"
+        )
+    if kind == _STRING:
+        return np.array(column.to_pylist(), dtype=object)
+    values = column.to_numpy()
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"column {name!r} holds {column.type}, and the model takes a {kind}. Correct the column")
+    whole: npt.NDArray[Any] = values.astype(_NUMBERS[kind])
+    if whole.dtype.kind == "i" and not np.array_equal(whole, values):
+        raise DataError(f"column {name!r} holds fractions, and the model takes a {kind}. Correct the column")
+    return whole
+
+
+def _session(path: Path) -> Any:
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"{path}: onnx models need {error.name}, which is not installed: pip install 'widemargin[onnx]'"
+        ) from None
+    data = read_file(path)
+    try:
+        _check(onnx.load_model_from_string(data), str(path))
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except ModelFileError:
+        raise
+    except Exception as error:  # both libraries raise classes of their own
+        raise ModelFileError(
+            f"{path}: no usable ONNX model ({type(error).__name__}: {str(error)[:200]}). Export it again"
+        ) from error
+
+
+def _check(model: Any, where: str) -> None:
+    """Refuse what leads out of the file: operators of other makers, numbers kept in other files."""
+    strange = {node.domain for node, _ in _nodes(model)} - _DOMAINS
+    strange |= {opset.domain for opset in model.opset_import} - _DOMAINS
+    if strange or model.functions:
+        named = ", ".join(map(repr, sorted(strange))) or "functions of its own"
+        raise ModelFileError(f"{where}: uses operators of {named}. Export it with standard operators only")
+    for tensor in _tensors(model):
+        if tensor.data_location or tensor.external_data:
+            raise ModelFileError(
+                f"{where}: keeps its numbers in other files, which are not opened. Save it as one file"
+            )
+
+
+def _graphs(model: Any) -> Iterator[tuple[Any, int]]:
+    waiting = [(model.graph, 0)]
+    while waiting:
+        graph, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise ModelFileError(f"graphs are nested more than {_MAX_DEPTH} deep. Such a file is no classifier")
+        yield graph, depth
+        for node in graph.node:
+            for attribute in node.attribute:
+                waiting += [(inner, depth + 1) for inner in attribute.graphs]
+                with contextlib.suppress(ValueError):
+                    waiting += [(attribute.g, depth + 1)] if attribute.HasField("g") else []
+
+
+def _nodes(model: Any) -> Iterator[tuple[Any, int]]:
+    for graph, depth in _graphs(model):
+        for node in graph.node:
+            yield node, depth
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    for graph, _ in _graphs(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node, _ in _nodes(model):
+        for attribute in node.attribute:
+            yield from attribute.tensors
+            yield attribute.t
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)

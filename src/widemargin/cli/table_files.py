@@ -1,0 +1,212 @@
+"""Table files: CSV (packed or not), Parquet and Arrow by pyarrow, whole or in parts; read, and written."""
+
+import csv
+import gzip
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+
+from widemargin.cli.csv_out import safe_table
+from widemargin.cli.goals_file import TablePath, table_text
+from widemargin.exceptions import DataError
+
+__all__ = ["CSV_ENDINGS", "PARQUET_ENDINGS", "read_table", "table_files", "write_table"]
+
+CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+_ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
+_ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
+# Types are guessed from the first block; most tables fit into one this large.
+_BLOCK = 1 << 26
+
+
+def read_table(path: TablePath, *, words: Collection[str] = ()) -> Any:
+    """Read a table: one file, a list of files that hold its parts, or a folder of Parquet files.
+
+    Missing in a CSV file: empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes.
+
+    Parameters
+    ----------
+    path : Path or tuple of Path
+        Files end in .csv, .tsv (both may be followed by .gz), .parquet, .pq, .arrow, .feather or .ipc.
+    words : collection of str
+        Columns of a CSV file that are text even if they look like numbers.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    DataError
+        A file cannot be read, has an unknown ending or two columns of the same name; the parts differ in their columns;
+        there are no rows.
+    """
+    files = table_files(path)
+    parts = [_read_file(file, words) for file in files]
+    table = parts[0] if len(parts) == 1 else _joined(parts, files)
+    if not table.num_rows:
+        raise DataError(f"{table_text(path)}: the table has 0 rows. Give at least one row")
+    return table
+
+
+def table_files(path: TablePath) -> list[Path]:
+    """The files of a table, in order; of a folder, its Parquet files by name.
+
+    Raises
+    ------
+    DataError
+        A folder holds no Parquet file.
+    """
+    files: list[Path] = []
+    for given in path if isinstance(path, tuple) else (path,):
+        if given.is_dir() and not given.name.lower().endswith(_ENDINGS):
+            inside = sorted(item for item in given.iterdir() if item.name.lower().endswith(PARQUET_ENDINGS))
+            if not inside:
+                raise DataError(f"{given}: the folder holds no Parquet file. Name a file, or a folder of such parts")
+            files += inside
+        else:
+            files.append(given)
+    return files
+
+
+def _read_file(path: Path, words: Collection[str]) -> Any:
+    name = path.name.lower()
+    try:
+        if not name.endswith(_ENDINGS):
+            raise DataError(f"{path}: unknown kind of table. Use {', '.join(_ENDINGS)}")
+        if path.exists() and not path.is_file():
+            what = "a folder" if path.is_dir() else "no file but a device or pipe"
+            raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
+        if name.endswith(CSV_ENDINGS):
+            table = _read_csv(path, words)
+        elif name.endswith(PARQUET_ENDINGS):
+            table = pyarrow.parquet.ParquetFile(path).read()
+        else:
+            table = _read_arrow(path)
+        table.validate(full=True)  # a damaged file may hold offsets that lead out of it
+    except OSError as error:
+        raise DataError(f"{path}: the table cannot be read ({_why(error)}). Check the path") from error
+    except (pa.ArrowException, ValueError, OverflowError, MemoryError, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: the table cannot be read ({_why(error)}). Correct that place") from error
+    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
+    if twice:
+        raise DataError(f"{path}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename")
+    return table
+
+
+def _why(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error)[:300]
+
+
+def _read_csv(path: Path, words: Collection[str]) -> Any:
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    return pyarrow.csv.read_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, column_types=dict.fromkeys(words, pa.string())
+        ),
+    )
+
+
+def _read_arrow(path: Path) -> Any:
+    with pa.OSFile(str(path)) as file:
+        try:
+            return pa.ipc.open_file(file).read_all()
+        except pa.ArrowInvalid:  # not the format of files, so that of streams
+            file.seek(0)
+            return pa.ipc.open_stream(file).read_all()
+
+
+def _joined(parts: list[Any], files: list[Path]) -> Any:
+    """The parts below each other, in the first one's order of columns."""
+    names = parts[0].column_names
+    for part, file in zip(parts[1:], files[1:], strict=True):
+        strange = sorted(set(names) ^ set(part.column_names))
+        if strange:
+            whose = files[0] if strange[0] in names else file
+            raise DataError(
+                f"{file}: its columns differ from those of {files[0]}: {', '.join(map(repr, strange[:5]))} "
+                f"{'is' if len(strange) == 1 else 'are'} in one of them only (the first of these in {whose}). "
+                "Parts of a table need the same columns"
+            )
+    try:
+        return pa.concat_tables([part.select(names) for part in parts], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{files[0]} and {len(files) - 1} more: a column has different types in them ({_why(error)}). "
+            "Give it one type, or name it in data.words"
+        ) from error
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a table as CSV (.gz has no time stamp) or Parquet; texts in a CSV file are made safe (`safe_table`).
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns of numbers, texts and true/false.
+    path : Path
+        Ends in .csv, .csv.gz, .parquet or .pq.
+
+    Raises
+    ------
+    DataError
+        The ending is another one, or the file cannot be written.
+    """
+    name = path.name.lower()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(PARQUET_ENDINGS):
+            pyarrow.parquet.write_table(table, path)
+        elif name.endswith((".csv", ".csv.gz")):
+            text = _csv_text(safe_table(table)).encode()
+            path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
+        else:
+            raise DataError(
+                f"{path}: a table is written as .csv, .csv.gz, .parquet or .pq. Choose one of these endings"
+            )
+    except OSError as error:
+        raise DataError(f"{path}: the table cannot be written ({_why(error)}). Choose another place") from error
+
+
+def _csv_text(table: Any) -> str:
+    made = _Lines()
+    writer = csv.writer(made, lineterminator="\r\n")
+    writer.writerow(table.column_names)
+    writer.writerows(_rows(table))
+    return "".join(made.lines)
+
+
+class _Lines:
+    """Lines that end in a line feed; csv quotes a carriage return in a cell only if its own lines end in one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Take one row."""
+        self.lines.append(line.removesuffix("\r\n") + "\n")
+
+
+def _rows(table: Any) -> Iterator[list[Any]]:
+    """Rows of cells; None becomes an empty one."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        columns = [column.to_pylist() for column in batch.columns]
+        for row in zip(*columns, strict=True):
+            yield [_cell(value) for value in row]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value

@@ -1,0 +1,337 @@
+"""Rates by group, in the manner of fairlearn's MetricFrame, and rates of the goal language as metrics for it."""
+
+import dataclasses
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._text import printable
+from widemargin.exceptions import DataError
+from widemargin.goals.cells import CellSpace, build_cells
+from widemargin.goals.columns import listing
+from widemargin.goals.expressions import Expression
+from widemargin.goals.goal import Goal
+from widemargin.goals.labels import column_of, encode_labels, find_classes, positive_class
+from widemargin.goals.linear import Linear, Rate, Ratio
+from widemargin.goals.measure import RateTable, form_value
+from widemargin.goals.populations import EVERYONE
+from widemargin.goals.sources import Source
+from widemargin.goals.tables import PopulationTable, is_frame
+
+__all__ = ["GroupRates", "as_metric", "metric_frame"]
+
+Method = Literal["between_groups", "to_overall"]
+Group = Any
+Value = float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupRates:
+    """Rates over all rows and by group; the names are those of fairlearn's MetricFrame.
+
+    Attributes
+    ----------
+    rates : tuple of str
+    overall : dict of str to float or None
+        By rate; None where the denominator is 0.
+    by_group : dict of group to dict of str to float or None
+        A group is a value, or a tuple of values where several columns were given.
+    n_rows : dict of group to int
+    n_missing : int
+        Rows without a group; they count in `overall` only.
+    """
+
+    rates: tuple[str, ...]
+    overall: dict[str, Value]
+    by_group: dict[Group, dict[str, Value]]
+    n_rows: dict[Group, int]
+    n_missing: int = 0
+
+    def group_min(self) -> dict[str, Value]:
+        """Smallest value over the groups, by rate (groups without a value are left out)."""
+        return {rate: min(self._known(rate), default=None) for rate in self.rates}
+
+    def group_max(self) -> dict[str, Value]:
+        """Largest value over the groups, by rate."""
+        return {rate: max(self._known(rate), default=None) for rate in self.rates}
+
+    def difference(self, method: Method = "between_groups") -> dict[str, Value]:
+        """Largest difference between two groups, or between a group and all rows."""
+        self._check(method)
+        found: dict[str, Value] = {}
+        for rate in self.rates:
+            values, whole = self._known(rate), self.overall[rate]
+            if method == "between_groups":
+                found[rate] = max(values) - min(values) if values else None
+            else:
+                found[rate] = max(abs(value - whole) for value in values) if values and whole is not None else None
+        return found
+
+    def ratio(self, method: Method = "between_groups") -> dict[str, Value]:
+        """Smallest ratio of two groups' values, or of a group's and that of all rows (or its inverse): at most 1."""
+        self._check(method)
+        found: dict[str, Value] = {}
+        for rate in self.rates:
+            values, whole = self._known(rate), self.overall[rate]
+            if method == "between_groups":
+                found[rate] = _quotient(min(values), max(values)) if values else None
+            else:
+                pairs = [] if whole is None else [(min(value, whole), max(value, whole)) for value in values]
+                shares = [share for low, high in pairs if (share := _quotient(low, high)) is not None]
+                found[rate] = min(shares, default=None)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, strings and numbers, fit for JSON."""
+        groups = [
+            {"group": list(key) if isinstance(key, tuple) else key, "n_rows": self.n_rows[key], "rates": values}
+            for key, values in self.by_group.items()
+        ]
+        return {"overall": self.overall, "groups": groups, "n_missing": self.n_missing}
+
+    def to_frame(self) -> Any:
+        """A row per group and a column per rate as a pandas DataFrame, as `MetricFrame.by_group`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        return pd.DataFrame.from_dict(self.by_group, orient="index", columns=list(self.rates)).astype(float)
+
+    def __str__(self) -> str:
+        table = self._table()
+        widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
+        return "\n".join(
+            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+            for row in table
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._table()]
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def _table(self) -> list[list[str]]:
+        lines = [["", "rows", *map(printable, self.rates)]]
+        number = sum(self.n_rows.values()) + self.n_missing
+        for name, rows, values in (
+            ("all rows", number, self.overall),
+            *((printable(str(key)), self.n_rows[key], values) for key, values in self.by_group.items()),
+        ):
+            shown = ["-" if value is None else f"{value:.4f}" for value in values.values()]
+            lines.append([name, str(rows), *shown])
+        return lines
+
+    def _known(self, rate: str) -> list[float]:
+        return [value for values in self.by_group.values() if (value := values[rate]) is not None]
+
+    def _check(self, method: str) -> None:
+        if method not in ("between_groups", "to_overall"):
+            raise DataError(f'method is {method!r}; it must be "between_groups" or "to_overall".')
+
+
+def metric_frame(
+    rates: Goal | str | Expression | Sequence[str | Expression],
+    y_true: Any,
+    y_pred: Any,
+    groups: Any,
+    *,
+    sample_weight: Any = None,
+    baselines: Mapping[str, Any] | None = None,
+    pos_label: Any = None,
+) -> GroupRates:
+    """Rates of predictions over all rows and by group, with the numbers of fairlearn's MetricFrame.
+
+    Parameters
+    ----------
+    rates : Goal, str, Expression, or sequence of str or Expression
+        Expressions of the goal language such as `"recall()"` or `precision()`, on all rows. Of a goal: the rates and
+        ratios of its constraints, whatever populations they are on.
+    y_true : array-like of shape (n,) or None
+        Not needed by rates without labels.
+    y_pred : array-like of shape (n,)
+        Predicted labels.
+    groups : array-like of shape (n,), or data frame with n rows
+        A value per row; of several columns their combinations.
+    sample_weight : array-like of shape (n,), default=None
+    baselines : mapping of str to array-like of shape (n,), default=None
+    pos_label : label, default=None
+        None: the second of the two classes.
+
+    Returns
+    -------
+    GroupRates
+
+    Raises
+    ------
+    GoalError, DataError
+        An expression cannot be read, or the data do not fit.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import metric_frame
+    >>> frame = metric_frame(["recall()", "precision()"], [1, 1, 0, 0], [1, 0, 1, 0], ["a", "b", "a", "b"])
+    >>> frame.by_group["a"], frame.difference()["recall()"]
+    ({'recall()': 1.0, 'precision()': 0.5}, 1.0)
+    """
+    forms = _forms(rates)
+    vectors = {"y_pred": y_pred, **({} if y_true is None else {"y_true": y_true}), **(baselines or {})}
+    pair = positive_class(find_classes(vectors, pos_label), pos_label)
+    coded = {name: encode_labels(values, pair, pair[1], what=name) for name, values in vectors.items()}
+    n = len(coded["y_pred"])
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    source = Source(None, coded.get("y_true"), weight, None, {name: coded[name] for name in baselines or {}}, n)
+    keys, numbers = _groups(groups, n)
+    positive = coded["y_pred"] > 0
+    by_group = {
+        key: _measured(forms, _part(source, numbers == j), positive[numbers == j]) for j, key in enumerate(keys)
+    }
+    counts = {key: int(np.count_nonzero(numbers == j)) for j, key in enumerate(keys)}
+    whole = _measured(forms, source, positive)
+    return GroupRates(tuple(forms), whole, by_group, counts, int(np.count_nonzero(numbers < 0)))
+
+
+def as_metric(rate: str | Expression, *, pos_label: Any = None) -> Callable[..., float]:
+    """A rate of the goal language as a function `metric(y_true, y_pred, sample_weight=None)`.
+
+    Such functions can be given to fairlearn's MetricFrame and to `sklearn.metrics.make_scorer`. The value is NaN where
+    the rate's denominator is 0.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import as_metric
+    >>> as_metric("recall()")([1, 1, 0], [1, 0, 0])
+    0.5
+    """
+    forms = _forms(rate)
+    if len(forms) != 1:
+        raise DataError(f"one rate is needed; got {listing(list(forms))}.")
+    name = next(iter(forms))
+
+    def metric(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+        y_pred = np.asarray(y_pred)
+        classes = None if pos_label is None else pos_label
+        if pos_label is None:  # a group may hold one class only; then 1 stands for the positive one
+            seen = {value for values in (y_true, y_pred) for value in column_of("labels", values).distinct()}
+            classes = 1 if seen <= {0, 1} else None
+        found = metric_frame(
+            name, y_true, y_pred, np.zeros(len(y_pred)), sample_weight=sample_weight, pos_label=classes
+        )
+        value = found.overall[name]
+        return math.nan if value is None else value
+
+    metric.__name__ = metric.__qualname__ = name
+    return metric
+
+
+def _quotient(low: float, high: float) -> Value:
+    return low / high if high > 0.0 else None
+
+
+def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[str, Linear]:
+    """The expressions by their text."""
+    if isinstance(rates, Goal):
+        atoms = [atom for entry in rates.constraints for side in _sides(entry) for _, atom in side.terms]
+        plain = dict.fromkeys(_everywhere(atom) for atom in atoms)
+        if not plain:
+            raise DataError("the goal has no constraint with a rate of its own; name the rates.")
+        return {str(atom): Linear(((1.0, atom),)) for atom in plain}
+    listed = [rates] if isinstance(rates, str | Expression) else list(rates)
+    if not listed:
+        raise DataError("no rate is named; give one, such as 'recall()'.")
+    forms = {}
+    for rate in listed:
+        form = _parsed(rate) if isinstance(rate, str) else rate.form
+        if any(atom.population != EVERYONE for atom in form.rates):
+            raise DataError(f"{form}: rates by group are on all rows of the group; leave its population out.")
+        forms[str(form)] = form
+    return forms
+
+
+def _sides(entry: Any) -> tuple[Linear, ...]:
+    return (entry.lhs, entry.rhs) if hasattr(entry, "lhs") else ()
+
+
+def _parsed(text: str) -> Linear:
+    """Read an expression: the left-hand side of a constraint that is always true to its form."""
+    return Goal.parse(f"minimize {text}").objective if "/" not in text and not _is_ratio(text) else _ratio_of(text)
+
+
+def _is_ratio(text: str) -> bool:
+    return text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio"))
+
+
+def _ratio_of(text: str) -> Linear:
+    entry = Goal.parse(f"subject to {text} >= 0.5").constraints[0]
+    return _sides(entry)[0]
+
+
+def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:
+    """The same rate or ratio on everyone."""
+    if isinstance(atom, Rate):
+        return Rate(atom.metric, EVERYONE, atom.baseline)
+    numerator, denominator = (
+        Linear(tuple((c, _everywhere(inner)) for c, inner in form.terms), form.constant)
+        for form in (atom.numerator, atom.denominator)
+    )
+    population = None if atom.population is None else EVERYONE
+    return Ratio(numerator, denominator, atom.name, population, atom.baseline, atom.beta)
+
+
+def _groups(groups: Any, n: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
+    """The groups in order, and the number of each row's one (-1: none)."""
+    columns = [column_of("groups", groups)] if not is_frame(groups) else []
+    if is_frame(groups):
+        table = PopulationTable.build(groups)
+        assert table is not None
+        columns = [table.column(name) for name in table.columns]
+    if not columns or any(len(column.values) != n for column in columns):
+        raise DataError(f"groups must have a value for each of the {n} rows.")
+    rows: list[Any] = list(zip(*(column.to_values().tolist() for column in columns), strict=True))
+    absent = np.zeros(n, bool)
+    for column in columns:
+        absent |= np.zeros(n, bool) if column.missing is None else column.missing
+    keys = sorted(
+        {row for row, gone in zip(rows, absent, strict=True) if not gone}, key=lambda row: tuple(map(str, row))
+    )
+    place = {key: j for j, key in enumerate(keys)}
+    numbers = np.array([-1 if gone else place[row] for row, gone in zip(rows, absent, strict=True)], dtype=np.int64)
+    return [key[0] if len(columns) == 1 else key for key in keys], numbers
+
+
+def _part(source: Source, rows: npt.NDArray[np.bool_]) -> Source:
+    return Source(
+        None,
+        None if source.labels is None else source.labels[rows],
+        None if source.weight is None else source.weight[rows],
+        None,
+        {name: values[rows] for name, values in source.baselines.items()},
+        int(np.count_nonzero(rows)),
+    )
+
+
+def _measured(forms: Mapping[str, Linear], source: Source, positive: npt.NDArray[np.bool_]) -> dict[str, Value]:
+    rates = list(dict.fromkeys(rate for form in forms.values() for rate in form.rates))
+    needy = [rate for rate in rates if rate.definition.needs_label]
+    if needy and source.labels is None:
+        raise DataError(f"{needy[0]} needs labels; give y_true.")
+    unknown = [rate.baseline for rate in rates if rate.baseline is not None and rate.baseline not in source.baselines]
+    if unknown:
+        raise DataError(f"baseline {unknown[0]!r} is unknown; give baselines={{{unknown[0]!r}: predictions}}.")
+    space = CellSpace([source], [build_cells(source, [EVERYONE], list(source.baselines), use_label=bool(needy))])
+    table = RateTable.build(rates, space)
+    cell = space.parts[None].cell
+    said = positive.astype(np.float64) if source.weight is None else source.weight * positive
+    values = table.values(np.bincount(cell, said, space.n_cells).astype(np.float64))
+    found = {name: float(form_value(form, table, values)) for name, form in forms.items()}
+    return {name: None if math.isnan(value) else value for name, value in found.items()}

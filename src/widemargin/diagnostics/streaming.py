@@ -1,0 +1,256 @@
+"""Audit of rows that come in blocks: any number of rows in bounded memory, with the numbers of `audit`.
+
+Rates are sums over kinds of rows, so the kinds are counted (`goals/counting.py`) and the rows forgotten. Counts of
+parts of the rows, made in other processes perhaps, merge in any order.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from widemargin.diagnostics.class_pair import ClassPair
+from widemargin.exceptions import DataError
+from widemargin.goals.binding import baselines_used, bind
+from widemargin.goals.columns import listing
+from widemargin.goals.counting import Counted, CountedRows
+from widemargin.goals.digest import columns_used
+from widemargin.goals.goal import Goal
+from widemargin.goals.labels import encode_labels
+from widemargin.goals.report import GoalReport, check_decide, make_report
+from widemargin.goals.sources import count_rows, make_source
+from widemargin.goals.tables import PopulationTable
+
+__all__ = ["AuditBlock", "AuditCounts", "audit_stream"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditBlock:
+    """Some rows with what was predicted for them.
+
+    Attributes
+    ----------
+    predictions : array-like of shape (n,)
+        Labels, never scores or probabilities.
+    y : array-like of shape (n,), default=None
+        Labels. Either all blocks of a source have them or none.
+    X : data frame or array with n rows, default=None
+        Looked at by predicates after `populations` if it is a data frame, and by baselines that are models.
+    populations : table with n rows, default=None
+    sample_weight : array-like of shape (n,), default=None
+    baselines : mapping of str to array-like of shape (n,) or fitted model, default=None
+        Looked up after the columns of `populations`.
+    source : str, default=None
+        Name of the external data set that the rows belong to; None: the audited rows.
+    ramp : array-like of shape (n,), default=None
+        Probability of a positive prediction by the randomised classifier.
+    """
+
+    predictions: Any
+    y: Any = None
+    X: Any = None
+    populations: Any = None
+    sample_weight: Any = None
+    baselines: Mapping[str, Any] | None = None
+    source: str | None = None
+    ramp: Any = None
+
+
+class AuditCounts:
+    """All that an audit needs of the rows seen so far.
+
+    Parameters
+    ----------
+    goal : Goal or str
+    classes : sequence of two labels, default=None
+        None: the negative class is learned from the rows.
+    pos_label : label, default=None
+        The positive class; None: the second of `classes`.
+
+    Attributes
+    ----------
+    goal : Goal
+
+    Raises
+    ------
+    DataError
+        If neither `classes` nor `pos_label` is given, or the goal is none.
+
+    Notes
+    -----
+    Counts are plain Python and NumPy objects: they can be pickled, sent between processes and merged in any order.
+    Their size depends on the kinds of rows that the goal can tell apart, not on the number of rows. Results are those
+    of `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, Clopper-Pearson intervals and
+    the bootstrap, which draws multinomial counts of kinds in either case. Up to 256 different weights are kept apart;
+    beyond, those within 5% of each other are averaged, in both.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import AuditCounts
+    >>> counts = AuditCounts("subject to floor: recall() >= 0.5", classes=(0, 1))
+    >>> counts.update([1, 1], y=[1, 0])
+    >>> counts.update([0, 0], y=[1, 0])
+    >>> report = counts.report()
+    >>> report["floor"].rate, report.n_rows
+    (0.5, 4)
+    """
+
+    def __init__(self, goal: Goal | str, *, classes: Sequence[Any] | None = None, pos_label: Any = None) -> None:
+        found = Goal.parse(goal) if isinstance(goal, str) else goal
+        if not isinstance(found, Goal):
+            raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+        self.goal = found
+        self._pair = ClassPair(classes, pos_label)
+        self._uses = baselines_used(found)
+        looked_at = columns_used(found)
+        self._parts = {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
+
+    @property
+    def positive(self) -> Any:
+        """The positive class."""
+        return self._pair.positive
+
+    @property
+    def negative(self) -> Any:
+        """The negative class; None until a row has shown it."""
+        return self._pair.negative
+
+    @property
+    def n_rows(self) -> int:
+        """Audited rows seen so far."""
+        return self._parts[None].n_rows
+
+    def update(self, predictions: Any, y: Any = None, **more: Any) -> None:
+        """Count a block of rows; parameters as in `AuditBlock`.
+
+        Raises
+        ------
+        DataError
+            As `audit`; also if the block does not agree with those before it (other types, a third class).
+        """
+        self.add(AuditBlock(predictions, y, **more))
+
+    def add(self, block: AuditBlock) -> None:
+        """Count a block of rows."""
+        name = block.source
+        if name not in self._parts:
+            known = [other for other in self._parts if other is not None]
+            raise DataError(f"rows of {name!r} were given, and the goal uses the external data sets {listing(known)}.")
+        n_rows = count_rows(block.predictions)
+        if not n_rows:
+            return
+        given = dict(block.baselines or {})
+        models = {key: value for key, value in given.items() if hasattr(value, "predict")}
+        arrays = {key: value for key, value in given.items() if key not in models}
+        pair = self._classes(block, arrays)
+        source = make_source(
+            name, block.X, block.y, classes=pair, sample_weight=block.sample_weight, populations=block.populations,
+            baselines=arrays, models=models, baseline_names=self._uses[name], n_rows=n_rows,
+        )  # fmt: skip
+        what = "predictions" if name is None else f"predictions for external {name!r}"
+        positive = encode_labels(block.predictions, pair, pair[1], what=what) > 0
+        ramp = None
+        if block.ramp is not None:
+            ramp = np.asarray(block.ramp, dtype=np.float64)
+            if ramp.shape != (n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
+                raise DataError(f"ramp has shape {ramp.shape}; give {n_rows} probabilities, from 0 to 1.")
+        self._parts[name].add(source, positive, ramp)
+
+    def merge(self, other: "AuditCounts") -> Self:
+        """Take in the counts of other rows for the same goal; returns self.
+
+        Raises
+        ------
+        DataError
+            If goal or classes differ.
+        """
+        if other.goal != self.goal:
+            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
+        self._pair.join(other._pair)
+        for name, part in self._parts.items():
+            part.join(other._parts[name])
+        return self
+
+    def report(
+        self,
+        *,
+        confidence: float | None = 0.95,
+        decide: str = "estimate",
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        data_name: str = "the data",
+    ) -> GoalReport:
+        """The report of all rows seen so far; parameters and errors as in `audit`."""
+        check_decide(decide)
+        names = [None, *sorted(name for name in self._parts if name is not None)]
+        for name in names:
+            if not self._parts[name].n_rows:
+                raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
+        counted: list[Counted] = [self._parts[name].counted() for name in names]
+        bound = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
+        shares = [part.ramp for part in counted if part.ramp is not None]
+        return make_report(
+            bound, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
+            confidence=confidence, decide=decide, ramp=shares if len(shares) == len(counted) else None,
+            random_state=random_state,
+        )  # fmt: skip
+
+    def _classes(self, block: AuditBlock, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The pair (negative, positive); a negative class is learned from the first vector that shows it."""
+        if self.negative is not None:
+            return self.negative, self.positive
+        vectors = {"predictions": block.predictions}
+        vectors |= {} if block.y is None else {"y": block.y}
+        vectors |= {f"baseline {key!r}": value for key, value in arrays.items() if key in self._uses[block.source]}
+        table = PopulationTable.build(block.populations)
+        for key in self._uses[block.source]:
+            column = None if table is None else table.own_column(key)
+            vectors |= {} if column is None else {f"baseline {key!r}": column.to_values()}
+        return self._pair.learn(vectors)
+
+
+def audit_stream(
+    blocks: Iterable[AuditBlock],
+    goal: Goal | str,
+    *,
+    classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    confidence: float | None = 0.95,
+    decide: str = "estimate",
+    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+    data_name: str = "the data",
+) -> GoalReport:
+    """Measure predictions on a goal, a block of rows at a time; the report is that of `audit` on all rows at once.
+
+    Parameters
+    ----------
+    blocks : iterable of AuditBlock
+        Looked at once, one after the other.
+    goal : Goal or str
+    classes : sequence of two labels, default=None
+    pos_label : label, default=None
+        One of the two must be given, see `AuditCounts`.
+    confidence, decide, random_state, data_name
+        As in `audit`.
+
+    Returns
+    -------
+    GoalReport
+
+    Raises
+    ------
+    GoalError, DataError
+        As `audit`; also if the blocks do not agree with each other, or there are none.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import AuditBlock, audit_stream
+    >>> blocks = (AuditBlock([1, 0], y=[1, 1]) for _ in range(1000))
+    >>> report = audit_stream(blocks, "subject to floor: recall() >= 0.4", classes=(0, 1))
+    >>> report["floor"].rate, report["floor"].verdict
+    (0.5, 'met')
+    """
+    counts = AuditCounts(goal, classes=classes, pos_label=pos_label)
+    for block in blocks:
+        counts.add(block)
+    return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)

@@ -1,0 +1,158 @@
+"""`html_report`: one self-contained page about a classifier and its goal."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from widemargin.exceptions import DataError
+from widemargin.goals import External, Goal
+from widemargin.goals.report import GoalReport
+from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.report.content import Content, Given, Record, gather
+from widemargin.report.page import page
+
+__all__ = ["HtmlReport", "html_report"]
+
+
+@dataclass(frozen=True, repr=False)
+class HtmlReport:
+    """A page, and the numbers behind it. `save` writes it; notebooks show it in a frame.
+
+    Attributes
+    ----------
+    text : str
+        The HTML file.
+    content : Content
+        Everything that it shows, as numbers.
+    """
+
+    text: str
+    content: Content
+
+    @property
+    def goal_report(self) -> GoalReport:
+        """The model measured on the goal."""
+        return self.content.report
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be written.
+        """
+        target = Path(path)
+        try:
+            target.write_text(self.text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(
+                f"{target}: the report cannot be written ({error.strerror}). Choose another place"
+            ) from error
+        return target
+
+    def __repr__(self) -> str:
+        return f"<HtmlReport {self.content.title!r}, {len(self.text)} characters>"
+
+    def _repr_html_(self) -> str:
+        """A frame of its own, so that neither page changes the other."""
+        title, page_text = html.escape(self.content.title), html.escape(self.text)
+        style = "width:100%;height:640px;border:1px solid #ccc"
+        return f'<iframe sandbox="allow-scripts" title="{title}" srcdoc="{page_text}" style="{style}"></iframe>'
+
+
+def html_report(
+    model: Any,
+    goal: Goal | str,
+    X: Any = None,
+    y: Any = None,
+    *,
+    populations: Any = None,
+    external: Mapping[str, External] | None = None,
+    baselines: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
+    sample_weight: Any = None,
+    pos_label: Any = None,
+    paths: Sequence[TradeoffPath] = (),
+    trained_goal: Goal | str | None = None,
+    confidence: float | None = 0.95,
+    decide: str = "estimate",
+    title: str | None = None,
+    model_name: str | None = None,
+    data_name: str = "the data",
+    record: Record | None = None,
+    card: Mapping[str, str] | None = None,
+) -> HtmlReport:
+    """Measure a classifier on a goal and write a self-contained HTML page about it, for any classifier.
+
+    Parameters
+    ----------
+    model : fitted classifier, array-like of shape (n,), or dict
+        As in `audit`. Predictions alone have no margins.
+    goal : Goal or str
+        What is measured.
+    X, y, populations, external, baselines, sample_weight, pos_label, confidence, decide, data_name
+        As in `audit`. Use rows that the model was not trained on, or `confidence=None`: an interval around training
+        rates claims too much.
+    others : dict of str to fitted classifier or predictions, default=None
+        Shown beside the model, for example {"without rules": svm}. The changes against each are counted too.
+    paths : sequence of TradeoffPath, default=()
+        Give the prices of rules and the movable bounds (`tradeoff_path`).
+    trained_goal : Goal or str, default=None
+        What training enforced, where it is stricter than `goal`; its bounds are where the slider stands at first.
+    title, model_name : str, default=None
+    record : dict of str to dict, default=None
+        Data and settings for the record: {"Data": {"rows": 100, ...}, ...}. Shown as they are.
+    card : dict of str to str, default=None
+        What the owner says in the model card, by heading (`widemargin.report.CARD`); headings without an entry are
+        marked as not stated.
+
+    Returns
+    -------
+    HtmlReport
+
+    Raises
+    ------
+    GoalError, DataError
+        As `audit` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from widemargin.report import html_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    >>> model = LogisticRegression().fit(X[:200], y[:200])
+    >>> report = html_report(model, "subject to floor: recall() >= 0.5", X[200:], y[200:])
+    >>> report.goal_report["floor"].verdict
+    'met'
+    >>> report.text.startswith("<!DOCTYPE html>")
+    True
+    """
+    asked = Goal.parse(goal) if isinstance(goal, str) else goal
+    trained = Goal.parse(trained_goal) if isinstance(trained_goal, str) else trained_goal
+    if not isinstance(asked, Goal) or not isinstance(trained, Goal | None):
+        raise DataError("goal and trained_goal must be a Goal or its text.")
+    for path in paths:
+        if not isinstance(path, TradeoffPath):
+            raise DataError(f"paths holds a {type(path).__name__}; give what tradeoff_path returns.")
+    name = model_name or (f"a {_kind(model)}" if hasattr(model, "predict") else "a model known by its predictions")
+    content = gather(
+        model, asked,
+        Given(X, y, populations, external, baselines, sample_weight, pos_label, data_name),
+        others=others or {}, confidence=confidence, decide=decide,
+        trained_goal=trained, paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=name,
+        record=record or {}, card=card or {},
+    )  # fmt: skip
+    return HtmlReport(page(content), content)
+
+
+def _kind(model: Any) -> str:
+    """The class that decides: the last step of a pipeline."""
+    steps = getattr(model, "steps", None)
+    return type(steps[-1][1] if steps else model).__name__

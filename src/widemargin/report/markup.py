@@ -1,0 +1,102 @@
+"""HTML and SVG out of elements whose texts are always escaped: the only place of the report that writes a `<`."""
+
+import base64
+import hashlib
+import html
+import json
+from typing import Any
+
+__all__ = ["Html", "element", "embedded_json", "fingerprint", "joined", "raw_script", "raw_style"]
+
+_VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "polygon", "polyline", "rect"})
+
+
+class Html(str):
+    """Text that is HTML already. Every other text is escaped where it enters an element."""
+
+    __slots__ = ()
+
+
+_THIN = "\u00a0\u202f"
+"""Spaces that do not break: between a number and its unit, and between thousands."""
+
+Child = str | int | Html | None
+
+
+def element(name: str, *children: Child, **attributes: str | float | bool | None) -> Html:
+    """An element.
+
+    Parameters
+    ----------
+    name : str
+        Tag; written by this package, never by data.
+    *children : str, int, Html or None
+        Texts are escaped, and control characters in them (also those that turn the direction of writing) replaced; None
+        is left out.
+    **attributes
+        `class_` for `class`, `_` for `-`; None and False are left out, True has no value. Values are escaped.
+    """
+    parts = [name]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        label = _name(key)
+        parts.append(label if value is True else f'{label}="{_text(_shown(value))}"')
+    head = " ".join(parts)
+    if name in _VOID and not children:
+        return Html(f"<{head}>" if name in ("br", "input", "link", "meta") else f"<{head}/>")
+    return Html(f"<{head}>{joined(*children)}</{name}>")
+
+
+def joined(*children: Child) -> Html:
+    """Children one after the other, texts escaped."""
+    return Html(
+        "".join(child if isinstance(child, Html) else _text(str(child)) for child in children if child is not None)
+    )
+
+
+def embedded_json(content: Any, identifier: str) -> Html:
+    """A data block that scripts can read and that nothing in `content` can end or execute.
+
+    `<`, `>`, `&` and the line separators U+2028 and U+2029 are written as escapes of JSON.
+    """
+    text = json.dumps(content, allow_nan=False, ensure_ascii=True)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Html(f'<script type="application/json" id="{_text(identifier)}">{text}</script>')
+
+
+def raw_script(code: str) -> Html:
+    """A script of this package."""
+    return Html(f"<script>{code}</script>")
+
+
+def raw_style(rules: str) -> Html:
+    """A style sheet of this package."""
+    return Html(f"<style>{rules}</style>")
+
+
+def fingerprint(code: str) -> str:
+    """What a content security policy names a script or style sheet by."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() + "'"
+
+
+def _name(key: str) -> str:
+    if key == "view_box":
+        return "viewBox"
+    return key.rstrip("_").replace("_", "-")
+
+
+def _shown(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def _text(text: str) -> str:
+    """Escaped, on one line, without control characters."""
+    return html.escape("".join(map(_shown_character, text)))
+
+
+def _shown_character(character: str) -> str:
+    if character.isprintable() or character in _THIN:
+        return character
+    return " " if character in "\n\t\r" else "\ufffd"

@@ -1,0 +1,190 @@
+"""`widemargin check`: what it finds in the file, and on the table."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from command_line import people, write_csv
+from widemargin.cli.main import main
+
+
+def check(folder, capsys, *options, code=0):
+    assert main(["check", str(folder / "goals.toml"), "--json", *options]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def changed(folder, old, new):
+    text = (folder / "goals.toml").read_text()
+    assert old in text
+    (folder / "goals.toml").write_text(text.replace(old, new))
+
+
+def told(found):
+    return [f"{item['line']} {item['key']}: {item['text']}" for item in found]
+
+
+def test_a_good_file_has_no_problems(project, capsys):
+    assert check(project, capsys)["problems"] == []
+    assert not (project / "out").exists()
+    content = check(project, capsys, "--data")
+    assert content["problems"] == content["warnings"] == []
+    assert content["rows"] == {"train": 400, "test": 200}
+    assert main(["check", str(project / "goals.toml"), "--data"]) == 0
+    assert "no problems (400 train rows, 200 test rows)" in capsys.readouterr().out
+
+
+def test_problems_of_the_file_are_listed_on_stdout(project, capsys):
+    changed(project, "protected", "protekted")
+    changed(project, "recall() >= 0.6", "recal() >= 0.6")
+    content = check(project, capsys, code=2)
+    assert told(content["problems"]) == [
+        "6 data.protekted: unknown key. Is it 'protected'?",
+        "18 goal.text: no valid goal: unknown function 'recal'. Did you mean 'recall'?",
+    ]
+    assert main(["check", str(project / "goals.toml")]) == 2
+    printed = capsys.readouterr()
+    assert "2 problems" in printed.out and printed.err == ""
+    assert "subject to recall: recal() >= 0.6\n" in printed.out
+
+
+def test_without_a_file_it_says_so(capsys, tmp_path):
+    assert main(["check"]) == 2
+    assert "no goals file was named" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "none.toml")]) == 2
+    assert "cannot be read" in capsys.readouterr().out
+
+
+PROBLEMS = {
+    "table": ('"people.csv"', '"peple.csv"', "3 data.table: ", "cannot be read"),
+    "column": ('["sex"]', '["sx"]', "6 data.protected: column 'sx' is not in the table. Did you mean 'sex'?", ""),
+    "target": ('"income"', '"incme"', "4 data.target: column 'incme' is not in the table. Did you mean 'income'?", ""),
+    "positive": ('"high"', '"hgh"', "5 data.positive: ", "Did you mean 'high'?"),
+    "split": ('test = "test"', 'test = "tst"', "7 data.split: ", "0 rows have 'tst'"),
+    "value": ('sex == "F"', 'sex == "f"', "14 goal.text: on the training rows: ", "has no value 'f'"),
+    "goal column": ('sex == "F"', 'sax == "F"', "14 goal.text: on the training rows: ", "'sax'"),
+    "empty": ('sex == "F"', 'sex == "F" and age > 200', "14 goal.text: ", "population women is empty"),
+    "bound": (
+        "recall() >= 0.6", "true_positives() >= 500", "18 goal.text: on the training rows: 'recall'",
+        "cannot hold on these rows",
+    ),
+    "promise": ("recall() >= 0.4", "true_positives() >= 190", "23 goal.audit.text: on the test rows: ", "cannot hold"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(PROBLEMS))
+def test_problems_of_the_table_have_lines(project, capsys, kind):
+    old, new, start, text = PROBLEMS[kind]
+    changed(project, old, new)
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert len(problems) == 1, problems
+    assert problems[0].startswith(start) and text in problems[0]
+
+
+def test_several_problems_are_found_at_once(project, capsys):
+    changed(project, 'sex == "F"', 'sex == "X"')
+    changed(project, "recall() >= 0.6", "true_positives() >= 500")
+    changed(project, '["sex"]', '["sex", "gender"]')
+    columns = people()
+    columns["old"] = ["maybe"] * 600
+    write_csv(project / "people.csv", columns)
+    content = check(project, capsys, "--data", code=2)
+    text = "\n".join(told(content["problems"]))
+    assert len(content["problems"]) == 4
+    for part in ("6 data.protected: column 'gender'", "14 goal.text", "18 goal.text", "'maybe'"):
+        assert part in text
+
+
+def test_a_mark_stands_below_the_value(project, capsys):
+    changed(project, 'sex == "F"', 'sex == "X"')
+    assert main(["check", str(project / "goals.toml"), "--data"]) == 2
+    lines = capsys.readouterr().out.split("\n")
+    mark = next(number for number, line in enumerate(lines) if line.strip() == "^")
+    assert lines[mark].index("^") == lines[mark - 1].index('"X"')
+
+
+def test_another_table_can_be_looked_at(project, capsys):
+    write_csv(project / "new.csv", {**people(100), "age": ["old"] * 100})
+    content = check(project, capsys, "--data", str(project / "new.csv"))
+    assert content["rows"] == {"train": 66, "test": 34}
+
+
+def warned(folder, capsys, columns):
+    write_csv(folder / "people.csv", columns)
+    return "\n".join(told(check(folder, capsys, "--data")["warnings"]))
+
+
+def test_columns_that_are_no_features_are_warned_of(project, capsys):
+    columns = people()
+    columns["constant"] = [7] * 600
+    columns["client_id"] = list(np.random.default_rng(0).permutation(10**6)[:600])
+    columns["row"] = list(range(600))
+    columns["answer"] = ["yes" if label == "high" else "no" for label in columns["income"]]
+    columns["gender"] = [{"F": 0, "M": 1}[value] for value in columns["sex"]]
+    text = warned(project, capsys, columns)
+    assert "feature 'constant' has the same value in all 400 rows" in text
+    assert "feature 'client_id' has 400 distinct values in 400 rows and looks like an identifier" in text
+    assert "feature 'row' has 400 distinct values" not in text  # every third row is held out
+    assert "feature 'answer' alone tells the target in 100.0% of the rows" in text
+    assert "feature 'gender' tells the protected 'sex' in 100.0% of the rows" in text
+    assert "'age'" not in text and "'work'" not in text
+    check(project, capsys, "--data", "--strict", code=2)
+
+
+def test_features_that_do_not_fit_the_rows_held_out(project, capsys):
+    columns = people()
+    columns["work"] = ["new" if row % 30 == 0 else word for row, word in enumerate(columns["work"])]
+    assert "on the test rows column 'work' has words that training does not know in 20 row(s) ('new')" in warned(
+        project, capsys, columns
+    )
+    columns["age"] = ["inf" if row == 0 else age for row, age in enumerate(columns["age"])]
+    write_csv(project / "people.csv", columns)
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert any("on the test rows: column 'age' holds 1 infinite number(s)" in text for text in problems)
+
+
+def test_features_that_cannot_be_read(project, capsys):
+    columns = people()
+    columns["empty"] = [None] * 600
+    columns["day"] = ["2024-01-01"] * 600
+    write_csv(project / "people.csv", columns)
+    text = "\n".join(told(check(project, capsys, "--data", code=2)["problems"]))
+    assert "column 'empty' holds no value at all" in text and "column 'day' has type Date" in text
+
+
+def test_few_rows_are_warned_of_and_too_few_for_a_confidence_refused(project, capsys):
+    changed(project, "recall() >= 0.4", "recall(population(age > 65)) >= 0.4")
+    content = check(project, capsys, "--data")
+    assert "is measured on" in content["warnings"][0]["text"] and content["warnings"][0]["line"] == 23
+    changed(project, "[output]", "[validation]\nconfidence = 0.99\n[output]")
+    content = check(project, capsys, "--data", code=2)
+    text = "\n".join(told(content["problems"]))
+    assert "26 validation.confidence: 'churn' cannot be proved with confidence 0.99 by about 80 rows" in text
+    assert "'recall' cannot be proved" not in text
+
+
+def test_protected_features_are_said(project, capsys):
+    changed(project, 'protected = ["sex"]', 'protected = ["sex"]\nprotected_as_features = ["sex"]')
+    assert told(check(project, capsys, "--data")["warnings"]) == [
+        "7 data.protected_as_features: 'sex' is protected and a feature all the same, as asked"
+    ]
+
+
+def test_external_tables_are_looked_at(project, capsys):
+    traffic = pa.table({name: values for name, values in people(300).items() if name != "age"})
+    pyarrow.parquet.write_table(traffic, project / "traffic.parquet")
+    changed(project, 'churn("deployed") <= 0.3', "positive_rate(external('traffic')) <= 0.3")
+    changed(
+        project, "[output]", '[external.traffic]\ntable = "traffic.parquet"\n[external.x]\ntable = "x.csv"\n[output]'
+    )
+    content = check(project, capsys, "--data", code=2)
+    assert "on external data set 'traffic': the table lacks 1 column(s): 'age'" in told(content["problems"])[0]
+    assert told(content["warnings"]) == ["27 external.x: no goal measures a rate on 'x', so it is not read. Drop it"]
+
+
+def test_one_class_only(project, capsys):
+    write_csv(project / "people.csv", {**people(), "income": ["high"] * 600})
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert any(text.startswith("4 data.target: the target 'income' is 'high' in all 400 rows") for text in problems)

@@ -1,0 +1,207 @@
+"""What `train` does with the further sections of a goals file."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from command_line import people, write_csv
+from widemargin.cli.main import main
+from widemargin.persistence import load_model, model_info
+
+PLAIN = """
+[data]
+table = "people.csv"
+target = "income"
+positive = "high"
+protected = ["sex"]
+ignore = ["split", "old"]
+[goal]
+text = '''
+minimize error_rate()
+subject to recall: recall() >= 0.7
+'''
+[output]
+model = "m.skops"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_csv(tmp_path / "people.csv", people())
+    (tmp_path / "goals.toml").write_text(PLAIN)
+    return tmp_path
+
+
+def train(folder, capsys, old="", new="", *options, code=0):
+    text = (folder / "goals.toml").read_text()
+    assert old in text
+    (folder / "goals.toml").write_text(text.replace(old, new, 1))
+    assert main(["train", str(folder / "goals.toml"), "--json", *options]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_model_is_the_baseline_of_the_next_one_and_traffic_is_external(folder, capsys):
+    train(folder, capsys)
+    (folder / "m.skops").rename(folder / "old.skops")
+    traffic = pa.table({name: values for name, values in people(300, seed=5).items() if name != "income"})
+    pyarrow.parquet.write_table(traffic, folder / "traffic.parquet")
+    more = """
+subject to calm: churn("before", on=external("traffic")) <= 0.05
+subject to few: positive_rate(external("traffic")) <= 0.6
+subject to seen: recall(external("last_year")) >= 0.5
+'''
+[baselines]
+before = { model = "old.skops" }
+[external.traffic]
+table = "traffic.parquet"
+[external.last_year]
+table = "last.csv"
+"""
+    last = people(200, seed=6)
+    last["income"] = [None if row % 3 == 0 else label for row, label in enumerate(last["income"])]
+    write_csv(folder / "last.csv", last)
+    content = train(folder, capsys, "\n'''\n", more)
+    items = {item["label"]: item for item in content["reports"]["train"]["this model"]["constraints"]}
+    assert items["calm"]["n_rows"] == 300 and items["calm"]["met"]
+    model, old = load_model(folder / "m.skops"), load_model(folder / "old.skops")
+    changed = (model.predict(traffic) != old.predict(traffic)).mean()
+    assert items["calm"]["rate"] == pytest.approx(changed)
+    assert items["few"]["rate"] == pytest.approx((model.predict(traffic) == "high").mean())
+    labelled = np.array([label == "high" for label in last["income"]])
+    found = model.predict(pa.table(last)) == "high"
+    assert items["seen"]["rate"] == pytest.approx(found[labelled].mean())
+    assert set(content["reports"]["train"]) == {"this model", "unconstrained SVM", "before"}
+    assert content["reports"]["train"]["before"]["constraints"][1]["rate"] == 0.0
+    audited = ["audit", str(folder / "goals.toml"), "--model", str(folder / "m.skops")]
+    assert main([*audited, "--data", str(folder / "people.csv"), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "people.csv holds the rows that the model was trained on" in printed.err
+    report = json.loads(printed.out)["report"]
+    assert [item["rate"] for item in report["constraints"]] == [item["rate"] for item in items.values()]
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert f"External data set traffic: 300 rows without labels of {folder / 'traffic.parquet'}" in shown
+    assert "External data set last_year: 200 rows with labels" in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop_columns(["age"]), "external.traffic: the table lacks 1 column(s): 'age'"),
+        (
+            lambda table: table.set_column(0, "age", pa.array(["x"] * 300)),
+            "external.traffic: column 'age' held numbers",
+        ),
+        (lambda table: table.append_column("z", pa.array(["maybe"] * 300)), "'maybe'"),
+        (lambda table: table.slice(0, 0), "traffic.parquet: the table has 0 rows"),
+    ],
+)
+def test_what_is_wrong_with_an_external_table_is_named(folder, capsys, change, message):
+    traffic = change(pa.table({name: values for name, values in people(300, seed=5).items() if name != "income"}))
+    pyarrow.parquet.write_table(traffic, folder / "traffic.parquet")
+    target = 'target = "z"\n' if "z" in traffic.column_names else ""
+    more = "\nsubject to error_rate(external('traffic')) <= 0.9\n" if target else ""
+    more += f"\nsubject to positive_rate(external('traffic')) <= 0.6\n'''\n[external.traffic]\n{target}"
+    content = train(
+        folder, capsys, "\n'''\n", more.replace("'traffic'", '"traffic"') + 'table = "traffic.parquet"\n', code=2
+    )
+    assert message in content["error"]
+
+
+def test_folders_of_external_tables_may_hold_no_links_that_lead_away(folder, capsys):
+    (folder / "parts").mkdir()
+    outside = folder.parent / f"{folder.name}-outside"
+    outside.mkdir()
+    pyarrow.parquet.write_table(pa.table(people(300)), outside / "p.parquet")
+    (folder / "parts" / "p.parquet").symlink_to(outside / "p.parquet")
+    more = '\nsubject to positive_rate(external("x")) <= 0.6\n\'\'\'\n[external.x]\ntable = "parts"\n'
+    content = train(folder, capsys, "\n'''\n", more, code=2)
+    assert "external.x.table" in content["error"] and "leads outside" in content["error"]
+    train(folder, capsys, "", "", "--allow-outside", str(outside))
+
+
+def test_a_fraction_of_the_rows_is_held_out(folder, capsys):
+    content = train(folder, capsys, "[output]", "[validation]\nfraction = 0.25\n[output]", code=0)
+    assert model_info(folder / "m.skops").metadata["rows"] == {"train": 450, "test": 150}
+    assert set(content["met"]) == {"train", "test"}
+    again = train(folder, capsys)
+    assert again["reports"]["test"] == content["reports"]["test"]
+
+
+def test_folds_choose_the_regulariser(folder, capsys):
+    content = train(folder, capsys, "[output]", "[validation]\nfolds = 2\n[output]")
+    model = load_model(folder / "m.skops")[-1]
+    assert type(model).__name__ == "RateConstrainedClassifier" and content["C"] == model.C
+    assert content["C"] != 0.2
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    assert f"Chosen by 2 folds: C = {content['C']:g}" in capsys.readouterr().out
+
+
+def test_a_confidence_is_proved_on_rows_kept_aside(folder, capsys):
+    write_csv(folder / "people.csv", people(2000))
+    lines = "[validation]\nconfidence = 0.9\nfraction = 0.5\n[output]"
+    content = train(folder, capsys, "[output]", lines)
+    assert content["met"] == {"validation": True}
+    assert "probability >= 0.9 " in content["guarantee"] and "502 rows" in content["guarantee"]
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "Goal: proved for new rows with confidence 0.9." in shown
+    content = train(folder, capsys, "recall() >= 0.7", "recall() >= 0.9999", code=1)
+    assert "error" in content
+
+
+def test_the_time_budget_of_the_command_line_comes_first(folder, capsys):
+    assert main(["train", str(folder / "goals.toml"), "--time-budget", "1e-6", "--json"]) in (0, 1)
+    assert "stopped after" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", str(folder / "goals.toml"), "--time-budget", "0"])
+
+
+def test_protected_columns_are_features_only_when_asked_and_the_report_says_so(folder, capsys):
+    assert train(folder, capsys)["features"] == ["age", "work"]
+    lines = 'protected = ["sex"]\nprotected_as_features = ["sex"]'
+    content = train(folder, capsys, 'protected = ["sex"]', lines)
+    assert content["features"] == ["age", "work", "sex"] and content["protected_as_features"] == ["sex"]
+    assert model_info(folder / "m.skops").metadata["protected_as_features"] == ["sex"]
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "Protected, and used to decide all the same, as asked: sex" in shown
+    assert "Used to measure rates, not to decide" not in shown
+
+
+def test_functions_run_only_when_allowed(folder, capsys):
+    (folder / "wm_train_rules.py").write_text("def decide(table):\n    return ['high'] * table.num_rows\n")
+    lines = '[baselines.rule]\nfunction = "wm_train_rules:decide"\n[output]'
+    content = train(folder, capsys, "[output]", lines, code=2)
+    assert "would run code" in content["error"]
+    content = train(folder, capsys, "", "", "--allow-code")
+    assert content["reports"]["train"]["rule"]["constraints"][0]["rate"] == 1.0
+
+
+def test_rare_words_share_a_feature(folder, capsys):
+    columns = people()
+    columns["work"][:3] = ["robot", "clerk", "pilot"]
+    write_csv(folder / "people.csv", columns)
+    train(folder, capsys, "[output]", "[model]\nrare_words = 5\n[output]")
+    assert "work rare" in load_model(folder / "m.skops")[0].get_feature_names_out()
+
+
+def test_a_table_may_come_in_parts(folder, capsys):
+    whole = train(folder, capsys)
+    columns = people()
+    for name, rows in (("a.csv", slice(0, 250)), ("b.csv", slice(250, None))):
+        write_csv(folder / name, {column: values[rows] for column, values in columns.items()})
+    parts = train(folder, capsys, 'table = "people.csv"', 'table = ["a.csv", "b.csv"]')
+    assert parts["training"] == whole["training"]
+    (folder / "parts").mkdir()
+    for number in range(2):
+        pyarrow.parquet.write_table(
+            pa.table({column: values[number * 300 : number * 300 + 300] for column, values in columns.items()}),
+            folder / "parts" / f"p{number}.parquet",
+        )
+    assert train(folder, capsys, 'table = ["a.csv", "b.csv"]', 'table = "parts"')["training"] == whole["training"]
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    assert f"600 training rows of {folder / 'parts'};" in capsys.readouterr().out

@@ -1,0 +1,88 @@
+"""Tables of pandas, polars and pyarrow in place of arrays: the same models, names kept, order checked."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from widemargin import (
+    External,
+    GoalThresholdClassifier,
+    KernelPerceptron,
+    KernelSVC,
+    MarginPursuitClassifier,
+    MulticlassSVC,
+    RateConstrainedClassifier,
+    RateConstrainedClassifierCV,
+    audit,
+    tradeoff_path,
+)
+from widemargin.report import html_report
+
+GOAL = 'women = population(sex == "F")\nsubject to floor: recall(women) >= 0.6\nsubject to churn("old") <= 0.6'
+KINDS = ["pandas", "polars", "pyarrow"]
+ESTIMATORS = {
+    "rate-constrained": lambda: RateConstrainedClassifier(GOAL),
+    "cross-validated": lambda: RateConstrainedClassifierCV(GOAL, Cs=[0.2], max_steps=[5], cv=2, random_state=0),
+    "threshold": lambda: GoalThresholdClassifier(LogisticRegression(), GOAL, random_state=0),
+    "kernel": KernelSVC,
+    "perceptron": lambda: KernelPerceptron(random_state=0),
+    "pursuit": lambda: MarginPursuitClassifier(random_state=0),
+    "multi-class": lambda: MulticlassSVC(random_state=0),
+}
+
+
+def as_kind(kind, frame):
+    return {
+        "pandas": lambda: frame,
+        "polars": lambda: pl.from_pandas(frame),
+        "pyarrow": lambda: pa.Table.from_pandas(frame),
+    }[kind]()
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    n = 200
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    y = np.where(X["a"] + rng.normal(size=n) > 0, "yes", "no")
+    table = pd.DataFrame({"sex": rng.choice(["F", "M"], n), "old": np.where(X["a"] > 0, "yes", "no")})
+    return X, y, table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_same_model_from_every_kind_of_table(data, name, kind):
+    X, y, table = data
+    rows, labels = (
+        as_kind(kind, X),
+        {"pandas": pd.Series(y), "polars": pl.Series(y), "pyarrow": pa.chunked_array([y])}[kind],
+    )
+    more = {"populations": table} if "goal" in ESTIMATORS[name]().get_params() else {}
+    plain = ESTIMATORS[name]().fit(X.to_numpy(), y, **more)
+    if more:
+        more = {"populations": as_kind(kind, table)}
+    model = ESTIMATORS[name]().fit(rows, labels, **more)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(rows), plain.predict(X.to_numpy()))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(as_kind(kind, X[["c", "b", "a"]]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_audits_paths_external_rows_and_reports(data, kind):
+    X, y, table = data
+    rows, populations = as_kind(kind, X), as_kind(kind, table)
+    text = f'{GOAL}\nsubject to positive_rate(external("more")) <= 0.9'
+    external = {"more": External(rows)}
+    model = RateConstrainedClassifier(text).fit(rows, y, populations=populations, external=external)
+    measured = audit(model, text, rows, y, populations=populations, external=external, confidence=None)
+    expected = audit(model, text, X, y, populations=table, external={"more": External(X)}, confidence=None)
+    assert measured.to_dict() == expected.to_dict() and measured.passed
+    path = tradeoff_path(
+        model, rows, y, values=[0.5, 0.6], constraint="floor", populations=populations, external=external
+    )
+    page = html_report(model, text, rows, y, populations=populations, external=external, paths=[path])
+    assert list(page.content.margins.reports) == ["all rows", "women"]

@@ -1,0 +1,145 @@
+"""ONNX files decide like the models they were made from."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from widemargin import (
+    GoalThresholdClassifier,
+    KernelSVC,
+    MarginPursuitClassifier,
+    RateConstrainedClassifier,
+    SBPClassifier,
+)
+from widemargin.exceptions import CapabilityError, ModelFileError
+from widemargin.persistence import to_onnx
+from widemargin.preprocessing import make_preprocessor
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+FLOOR = "subject to recall() >= 0.8"
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 4)) * [1.0, 2.0, 0.5, 1.0] + [0.0, 3.0, 0.0, 0.0]
+    score = X[:, 0] + X[:, 2] ** 2 + 0.3 * rng.normal(size=160)
+    return X, np.where(score > 0.5, "yes", "no"), np.digitize(score, [0.0, 0.7])
+
+
+def run(path, X):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    return session.run(["label", "scores"], {"X": X})
+
+
+MODELS = {
+    "linear": RateConstrainedClassifier(FLOOR),
+    "other side": RateConstrainedClassifier(FLOOR, pos_label="no"),
+    "rbf": RateConstrainedClassifier(FLOOR, kernel="rbf"),
+    "pursuit": MarginPursuitClassifier(),
+    "pursuit rbf": MarginPursuitClassifier(kernel="rbf"),
+    "svc rbf": KernelSVC(gamma=0.4),
+    "svc poly": KernelSVC(kernel="poly", coef0=1.0),
+    "svc sigmoid": KernelSVC(kernel="sigmoid", gamma=0.05),
+    "svc linear": KernelSVC(kernel="linear"),
+    "sbp": SBPClassifier(nu=0.05, gamma=0.4, random_state=0),
+    "threshold": GoalThresholdClassifier(LogisticRegression(), FLOOR, random_state=0),
+    "threshold of ours": GoalThresholdClassifier(MarginPursuitClassifier(), FLOOR, pos_label="no", random_state=0),
+    "pipeline": make_pipeline(StandardScaler(), PCA(3), RateConstrainedClassifier(FLOOR)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::widemargin.exceptions.GoalWarning", "ignore::widemargin.exceptions.KernelWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_two_classes(data, name, tmp_path):
+    X, y, _ = data
+    model = MODELS[name].fit(X, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    new = np.random.default_rng(1).normal(size=(300, 4)) * 2
+    label, scores = run(tmp_path / "m.onnx", new)
+    wanted = model.decision_function(new)
+    assert np.allclose(scores, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
+    sure = np.abs(wanted) > 1e-6
+    assert label[sure].tolist() == model.predict(new)[sure].tolist()
+    assert len(set(label)) == 2
+
+
+@pytest.mark.parametrize("model", [KernelSVC(multi_class="ovr"), MarginPursuitClassifier()])
+def test_several_classes(data, model, tmp_path):
+    X, _, y = data
+    model.fit(X, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    label, scores = run(tmp_path / "m.onnx", X)
+    assert np.allclose(scores, model.decision_function(X), rtol=1e-7, atol=1e-7)
+    assert label.dtype == np.int64 and label.tolist() == model.predict(X).tolist()
+
+
+def test_a_score_of_zero_is_decided_as_by_predict(tmp_path):
+    X = np.array([[-1.0], [1.0]])
+    for pos_label in (0, 1):
+        model = RateConstrainedClassifier(pos_label=pos_label).fit(X, [0, 1])
+        model.intercept_ = np.zeros(1)
+        to_onnx(model, tmp_path / "m.onnx")
+        assert run(tmp_path / "m.onnx", np.zeros((1, 1)))[0].tolist() == model.predict(np.zeros((1, 1))).tolist()
+
+
+def test_sparse_support_vectors(data, tmp_path):
+    X, y, _ = data
+    model = KernelSVC(gamma=0.4).fit(sparse.csr_matrix(X), y)
+    to_onnx(model, tmp_path / "m.onnx")
+    assert np.allclose(run(tmp_path / "m.onnx", X)[1], model.decision_function(sparse.csr_matrix(X)), atol=1e-7)
+
+
+REFUSED = {
+    "feature map": (lambda X, y, z: MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", n_components=20,
+                                                            random_state=0).fit(X, y), "a feature map cannot be"),
+    "kernel": (lambda X, y, z: KernelSVC(kernel="laplacian").fit(X, y), "the kernel 'laplacian' cannot be"),
+    "pairs": (lambda X, y, z: KernelSVC().fit(X, z), "votes of pairs"),
+    "groups": (
+        lambda X, y, z: GoalThresholdClassifier(
+            LogisticRegression(), "subject to positive_rate() <= 0.9", per_population="g", pos_label="yes",
+            random_state=0,
+        ).fit(X, y, populations=_groups(len(X))), "thresholds of several populations",
+    ),
+    "tree": (lambda X, y, z: DecisionTreeClassifier().fit(X, y), "DecisionTreeClassifier cannot be"),
+    "table": (
+        lambda X, y, z: make_pipeline(make_preprocessor(), KernelSVC()).fit(_groups(len(X)), y), "the steps before",
+    ),
+}  # fmt: skip
+
+
+def _groups(n):
+    import pandas as pd
+
+    return pd.DataFrame({"g": ["a", "b"] * (n // 2)})
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_has_no_counterpart_is_named(data, kind, tmp_path):
+    make, text = REFUSED[kind]
+    model = make(*data)
+    with pytest.raises(CapabilityError, match=text):
+        to_onnx(model, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_flags_are_labels_too(data, tmp_path):
+    model = KernelSVC().fit(data[0], data[1] == "yes")
+    to_onnx(model, tmp_path / "m.onnx")
+    assert run(tmp_path / "m.onnx", data[0])[0].tolist() == model.predict(data[0]).tolist()
+
+
+def test_refused_before_the_file(data, tmp_path):
+    with pytest.raises(NotFittedError):
+        to_onnx(KernelSVC(), tmp_path / "m.onnx")
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        to_onnx(KernelSVC().fit(data[0], data[1]), tmp_path / "no" / "m.onnx")

@@ -1,0 +1,199 @@
+"""The page in headless Chromium: it renders, the slider works, nothing is fetched, nothing hostile runs."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from testing.report_pages import HOSTILE, goal, hostile_page, plain_page, rows
+from testing.trade_offs import made_path
+
+from widemargin import RateConstrainedClassifier, goal_scorer, margin_report
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on the PATH (set CHROMIUM to its place)")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    return {
+        name: made.save(folder / f"{name}.html")
+        for name, made in {"plain": plain_page(), "hostile": hostile_page()}.items()
+    }
+
+
+class Tab:
+    """An open page, what its console said, and what it asked for."""
+
+    def __init__(self, browser, file, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+        self.quiet = lambda: self.said == [] and self.asked == [file.as_uri()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        self.context.close()
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_renders_without_errors_or_requests(browser, files, name, scheme):
+    with Tab(browser, files[name], color_scheme=scheme) as tab:
+        assert tab.quiet()
+        assert tab.page.evaluate("window.hacked") is None
+        assert tab.page.locator("h1").count() == 1 and tab.page.locator("article.card").count() == 3
+        paper = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
+        box = tab.page.locator("svg.plot").bounding_box()
+        assert box["width"] > 200 and box["height"] > 100
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile"])
+def test_a_phone_never_scrolls_sideways(browser, files, name):
+    with Tab(browser, files[name], viewport={"width": 360, "height": 740}) as tab:
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+        for part in tab.page.locator("details").all():
+            part.evaluate("part => { part.open = true; }")
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_keyboard_moves_the_bound_through_the_points_of_the_path(browser, files):
+    path = made_path()
+    with Tab(browser, files["plain"]) as tab:
+        page = tab.page
+        slider = page.locator("#path-0-slider")
+        assert slider.is_visible() and slider.get_attribute("aria-valuetext") == "≥ 60\u00a0%"
+        slider.focus()
+        page.keyboard.press("Home")
+        places = []
+        for i, value in enumerate(path.values):
+            asked = f"≥ {100 * value:.0f}\u00a0%"
+            assert slider.get_attribute("aria-valuetext") == asked
+            state = "met" if path.met[i] else "NOT met"
+            assert page.locator("#path-0-said").inner_text() == f"Bound {asked}: {state} on the training rows."
+            error = _percent(page.locator("#path-0-objective").inner_text())
+            assert error == pytest.approx(path.held_out.objective[i], abs=6e-4)
+            for j in range(2):
+                rate = _percent(page.locator(f"#path-0-rate-{j}").inner_text())
+                assert rate == pytest.approx(path.held_out.rate[i, j], abs=6e-4)
+            ring = page.locator("#path-0-ring")
+            places.append((float(ring.get_attribute("cx")), float(ring.get_attribute("cy"))))
+            page.keyboard.press("ArrowRight")
+        assert tab.quiet()
+        drawn = page.locator("circle.point").evaluate_all(
+            "all => all.map(p => [+p.getAttribute('cx'), +p.getAttribute('cy')])"
+        )
+        met = [place for place, met in zip(places, path.met, strict=True) if met]
+        assert [tuple(point) for point in drawn] == [pytest.approx(place, abs=0.06) for place in met]
+        assert [x for x, _ in places] == sorted(x for x, _ in places)
+
+
+def _percent(text):
+    return float(text.split("\u00a0%")[0].replace("−", "-")) / 100
+
+
+def test_what_the_script_writes_is_what_the_page_said_before(browser, files):
+    with Tab(browser, files["plain"]) as scripted, Tab(browser, files["plain"], java_script_enabled=False) as plain:
+        for part in ("said", "objective", "rate-0", "rate-1", "bound-0", "bound-1"):
+            assert (
+                scripted.page.locator(f"#path-0-{part}").inner_text()
+                == plain.page.locator(f"#path-0-{part}").inner_text()
+            )
+        assert not plain.page.locator("#path-0-slider").is_visible()
+        assert plain.page.locator(".no-script").first.is_visible()
+        assert not scripted.page.locator(".no-script").first.is_visible()
+
+
+def test_the_policy_stops_scripts_that_are_not_the_reports_own(browser, tmp_path):
+    text = plain_page().text.replace(
+        "<main", "<script>window.hacked = 1</script><img src=x onerror=window.hacked=2><main"
+    )
+    (tmp_path / "changed.html").write_text(text)
+    with Tab(browser, tmp_path / "changed.html") as tab:
+        assert tab.page.evaluate("window.hacked") is None
+        assert any("Content Security Policy" in line for line in tab.said)
+
+
+def test_what_notebooks_show_is_plain_html(browser, tmp_path):
+    """Diagrams of estimators and the tables of reports, with hostile names in them."""
+    X, y, table = rows()
+    bad = HOSTILE[0]
+    labels = np.array(["no", bad], dtype=object)[y]
+    asked = goal(bad, HOSTILE[1], parity=HOSTILE[2], floor=HOSTILE[3])
+    table["old"] = np.array(["no", bad], dtype=object)[table["old"]]
+    model = RateConstrainedClassifier(asked, pos_label=bad, on_infeasible="warn").fit(X, labels, populations=table)
+    shown = {
+        "pipeline": make_pipeline(StandardScaler(), RateConstrainedClassifier(asked, pos_label=bad)),
+        "fitted": model,
+        "scorer": goal_scorer(asked),
+        "report": model.goal_report_,
+        "margins": margin_report(model, X, labels, groups=[HOSTILE[1]] * len(y)),
+        "path": made_path(name=HOSTILE[1], labels=(HOSTILE[2], HOSTILE[0])),
+        "page": hostile_page(),
+    }
+    parts = [f'<div id="{name}">{item._repr_html_()}</div>' for name, item in shown.items()]
+    (tmp_path / "notebook.html").write_text("<!DOCTYPE html><meta charset=utf-8>" + "".join(parts), encoding="utf-8")
+    with Tab(browser, tmp_path / "notebook.html") as tab:
+        assert tab.said == [] and tab.asked[0].startswith("file:")
+        assert [url for url in tab.asked[1:] if not url.startswith(("about:", "data:"))] == []
+        assert tab.page.evaluate("window.hacked") is None
+        for name in shown:
+            assert tab.page.locator(f"#{name}").bounding_box()["height"] > 40, name
+        for name in ("report", "margins", "path"):
+            assert tab.page.locator(f"#{name} table tbody tr").count() >= 2, name
+        assert tab.page.locator("img").count() == 0
+        inside = tab.page.frame_locator("#page iframe")
+        assert inside.locator("article.card").count() == 3
+        assert inside.locator("#path-0-slider").is_visible()
+
+
+def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
+    with Tab(browser, files["plain"], viewport={"width": 720, "height": 900}) as tab:
+        tab.page.pdf(path=tmp_path / "page.pdf", format="A4")
+        assert 20_000 < (tmp_path / "page.pdf").stat().st_size < 1_000_000
+        tab.page.emulate_media(media="print")
+        assert not tab.page.locator("#path-0-slider").is_visible()
+        assert tab.page.locator("details table").first.bounding_box()["height"] > 20
+        assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 720
+
+
+def test_headings_tables_and_pictures_reach_assistive_technology(browser, files):
+    with Tab(browser, files["plain"]) as tab:
+        tree = tab.page.locator("body").aria_snapshot()
+        for said in (
+            'heading "Is it met?" [level=2]',
+            'slider "Move the bound of “parity”"',
+            "columnheader",
+            "rowheader",
+            "img",
+        ):
+            assert said in tree
+        slider = tab.page.locator("#path-0-slider")
+        for _ in range(60):
+            tab.page.keyboard.press("Tab")
+            if slider.evaluate("part => part === document.activeElement"):
+                break
+        else:
+            raise AssertionError("the slider cannot be reached by the keyboard")

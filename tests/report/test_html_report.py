@@ -1,0 +1,216 @@
+"""The page as text: well-formed, complete, self-contained, and the numbers are those of the audit."""
+
+import itertools
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from testing.report_pages import HOSTILE, PageReader, goal, hostile_page, plain_page, rows
+from testing.trade_offs import made_path
+
+from widemargin import External, audit
+from widemargin.exceptions import DataError, GoalError
+from widemargin.report import CARD, HtmlReport, html_report
+from widemargin.report.markup import fingerprint
+from widemargin.report.numbers import Unit, shown
+
+
+@pytest.fixture(scope="module")
+def report():
+    return plain_page()
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return PageReader(report.text)
+
+
+def test_the_page_needs_nothing_else(report, page):
+    names = {name for _, attributes in page.elements for name in attributes}
+    assert not names & {"src", "srcset", "action", "style", "onclick", "onload", "onerror"}
+    assert all(attributes["href"].startswith("#") for attributes in page.of("a"))
+    assert not page.of("link") and not page.of("img") and not page.of("iframe")
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", report.text)
+    (policy,) = [item["content"] for item in page.of("meta") if item.get("http-equiv") == "Content-Security-Policy"]
+    script, style = (
+        "".join(text for tag, text in page.texts if tag == kind and not text.startswith("{"))
+        for kind in ("script", "style")
+    )
+    assert f"script-src {fingerprint(script)}" in policy and f"style-src {fingerprint(style)}" in policy
+    assert policy.startswith("default-src 'none'; ")
+
+
+def test_it_can_be_read_by_everybody(page):
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    headings = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == 1 and headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(headings))
+    for attributes in page.of("section"):
+        assert attributes["aria-labelledby"] in ids
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in page.of("svg"))
+    assert all(attributes["scope"] in ("col", "row") for attributes in page.of("th"))
+    assert len(page.of("caption")) == len(page.of("table"))
+    for slider in page.of("input"):
+        assert slider["id"] in {label["for"] for label in page.of("label")} and slider["aria-valuetext"]
+    assert page.of("html") == [{"lang": "en"}]
+
+
+def test_the_numbers_are_those_of_the_audit(report, page):
+    X, y, table = rows()
+    model = LogisticRegression().fit(X, y)
+    expected = audit(model, goal(), X, y, populations=table)
+    assert report.goal_report.to_dict() == expected.to_dict()
+    assert report.content.others["always yes"].objective == pytest.approx(1.0 - y.mean())
+    for item in expected.constraints:
+        assert f"{shown(item.rate, Unit.SHARE)} against {'≥' if item.sense == '>=' else '≤'}" in page.text
+    said = model.predict(X)
+    changed, old = said != table["old"], table["old"].to_numpy()
+    (own,) = [item for item in report.content.changes if item.name == "old"]
+    assert own.churn[0] == pytest.approx(changed.mean())
+    assert own.wins[0] == pytest.approx(((said == y) & (old != y)).mean())
+    assert own.losses[0] == pytest.approx(((said != y) & (old == y)).mean())
+    assert own.churn[1] < own.churn[0] < own.churn[2]
+    other = next(item for item in report.content.changes if item.name == "always yes")
+    assert other.churn[0] == pytest.approx((said == 0).mean())
+
+
+def test_margins_are_those_of_each_population(report):
+    X, y, table = rows()
+    scores = LogisticRegression().fit(X, y).decision_function(X)
+    margins = np.where(y == 1, scores, -scores)
+    found = report.content.margins
+    assert list(found.reports) == ["all rows", "a", "b"]
+    for name, inside in {
+        "all rows": np.ones(len(y), bool),
+        "a": table["group"] == "a",
+        "b": table["group"] == "b",
+    }.items():
+        summary = found.reports[name].overall
+        assert summary.n_rows == inside.sum()
+        assert summary.median == pytest.approx(np.median(margins[inside]))
+        assert summary.below == pytest.approx((margins[inside] < 0).mean())
+        wrong = found.edges[1:] <= 1e-12
+        assert found.shares[name][wrong].sum() == pytest.approx((margins[inside] < 0).mean())
+
+
+def test_prices_are_the_finite_differences_of_the_path(report, page):
+    (price,) = made_path().prices(1)
+    cost, error = price.price, price.standard_error  # 0.1250 points of error for each point of parity
+    assert cost == pytest.approx(0.125)
+    sign = "costs nothing that these rows can show (+" if cost < 2 * error else "costs "
+    assert f"one point more {sign}{cost:.2f} ± {error:.2f} points of error" in page.text
+    assert "between 20\u00a0% and 100\u00a0%" in page.text
+
+
+def test_the_data_of_the_slider_are_those_of_the_path(page):
+    (text,) = [text for tag, text in page.texts if tag == "script" and text.startswith("{")]
+    data, path = json.loads(text), made_path()
+    assert data["values"] == path.values.tolist()
+    assert data["objective"] == path.held_out.objective.tolist()
+    assert [rule["rate"] for rule in data["rules"]] == path.held_out.rate.T.tolist()
+    assert data["met"] == path.met.tolist()
+
+
+def test_the_model_card_marks_what_nobody_has_said(page):
+    blanks = [attributes for attributes in page.of("dd") if attributes.get("class") == "blank"]
+    assert len(blanks) == len(CARD) - 1
+    assert page.text.count("Not stated. To be filled in by the owner") == len(CARD) - 1
+    assert "Tests." in page.text
+
+
+def test_hostile_names_stay_text():
+    report = hostile_page()
+    page = PageReader(report.text)
+    assert page.comments == []
+    scripts = [text for tag, text in page.texts if tag == "script"]
+    assert len(scripts) == 2 == len(page.of("script"))
+    assert not page.of("img") and all("onload" not in attributes for attributes in page.of("svg"))
+    for name in HOSTILE[:4]:
+        assert name in page.text
+    assert "\u202e" not in report.text and "\x00" not in report.text and "\u2028" not in report.text
+    json.loads(next(text for text in scripts if text.startswith("{")))
+
+
+def test_predictions_alone_and_rows_without_labels():
+    X, y, table = rows()
+    said = LogisticRegression().fit(X, y).predict(X)
+    report = html_report(said, goal(), y=y, populations=table)
+    assert report.content.margins == "Only predictions were given; margins need the scores of a model."
+    text = PageReader(report.text).text
+    assert "A model known by its predictions" in text and "What the rules cost" not in text
+    unlabelled = html_report(said, 'subject to churn("old") <= 0.2', populations=table)
+    assert unlabelled.content.changes[0].wins is None
+    assert "There are no labels" in PageReader(unlabelled.text).text
+
+
+def test_no_rules_undefined_ratios_bundles_and_external_rows():
+    X, y, table = rows()
+    model = LogisticRegression().fit(X, y)
+    empty = PageReader(html_report(model, "minimize error_rate()", X, y).text)
+    assert "The goal has no rules" in empty.text
+    never = PageReader(html_report(np.zeros(len(y), int), "subject to precision() >= 0.5", y=y, pos_label=1).text)
+    assert "∅ undefined" in never.text and "Goal NOT met" in never.text
+    asked = 'subject to demographic_parity(group, ratio=0.5)\nsubject to positive_rate(external("more")) <= 0.9'
+    report = html_report(model, asked, X, y, populations=table, external={"more": External(X[:50])})
+    text = PageReader(report.text).text
+    assert "For every two values of “group”" in text and "The external data set “more” has 50 rows" in text
+    assert (
+        list(report.content.margins.reports) == ["all rows", "group == 'a'", "group == 'b'"]
+        or len(report.content.margins.reports) == 3
+    )
+
+
+def test_training_rows_without_intervals_and_paths_without_held_out_rows():
+    report = plain_page(confidence=None, paths=[made_path(held_out=False)])
+    text = PageReader(report.text).text
+    assert "There are no intervals" in text
+    assert "There are no prices: they are differences on held-out rows" in text
+
+
+def test_confident_reports_count_what_is_open():
+    X, y, table = rows()
+    model = LogisticRegression().fit(X, y)
+    rate = float(model.predict(X)[y == 1].mean())
+    report = html_report(
+        model, f"subject to recall() >= {rate - 0.001:.4f}", X, y, decide="confident", populations=table
+    )
+    text = PageReader(report.text).text
+    assert "Goal NOT met: 0 of 1 rule is kept with confidence. 1 rule is undecided" in text
+    assert "? undecided, met by the estimate" in text
+
+
+def test_a_promise_decides_on_held_out_rows_where_training_asked_for_more():
+    report = plain_page(trained_goal=goal().with_level(0.7, "<floor>"), paths=[made_path(name="<floor>")])
+    data = json.loads(next(text for tag, text in PageReader(report.text).texts if tag == "script" and text[0] == "{"))
+    assert data["rules"][1]["bound"] == [0.5] * 5
+    rates = made_path().held_out.rate[:, 1]
+    assert data["rules"][1]["sign"][0] in "≥≤"
+    kept = [
+        rate >= 0.5 if sign == "≥" else rate <= 0.5 for rate, sign in zip(rates, data["rules"][1]["sign"], strict=True)
+    ]
+    assert data["rules"][1]["kept"] == kept
+
+
+def test_bad_input_is_named(tmp_path):
+    _, y, _ = rows(50)
+    with pytest.raises(DataError, match="paths holds a dict"):
+        html_report(y, "minimize error_rate()", y=y, paths=[{}])
+    with pytest.raises(DataError, match="goal and trained_goal"):
+        html_report(y, 3, y=y)
+    with pytest.raises(GoalError):
+        html_report(y, "minimise", y=y)
+    report = html_report(y, "minimize error_rate()", y=y)
+    with pytest.raises(DataError, match="cannot be written"):
+        report.save(tmp_path / "no" / "report.html")
+    assert report.save(tmp_path / "report.html").read_text("utf-8") == report.text
+
+
+def test_notebooks_get_a_frame_of_their_own(report):
+    assert isinstance(report, HtmlReport)
+    frame = PageReader(report._repr_html_())
+    (attributes,) = frame.of("iframe")
+    assert attributes["srcdoc"] == report.text and attributes["sandbox"] == "allow-scripts"
+    assert repr(report).startswith("<HtmlReport 'Does the model meet its goal?'")
