@@ -21,7 +21,10 @@ def blocks(name, language):
 
 
 DOCUMENTS = (
+    "docs/extending.md",
     "docs/goal-language.md",
+    "docs/guide/churn.md",
+    "docs/guide/embeddings.md",
     "docs/kernel-svm.md",
     "docs/margins.md",
     "docs/structured.md",
