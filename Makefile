@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 BENCHMARKS ?= fairness_a9a recall_churn cut_choosers thermometer_adult memory
 
 # One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types format bench clean-cache
+.PHONY: help demo test test-all lint types docs format bench clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +45,11 @@ $(BENCH_STAMP): $(RUN_STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
+$(DOCS_STAMP): $(RUN_STAMP)
+	@echo "Installing what the documentation is made with ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
 demo: $(RUN_STAMP) ## Train the Adult example under four constraints, then audit the saved model on unseen rows
 	@echo; echo "$$ widemargin train examples/adult.toml"; echo
 	@$(BIN)/widemargin train examples/adult.toml
@@ -62,6 +68,10 @@ lint: $(DEV_STAMP) ## Check style and formatting
 
 types: $(DEV_STAMP) ## Check the types (mypy, strict)
 	@$(BIN)/python -m mypy
+
+docs: $(DOCS_STAMP) ## Build the documentation site in docs/_build/html; a warning is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 format: $(DEV_STAMP) ## Format the sources and mend what ruff can
 	@$(BIN)/python -m ruff format .

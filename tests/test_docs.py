@@ -21,8 +21,11 @@ def blocks(name, language):
 
 
 DOCUMENTS = (
+    "docs/extending.md",
     "docs/goal-language.md",
     "docs/ecosystem.md",
+    "docs/guide/churn.md",
+    "docs/guide/embeddings.md",
     "docs/kernel-svm.md",
     "docs/margins.md",
     "docs/report.md",

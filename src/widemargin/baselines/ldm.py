@@ -30,7 +30,7 @@ _NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 class LDMClassifier(KernelModel, LinearBaseline):
     """Large margin distribution machine: an SVM that also asks for a large mean and a small variance of margins.
 
-    Minimises, with margins `m_i = y_i f(x_i)`, their weighted mean and their (population) variance,
+    Minimises, with margins `m_i = y_i f(x_i)`, their weighted mean and their (population) variance::
 
         1/2 |w|^2 + variance_weight Var(m) - mean_weight Mean(m) + C sum_i s_i max(0, 1 - m_i)
 

@@ -142,7 +142,7 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
         By how much each constraint of the randomised classifier may fail on new rows (Appendix C of the paper), in
         rates, with 95% confidence; 1 and more says nothing. None where it does not apply: after a bias search.
     certified_point_ : bool
-        Whether (coef_, intercept_) is the point of that certificate; False where the bias was moved afterwards.
+        Whether (`coef_`, `intercept_`) is the point of that certificate; False where the bias was moved afterwards.
     status_ : str
         "converged", "max_iter", "time_limit", "stopped" (by a callback), "interrupted" or "infeasible".
     solver_ : str

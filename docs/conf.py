@@ -1,0 +1,36 @@
+"""Settings of the documentation site: `make docs` builds it, with every warning an error."""
+
+from importlib.metadata import version as version_of
+
+project = "widemargin"
+author = "The widemargin developers"
+version = release = version_of("widemargin")
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_parser"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings give types, with shapes and units
+numpydoc_show_class_members = False  # pages of classes are made by the template
+numpydoc_class_members_toctree = False
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "reproductions"]
+suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, which are no pages of the site
+
+html_theme = "furo"
+html_title = "widemargin"
+html_static_path: list[str] = []
+
+
+def _without_foreign_markup(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
+    """Methods that scikit-learn makes refer to its own pages; a line says what they are."""
+    method = name.rsplit(".", 1)[-1]
+    if method == "set_output" and what == "method":
+        lines[:] = ["Which container `transform` returns, as in scikit-learn."]
+    elif what == "method" and (method == "get_metadata_routing" or method.endswith("_request")):
+        lines[:] = ["Which arguments scikit-learn's metadata routing hands on."]
+
+
+def setup(app):  # type: ignore[no-untyped-def]
+    """Connect the hook above."""
+    app.connect("autodoc-process-docstring", _without_foreign_markup, priority=100)
