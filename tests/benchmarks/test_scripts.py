@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from benchmarks import __main__ as runner
 from benchmarks import (
+    audit_stream,
     common,
     cut_choosers,
     fairness_a9a,
@@ -32,7 +33,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-OWN_DATA = (memory, thermometer_adult)
+OWN_DATA = (audit_stream, memory, thermometer_adult)
 """Scripts that generate their data, or bring them: nothing can be missing."""
 
 
