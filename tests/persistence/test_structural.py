@@ -50,7 +50,10 @@ def test_a_loaded_model_predicts_the_same(case, tmp_path):
 
 def test_a_graph_is_stored_as_its_nodes_and_arcs(tmp_path):
     networkx = pytest.importorskip("networkx", reason="an optional library that users may bring")
-    for graph in (networkx.DiGraph([("root", "a"), ("root", "b")]), networkx.DiGraph([(0, 2), (1, 2)])):
+    numbered = networkx.DiGraph()
+    numbered.add_nodes_from(range(3))  # in the order of the columns
+    numbered.add_edges_from([(0, 2), (1, 2)])
+    for graph in (networkx.DiGraph([("root", "a"), ("root", "b")]), numbered):
         model = wm.HierarchicalSVC(graph, rescaling="margin", **OPTIONS)
         labels = model.closed(Y)
         model.fit(X, labels)

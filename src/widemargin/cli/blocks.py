@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin.cli.goals_file import Label, Split, TablePath, table_text
+from widemargin.cli.goals_file import Split, TablePath, table_text
 from widemargin.cli.table_files import CSV_ENDINGS, PARQUET_ENDINGS, table_files
-from widemargin.cli.tables import held_out, read_table
+from widemargin.cli.tables import held_out, read_table, rows_equal
 from widemargin.exceptions import DataError
 
 __all__ = ["Block", "TableBlocks"]
@@ -130,7 +129,7 @@ class TableBlocks:
     def _kept(self, table: Any, rows: npt.NDArray[np.int64], split: Split | None, part: str) -> npt.NDArray[np.bool_]:
         """Which rows of a block belong to a part."""
         if split is not None:
-            return _equals(table[split.column], {"train": split.train, "test": split.test}[part])
+            return rows_equal(table[split.column], {"train": split.train, "test": split.test}[part])
         held = held_out(self.n_rows, self.fraction or 0.0)[rows]
         return held if part == "test" else ~held
 
@@ -196,14 +195,3 @@ def _opened(path: Path) -> Any:
 def _unreadable(path: Path, error: BaseException) -> DataError:
     text = str(getattr(error, "strerror", None) or error)[:300]
     return DataError(f"{path}: the table cannot be read ({text}). Check the path, or write the file again")
-
-
-def _equals(column: Any, value: Label) -> npt.NDArray[np.bool_]:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        same = pc.equal(column, pa.scalar(value))
-    except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
-        return np.zeros(len(column), dtype=bool)
-    found: npt.NDArray[np.bool_] = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
-    return found

@@ -18,7 +18,7 @@ from widemargin.goals import External, Goal
 
 __all__ = [
     "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
-    "parts_of", "read_table", "require_columns", "rows_of", "split_rows",
+    "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
@@ -147,7 +147,7 @@ def split_rows(
     parts = {}
     for part in wanted:
         value = {"train": split.train, "test": split.test}[part]
-        rows = table.filter(_equals(table[split.column], value))
+        rows = table.filter(pa.array(rows_equal(table[split.column], value)))
         if not rows.num_rows:
             found = ", ".join(map(repr, pc.unique(table[split.column]).to_pylist()[:5]))
             raise DataError(
@@ -158,13 +158,16 @@ def split_rows(
     return parts
 
 
-def _equals(column: Any, value: Label) -> Any:
+def rows_equal(column: Any, value: Label) -> npt.NDArray[np.bool_]:
+    """Which rows of a column hold a value, shape (n,); a missing one is not it, and no text is a number."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     try:
-        return pc.equal(column, pa.scalar(value))
+        same = pc.equal(column, pa.scalar(value))
     except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
-        return pa.array(np.zeros(len(column), dtype=bool))
+        return np.zeros(len(column), dtype=bool)
+    found: npt.NDArray[np.bool_] = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
+    return found
 
 
 def rows_of(table: Any, goals: GoalsFile, where: str) -> Rows:
