@@ -13,6 +13,7 @@ autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give types, with shapes and units
 numpydoc_show_class_members = False  # pages of classes are made by the template
 numpydoc_class_members_toctree = False
+default_role = "code"  # `x` in docstrings is code
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "reproductions"]
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, which are no pages of the site
@@ -20,6 +21,7 @@ suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, w
 html_theme = "furo"
 html_title = "widemargin"
 html_static_path: list[str] = []
+html_show_copyright = False
 
 
 def _without_foreign_markup(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
