@@ -1,8 +1,6 @@
 """a9a, the Adult census data in LIBSVM's binary coding, and synthetic rows of its shape."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +9,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.exceptions import MissingDataError
+from widemargin.datasets.files import Folder, find, get_it
 
 __all__ = [
-    "DATA_VARIABLE", "EDUCATION", "FEMALE", "MALE", "N_FEATURES", "Adult", "data_folder", "load_a9a", "synthetic_a9a",
+    "EDUCATION", "FEMALE", "MALE", "N_FEATURES", "Adult", "load_a9a", "synthetic_a9a",
 ]  # fmt: skip
-
-DATA_VARIABLE = "WIDEMARGIN_DATA"
-"""Environment variable that names the folder of the data."""
 
 N_FEATURES = 123
 EDUCATION, FEMALE, MALE = 38, 71, 72
@@ -71,20 +66,12 @@ class Adult:
         return pa.table({"sex": np.where(self.women, "Female", "Male")})
 
 
-def data_folder(option: Path | None) -> Path | None:
-    """Folder of the data: as given, else that of the environment variable, else None."""
-    if option is not None:
-        return option
-    named = os.environ.get(DATA_VARIABLE)
-    return Path(named) if named else None
-
-
-def load_a9a(folder: Path | None) -> Adult:
+def load_a9a(folder: Folder) -> Adult:
     """Read a9a from a folder that holds `a9a` and `a9a.t`, or from its subfolder `binary`.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         The files may be packed: `a9a`, `a9a.gz`, `a9a.bz2`, `a9a.libsvm.gz`, ...
 
     Raises
@@ -92,15 +79,10 @@ def load_a9a(folder: Path | None) -> Adult:
     MissingDataError
         If the files are not there; the message says where to get them.
     """
-    how = f"Get a9a and a9a.t from {SOURCE} and name their folder by --data or ${DATA_VARIABLE}."
-    if folder is None:
-        raise MissingDataError(f"the data set a9a is needed, and no folder of data was named. {how}")
+    cure = get_it("a9a and a9a.t", SOURCE)
     parts: list[Any] = []
     for name in ("a9a", "a9a.t"):
-        places = (place / f"{name}{ending}" for place in (folder, folder / "binary") for ending in ENDINGS)
-        path = next((place for place in places if place.is_file()), None)
-        if path is None:
-            raise MissingDataError(f"{name} is not in {folder} nor in {folder / 'binary'}. {how}")
+        path = find(folder, "binary", [f"{name}{ending}" for ending in ENDINGS], "a9a", cure)
         X, y = load_svmlight_file(str(path), n_features=N_FEATURES)
         parts += [_narrow(X), y]
     X, y, X_test, y_test = parts

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
+from widemargin.datasets.files import Folder, find, get_it
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Forest", "load_covtype", "read_covtype", "synthetic_forest"]
@@ -39,12 +40,12 @@ class Forest:
     name: str
 
 
-def load_covtype(folder: Path | None) -> Forest:
+def load_covtype(folder: Folder) -> Forest:
     """Read the cover types from a folder, or its subfolder `binary`, and shuffle them (seed 0): they are in order.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         With UCI's `covtype.data`, packed (`.gz`) or not, or `covtype.npz` with arrays X and y.
 
     Raises
@@ -57,15 +58,10 @@ def load_covtype(folder: Path | None) -> Forest:
     return _split(X[order].astype(np.float32), kind[order] == 2, "covtype")
 
 
-def read_covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def read_covtype(folder: Folder) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Columns, shape (581012, 54), and cover types, 1 to 7, as published; see `load_covtype` for files and errors."""
-    how = f"Get covtype.data.gz from {SOURCE} and name its folder by --data or $WIDEMARGIN_DATA."
-    if folder is None:
-        raise MissingDataError(f"the data set covtype is needed, and no folder of data was named. {how}")
-    places = [place / name for place in (folder, folder / "binary") for name in NAMES]
-    path = next((place for place in places if place.is_file()), None)
-    if path is None:
-        raise MissingDataError(f"none of {', '.join(NAMES)} is in {folder} nor in {folder / 'binary'}. {how}")
+    how = get_it("covtype.data.gz", SOURCE)
+    path = find(folder, "binary", NAMES, "covtype", how)
     try:
         X, kind = _arrays(path)
     except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:

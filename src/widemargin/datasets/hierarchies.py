@@ -1,13 +1,13 @@
 """Hierarchical multi-label data in the ARFF dialect of Clus, and synthetic rows of the kind."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.datasets.label_sets import LabelSets, find, text_of
+from widemargin.datasets.files import Folder, find, get_it, text_of
+from widemargin.datasets.label_sets import LabelSets
 from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = ["HIERARCHIES", "Hierarchy", "load_hierarchy", "synthetic_hierarchy"]
@@ -36,12 +36,12 @@ class Hierarchy(LabelSets):
     paths: tuple[str, ...] = ()
 
 
-def load_hierarchy(folder: Path | None, name: str) -> Hierarchy:
+def load_hierarchy(folder: Folder, name: str) -> Hierarchy:
     """One of the sets of `HIERARCHIES`, whose hierarchies are trees.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         Holds its ARFF files, packed (`.gz`) or not; or its subfolder `hierarchical` does.
     name : str
         "Enron_corr", "ImCLEF07A", "Diatoms" or "cellcycle_FUN".
@@ -58,7 +58,7 @@ def load_hierarchy(folder: Path | None, name: str) -> Hierarchy:
     paths: tuple[str, ...] = ()
     parts: list[Any] = []
     for file in HIERARCHIES[name]:
-        path = find(folder, "hierarchical", [f"{file}.arff", f"{file}.arff.gz"], name, SOURCE)
+        path = find(folder, "hierarchical", [f"{file}.arff", f"{file}.arff.gz"], name, get_it("it", SOURCE))
         try:
             X, sets, nodes = _read(text_of(path))
             paths = paths or nodes

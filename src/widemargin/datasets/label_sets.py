@@ -1,8 +1,6 @@
 """Multi-label data: yeast and RCV1's first subset from their files, and synthetic label sets."""
 
-import gzip
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+from widemargin.datasets.files import Folder, find, get_it, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = ["LabelSets", "load_rcv1", "load_yeast", "synthetic_label_sets"]
@@ -38,12 +37,12 @@ class LabelSets:
     name: str
 
 
-def load_yeast(folder: Path | None) -> LabelSets:
+def load_yeast(folder: Folder) -> LabelSets:
     """Yeast (Elisseeff and Weston 2001): 1500 and 917 genes, 103 features, 14 functional classes.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         Holds `yeast-train.arff` and `yeast-test.arff`, packed (`.gz`) or not; or its subfolder `multilabel` does.
 
     Raises
@@ -53,7 +52,7 @@ def load_yeast(folder: Path | None) -> LabelSets:
     """
     parts: list[Any] = []
     for name in ("yeast-train.arff", "yeast-test.arff"):
-        path = find(folder, "multilabel", [name, f"{name}.gz"], "yeast", SOURCE)
+        path = find(folder, "multilabel", [name, f"{name}.gz"], "yeast", get_it("it", SOURCE))
         lines = [line for line in text_of(path).splitlines() if line and line[0] not in "@%"]
         try:
             table = np.array([line.split(",") for line in lines], dtype=np.float64)
@@ -66,12 +65,12 @@ def load_yeast(folder: Path | None) -> LabelSets:
     return LabelSets(X, Y, X_test, Y_test, "yeast")
 
 
-def load_rcv1(folder: Path | None, n_labels: int = RCV1_LABELS) -> LabelSets:
+def load_rcv1(folder: Folder, n_labels: int = RCV1_LABELS) -> LabelSets:
     """RCV1's first subset: 3000 and 3000 articles, 47236 tf-idf features, 101 topics.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         Holds `rcv1subset1.libsvm`, packed (`.gz`) or not; or its subfolder `multilabel` does.
     n_labels : int, default=101
         So many topics, the most frequent ones of all rows, most frequent first.
@@ -86,7 +85,7 @@ def load_rcv1(folder: Path | None, n_labels: int = RCV1_LABELS) -> LabelSets:
     if not 1 <= n_labels <= RCV1_LABELS:
         raise DataError(f"n_labels is {n_labels}; rcv1subset1 has {RCV1_LABELS} labels.")
     name = "rcv1subset1.libsvm"
-    path = find(folder, "multilabel", [name, f"{name}.gz"], "rcv1subset1", SOURCE)
+    path = find(folder, "multilabel", [name, f"{name}.gz"], "rcv1subset1", get_it("it", SOURCE))
     X, topics = load_svmlight_file(str(path), n_features=RCV1_FEATURES, multilabel=True)
     Y = np.zeros((X.shape[0], RCV1_LABELS), dtype=np.int64)
     for row, labels in enumerate(topics):
@@ -120,29 +119,6 @@ def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSet
         parts += [X, Y.astype(np.int64)]
     X, Y, X_test, Y_test = parts
     return LabelSets(X, Y, X_test, Y_test, f"synthetic rows (n={n})")
-
-
-def find(folder: Path | None, below: str, names: list[str], data: str, source: str) -> Path:
-    """The first of some files that is in a folder or in its subfolder `below`.
-
-    Raises
-    ------
-    MissingDataError
-    """
-    how = f"Get it from {source} and name its folder by --data or $WIDEMARGIN_DATA."
-    if folder is None:
-        raise MissingDataError(f"the data set {data} is needed, and no folder of data was named. {how}")
-    places = [place / name for place in (folder, folder / below) for name in names]
-    path = next((place for place in places if place.is_file()), None)
-    if path is None:
-        raise MissingDataError(f"{names[0]} is not in {folder} nor in {folder / below}. {how}")
-    return path
-
-
-def text_of(path: Path) -> str:
-    """Content of a text file, packed or not."""
-    content = path.read_bytes()
-    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8", errors="replace")
 
 
 def stacked(data: LabelSets) -> tuple[Any, npt.NDArray[np.int64]]:

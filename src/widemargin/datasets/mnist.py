@@ -2,12 +2,12 @@
 
 import gzip
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from widemargin.datasets.files import Folder, find, get_it
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Digits", "load_mnist", "synthetic_digits"]
@@ -36,12 +36,12 @@ class Digits:
     name: str
 
 
-def load_mnist(folder: Path | None) -> Digits:
+def load_mnist(folder: Folder) -> Digits:
     """Read MNIST from a folder that holds its four files, or from its subfolder `mnist`.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         The files may be packed (`.gz`).
 
     Raises
@@ -49,15 +49,10 @@ def load_mnist(folder: Path | None) -> Digits:
     MissingDataError
         If a file is not there, or is none of MNIST's.
     """
-    how = f"Get the four files of MNIST from {SOURCE} and name their folder by --data or $WIDEMARGIN_DATA."
-    if folder is None:
-        raise MissingDataError(f"the data set MNIST is needed, and no folder of data was named. {how}")
+    how = get_it("the four files of MNIST", SOURCE)
     parts: list[Any] = []
     for name in FILES:
-        places = (place / f"{name}{ending}" for place in (folder, folder / "mnist") for ending in ("", ".gz"))
-        path = next((place for place in places if place.is_file()), None)
-        if path is None:
-            raise MissingDataError(f"{name} is not in {folder} nor in {folder / 'mnist'}. {how}")
+        path = find(folder, "mnist", [name, f"{name}.gz"], "MNIST", how)
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         skip = 16 if "images" in name else 8
         values = np.frombuffer(content, dtype=np.uint8, offset=min(skip, len(content)))

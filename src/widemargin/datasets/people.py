@@ -7,7 +7,6 @@ make it from, a column `deployed` with the decisions of an earlier model.
 import csv
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from widemargin.datasets.label_sets import find, text_of
+from widemargin.datasets.files import Folder, find, get_it, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = ["PEOPLE_FILES", "PEOPLE_SOURCES", "load_people"]
@@ -63,12 +62,12 @@ _GERMAN_WOMEN = ("A92", "A95")
 _TEST_SHARE = 0.3
 
 
-def load_people(folder: Path | None, name: str) -> Any:
+def load_people(folder: Folder, name: str) -> Any:
     """One of the tables of `PEOPLE_FILES`.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         Holds the files, packed (`.gz`) or not; or its subfolder `fairness` does.
     name : str
 
@@ -86,7 +85,7 @@ def load_people(folder: Path | None, name: str) -> Any:
     if name not in PEOPLE_FILES:
         raise DataError(f"{name!r} is not one of the tables {', '.join(PEOPLE_FILES)}.")
     source = PEOPLE_SOURCES[name]
-    paths = [find(folder, "fairness", [file, f"{file}.gz"], name, source) for file in PEOPLE_FILES[name]]
+    paths = [find(folder, "fairness", [file, f"{file}.gz"], name, get_it("it", source)) for file in PEOPLE_FILES[name]]
     try:
         return _MAKERS[name](*map(text_of, paths))
     except (ValueError, IndexError, KeyError, EOFError, OSError) as error:

@@ -1,15 +1,13 @@
 """Covertype's first class and ijcnn1, dense data sets of two classes, and synthetic rows of their kinds."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.covtype import read_covtype
-from widemargin.exceptions import MissingDataError
+from widemargin.datasets.files import Folder, find, get_it
 
 __all__ = ["Rows", "load_ijcnn1", "load_spruce", "synthetic_rows"]
 
@@ -35,12 +33,12 @@ class Rows:
     name: str
 
 
-def load_spruce(folder: Path | None) -> Rows:
+def load_spruce(folder: Folder) -> Rows:
     """Covertype's class 1 (spruce and fir) against the rest: 10 numeric columns scaled to [0, 1], then 44 of 0 and 1.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         As for `load_covtype`.
 
     Raises
@@ -55,12 +53,12 @@ def load_spruce(folder: Path | None) -> Rows:
     return Rows(X, np.where(kind == 1, 1.0, -1.0), "covtype")
 
 
-def load_ijcnn1(folder: Path | None) -> Rows:
+def load_ijcnn1(folder: Folder) -> Rows:
     """The training rows of ijcnn1: 49,990 rows of 22 columns, a tenth of them positive.
 
     Parameters
     ----------
-    folder : Path or None
+    folder : path-like or None
         Holds `ijcnn1`, which may be packed (`.gz`, `.bz2`), or has it in `binary`.
 
     Raises
@@ -69,7 +67,7 @@ def load_ijcnn1(folder: Path | None) -> Rows:
         If the file is not there.
     """
     names = tuple(f"ijcnn1{ending}" for ending in ("", ".gz", ".bz2", ".libsvm", ".libsvm.gz"))
-    X, y = load_svmlight_file(str(_find(folder, names, "ijcnn1", f"Get it from {_IJCNN1}")), n_features=22)
+    X, y = load_svmlight_file(str(find(folder, "binary", names, "ijcnn1", get_it("it", _IJCNN1))), n_features=22)
     return Rows(X.toarray().astype(np.float32), np.where(y > 0, 1.0, -1.0), "ijcnn1")
 
 
@@ -86,14 +84,3 @@ def synthetic_rows(n: int, d: int, seed: int = 0) -> Rows:
     y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
     X = 0.5 + 0.15 * rng.normal(size=(n, d)) + 0.08 * y[:, None] * rng.normal(size=d)
     return Rows(np.clip(X, 0.0, 1.0).astype(np.float32), y, f"synthetic rows (n={n})")
-
-
-def _find(folder: Path | None, names: tuple[str, ...], what: str, how: str) -> Any:
-    cure = f"{how} and name its folder by --data or $WIDEMARGIN_DATA."
-    if folder is None:
-        raise MissingDataError(f"the data set {what} is needed, and no folder of data was named. {cure}")
-    for place in (folder, folder / "binary"):
-        for name in names:
-            if (place / name).is_file():
-                return place / name
-    raise MissingDataError(f"{names[0]} is not in {folder} nor in {folder / 'binary'}. {cure}")
