@@ -37,7 +37,7 @@ def test_rows_of_both_forms_are_the_same_shuffled_centred_and_split(tmp_path, ro
 def test_what_is_missing_or_foreign_is_named(tmp_path, rows):
     with pytest.raises(MissingDataError, match="no folder of data"):
         load_covtype(None)
-    with pytest.raises(MissingDataError, match=r"covtype\.data\.gz is in .*archive\.ics\.uci\.edu"):
+    with pytest.raises(MissingDataError, match=r"covtype\.data\.gz is not in .*archive\.ics\.uci\.edu"):
         load_covtype(tmp_path)
     np.savez(tmp_path / "covtype.npz", X=rows[:, :7], y=rows[:, 7])
     with pytest.raises(MissingDataError, match="not rows of 54"):

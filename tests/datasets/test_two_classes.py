@@ -33,7 +33,7 @@ def test_ijcnn1_is_read_packed(tmp_path):
 
 @pytest.mark.parametrize("load", [load_spruce, load_ijcnn1])
 def test_missing_files_are_named(load, tmp_path):
-    with pytest.raises(MissingDataError, match=r"(none of covtype.npz.* is|ijcnn1 is not) in .*Get .* from https"):
+    with pytest.raises(MissingDataError, match=r"(covtype.data.gz|ijcnn1) is not in .*Get .* from https"):
         load(tmp_path)
     with pytest.raises(MissingDataError, match="no folder of data was named"):
         load(None)

@@ -15,7 +15,7 @@ from widemargin.exceptions import MissingDataError
 __all__ = ["Forest", "load_covtype", "read_covtype", "synthetic_forest"]
 
 SOURCE = "https://archive.ics.uci.edu/dataset/31/covertype"
-NAMES = ("covtype.npz", "covtype.data", "covtype.data.gz")
+NAMES = ("covtype.data.gz", "covtype.data", "covtype.npz")
 N_FEATURES, N_TRAIN = 54, 522_910
 """Columns; training rows of Cotter, Shalev-Shwartz and Srebro (ICML 2012), nine tenths of all 581,012."""
 
