@@ -12,6 +12,7 @@ from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import Label, read_goals_file
 from widemargin.cli.guesses import Guesses, guess_roles
 from widemargin.cli.proposals import RARE_WORDS, Proposal, propose, proposed_goal
+from widemargin.cli.replaced import refuse_to_replace
 from widemargin.cli.tables import hold_out, read_table, split_rows
 from widemargin.exceptions import DataError
 
@@ -25,6 +26,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     out: Path = options.out
     if out.exists() and not options.force:
         raise DataError(f"{out} exists already and is not replaced. Name another file by --out, or add --force")
+    refuse_to_replace(options)
     with Progress() as progress:
         progress.step("looking at the table")
         table = read_table(options.table)
