@@ -87,11 +87,19 @@ def blocks_and_candidates(
 def _renamed(
     candidates: Sequence[Candidate], blocks: TableBlocks, goals: GoalsFile, options: argparse.Namespace
 ) -> list[Candidate]:
-    """The candidates, told by --model-positive, where it is given, what their labels mean."""
-    if options.model_positive is None:
+    """The candidates, told by --model-positive, where it is given, what their labels mean.
+
+    Of two that are compared, one may speak of the target's classes already; it is left as it is.
+    """
+    wanted, positive = options.model_positive, goals.data.positive
+    if wanted is None:
         return list(candidates)
-    positive, negative = goals.data.positive, _other_class(blocks, goals)
-    return [Renamed(item, options.model_positive, positive, negative) for item in candidates]
+    labels = [getattr(item, "labels", item.classes) or () for item in candidates]
+    named = [wanted in map(str, own) for own in labels]
+    ready = [any(named) and not is_named and positive in own for is_named, own in zip(named, labels, strict=True)]
+    negative = _other_class(blocks, goals)
+    pairs = zip(candidates, ready, strict=True)
+    return [item if is_ready else Renamed(item, wanted, positive, negative) for item, is_ready in pairs]
 
 
 def _refuse_other_labels(predicted: Sequence[PredictionsFile], blocks: TableBlocks, goals: GoalsFile) -> None:
