@@ -289,3 +289,18 @@ def test_rows_that_training_held_out_are_measured_where_the_table_is_its_own(pro
         printed = capsys.readouterr()
         assert json.loads(printed.out)["report"]["n_rows"] == count
         assert ("holds the rows that the model was trained on" in printed.err) == (rows == "all")
+
+
+def test_labels_of_a_file_of_predictions_may_be_others(made, capsys, tmp_path):
+    """--model-positive holds for files too: read the other way round, the same file is another classifier."""
+    folder, rows = made
+    old = (rows["age"] > rows["age"].median()).astype(int)
+    old.to_frame("prediction").to_csv(tmp_path / "p.csv", index=False)
+    content, _ = audited(capsys, folder, "--predictions", tmp_path / "p.csv")
+    assert content["exit_code"] == 2
+    assert "its labels are" in content["error"] and "say by --model-positive which label" in content["error"]
+    for positive, said in (("1", old == 1), ("0", old == 0)):
+        content, _ = audited(capsys, folder, "--predictions", tmp_path / "p.csv", "--model-positive", positive)
+        same_numbers(content, expected(rows, np.where(said, "high", "low")))
+    content, _ = audited(capsys, folder, "--predictions", tmp_path / "p.csv", "--model-positive", "7")
+    assert "gives the labels 0, 1, and --model-positive is 7" in content["error"]

@@ -86,3 +86,16 @@ def test_bad_input_is_named(made, capsys):
     models = ["--models", folder / "m.skops", folder / "m.skops"]
     assert "power is 2" in compared(capsys, folder, *models, "--power", "2")["error"]
     assert "cannot be read" in compared(capsys, folder, "--models", folder / "m.skops", folder / "no.skops")["error"]
+
+
+def test_one_of_two_files_may_have_labels_of_its_own(made, capsys, tmp_path):
+    """--model-positive is about the file that has this label; the other one speaks of the target's classes already."""
+    folder, rows = made
+    said = np.where(rows["age"] > rows["age"].median(), "high", "low")
+    write_csv(tmp_path / "a.csv", {"prediction": said.tolist()})
+    write_csv(tmp_path / "b.csv", {"prediction": (said == "high").astype(int).tolist()})
+    files = ["--predictions", tmp_path / "a.csv", tmp_path / "b.csv"]
+    assert "its labels are" in compared(capsys, folder, *files)["error"]
+    for positive, n_changed in (("1", 0), ("0", len(rows))):
+        content = compared(capsys, folder, *files, "--model-positive", positive)
+        assert content["comparison"]["populations"][0]["changes"] == n_changed

@@ -340,7 +340,7 @@ def test_functions_need_permission(tmp_path):
             '[validation]\nconfidence = 0.9\n[model]\nenforce = "randomized"',
             "validation.confidence: covers the rates of predict",
         ),
-        ('[output]\npredictions = "t.csv"', "output.predictions: is the table itself, which would be replaced"),
+        ('[output]\npredictions = "t.csv"', "output.predictions: is the table that is read, which would be replaced"),
         ("[model]\nC = 1" + "0" * 400, "model.C: must be a number"),
     ],
 )

@@ -161,3 +161,23 @@ def test_small_tables_end_in_a_file_or_a_message(tmp_path, capsys, table):
     printed = capsys.readouterr()
     assert code == (0 if (tmp_path / "goals.toml").exists() else 2)
     assert "defect" not in printed.err
+
+
+def test_names_of_columns_are_told_on_one_line_and_bytes_by_their_cure(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = people()
+    columns["wo\x1b[31mrk\nx"] = columns.pop("work")
+    columns["y" * 100_000] = columns["age"]
+    columns["place"] = [f"caf\u00e9 {row % 3}" for row in range(len(columns["age"]))]
+    names = [f'"{name}"' for name in columns]
+    rows = [
+        ",".join("" if value is None else str(value) for value in row) for row in zip(*columns.values(), strict=True)
+    ]
+    (tmp_path / "t.csv").write_bytes("\n".join([",".join(names), *rows, ""]).encode("latin-1"))
+    assert main(["init", "t.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert "wo?[31mrk?x" in printed and "y" * 80 + "..." in printed and "y" * 81 not in printed
+    assert "place holds bytes that are no UTF-8 text (save the file as UTF-8" in printed
+    written = (tmp_path / "goals.toml").read_text()
+    assert len(max(written.split("\n"), key=len)) < 1000
+    assert main(["train", "goals.toml"]) in (0, 1)

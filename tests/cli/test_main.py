@@ -490,3 +490,22 @@ def test_a_reader_that_leaves_is_no_error(project):
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert result.stdout == "Asked for\n0\n"  # the verdict is that of a reader who stays
     assert "Traceback" not in result.stderr and "Exception" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command", "text"),
+    [
+        (["audit", "g.toml", "--model", "m.skops", "--decide", "maybe"], "audit", "argument --decide: invalid choice"),
+        (["train", "g.toml", "--time-budget", "0"], "train", "0 is no number of seconds above 0"),
+        (["frobnicate"], "frobnicate", "argument COMMAND: invalid choice"),
+    ],
+)
+def test_errors_of_usage_are_json_where_that_is_asked_for(capsys, arguments, command, text):
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "--json"])
+    printed = capsys.readouterr()
+    said = json.loads(printed.out)
+    assert (said["command"], said["exit_code"]) == (command, 2) and text in said["error"] and text in printed.err
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().out == ""

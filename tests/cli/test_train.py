@@ -205,3 +205,12 @@ def test_a_table_may_come_in_parts(folder, capsys):
     assert train(folder, capsys, 'table = ["a.csv", "b.csv"]', 'table = "parts"')["training"] == whole["training"]
     assert main(["train", str(folder / "goals.toml")]) == 0
     assert f"600 training rows of {folder / 'parts'};" in capsys.readouterr().out
+
+
+def test_one_class_among_the_training_rows_is_named(folder, capsys):
+    """Not the first rate that has no rows, which would be another's fault."""
+    columns = people()
+    columns["income"] = ["low"] * len(columns["income"])
+    write_csv(folder / "people.csv", columns)
+    content = train(folder, capsys, code=2)
+    assert "people.csv: the target 'income' is 'low' in all 600 training rows; two classes are" in content["error"]

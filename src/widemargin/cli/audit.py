@@ -2,7 +2,7 @@
 
 import argparse
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,16 +64,17 @@ def blocks_and_candidates(
     if options.predictions:
         key = options.key
         blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held)
-        return blocks, [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
+        predicted = [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
+        if options.model_positive is None:
+            _refuse_other_labels(predicted, blocks, goals)
+        return blocks, _renamed(predicted, blocks, goals, options)
     blocks = TableBlocks(path, words=goals.data.words, fraction=held)
     features = feature_columns(SimpleNamespace(column_names=blocks.names), goals)
     candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
     words = dict.fromkeys([*goals.data.words, *(word for candidate in candidates for word in candidate.words)])
     if blocks.is_guessed and len(words) > len(goals.data.words):
         blocks = TableBlocks(path, words=list(words), fraction=held)
-    if options.model_positive is not None:
-        positive, negative = goals.data.positive, _other_class(blocks, goals)
-        candidates = [Renamed(item, options.model_positive, positive, negative) for item in candidates]
+    candidates = _renamed(candidates, blocks, goals, options)
     for item in candidates:
         if item.classes is not None and goals.data.positive not in item.classes:
             raise DataError(
@@ -81,6 +82,37 @@ def blocks_and_candidates(
                 f"{goals.data.positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
     return blocks, candidates
+
+
+def _renamed(
+    candidates: Sequence[Candidate], blocks: TableBlocks, goals: GoalsFile, options: argparse.Namespace
+) -> list[Candidate]:
+    """The candidates, told by --model-positive, where it is given, what their labels mean.
+
+    Of two that are compared, one may speak of the target's classes already; it is left as it is.
+    """
+    wanted, positive = options.model_positive, goals.data.positive
+    if wanted is None:
+        return list(candidates)
+    labels = [getattr(item, "labels", item.classes) or () for item in candidates]
+    named = [wanted in map(str, own) for own in labels]
+    ready = [any(named) and not is_named and positive in own for is_named, own in zip(named, labels, strict=True)]
+    negative = _other_class(blocks, goals)
+    pairs = zip(candidates, ready, strict=True)
+    return [item if is_ready else Renamed(item, wanted, positive, negative) for item, is_ready in pairs]
+
+
+def _refuse_other_labels(predicted: Sequence[PredictionsFile], blocks: TableBlocks, goals: GoalsFile) -> None:
+    """Refuse files of predictions of which no label is one of the target's."""
+    if goals.data.target not in blocks.names:
+        return
+    pair = [_other_class(blocks, goals), goals.data.positive]
+    for item in predicted:
+        if not any(label in pair for label in item.labels):
+            raise DataError(
+                f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
+                f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive one"
+            )
 
 
 class Renamed:

@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from widemargin.cli.column_checks import check_features, check_names
 from widemargin.cli.findings import Findings
 from widemargin.cli.goal_checks import check_goals
 from widemargin.cli.goals_file import GoalsFile, table_text
 from widemargin.cli.tables import Rows, external_rows, named_columns, parts_of, read_table, rows_of
+from widemargin.cli.training_data import one_class
 from widemargin.exceptions import DataError, WidemarginError
 
 __all__ = ["examine"]
@@ -39,7 +37,7 @@ def examine(goals: GoalsFile, path: Path | None = None) -> tuple[Findings, dict[
     labels = rows["train"].labels
     tables = {part: content.table for part, content in rows.items()}
     check_features(findings, tables, {name: content.table for name, content in external.items()}, labels)
-    if labels is not None and _has_classes(labels) and len(external) == len(_used(goals)):
+    if labels is not None and one_class(labels) is None and len(external) == len(_used(goals)):
         check_goals(findings, rows, external)
     return findings, {part: len(content) for part, content in rows.items()}
 
@@ -59,16 +57,11 @@ def _parts(findings: Findings, table: Any, where: str) -> dict[str, Rows]:
         except WidemarginError as error:
             findings.problem(_key_of(goals, str(error)), str(error))
             continue
-        labels = rows[part].labels
-        if labels is not None and part == "train" and not _has_classes(labels):
-            only = labels[:1].tolist()[0]
-            text = f"the target {goals.data.target!r} is {only!r} in all {len(labels)} rows; two classes are needed"
+        only = one_class(rows[part].labels) if part == "train" else None
+        if only is not None:
+            text = f"the target {goals.data.target!r} is {only!r} in all {len(rows[part])} rows; two classes are needed"
             findings.problem(("data", "target"), text)
     return rows
-
-
-def _has_classes(labels: npt.NDArray[Any]) -> bool:
-    return len(np.unique(labels)) == 2
 
 
 def _has_split(goals: GoalsFile, table: Any) -> bool:

@@ -24,6 +24,7 @@ from widemargin.cli.goals_records import (
     table_text,
 )
 from widemargin.cli.goals_rules import code_that_would_run, contradictions, is_within, strangers
+from widemargin.cli.replaced import refuse_to_replace
 from widemargin.cli.toml_lines import TomlLines
 
 __all__ = [
@@ -33,9 +34,11 @@ __all__ = [
 
 
 def goals_of(options: argparse.Namespace) -> GoalsFile:
-    """The goals file of a command, with what its options allow; see `read_goals_file`."""
+    """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`."""
     allow_code, outside = getattr(options, "allow_code", False), getattr(options, "allow_outside", None)
-    return read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
+    goals = read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
+    refuse_to_replace(options, goals)
+    return goals
 
 
 def read_goals_file(path: Path, *, allow_code: bool = False, allow_outside: Sequence[Path] = ()) -> GoalsFile:

@@ -8,6 +8,7 @@ from typing import Any
 from widemargin.cli.goals_keys import KERNEL_KEYS, LINEAR
 from widemargin.cli.goals_reader import Problem, mention
 from widemargin.cli.goals_records import GoalsFile
+from widemargin.cli.replaced import files_read, what_is_replaced
 
 __all__ = ["code_that_would_run", "contradictions", "is_within", "strangers"]
 
@@ -18,10 +19,13 @@ def contradictions(goals: GoalsFile, tables: Mapping[str, Any]) -> Iterator[Prob
     yield from _names(goals, tables)
     yield from _model_options(tables.get("model", {}))
     yield from _validation(goals, tables)
-    files = goals.data.table if isinstance(goals.data.table, tuple) else (goals.data.table,)
+    read = files_read(goals)
     for key, path in (("model", goals.output), ("report", goals.report), ("predictions", goals.predictions)):
-        if path is not None and _real(path) in {_real(file) for file in files}:
-            yield Problem(("output", key), "is the table itself, which would be replaced. Name another file")
+        what = None if path is None else what_is_replaced(path, read)
+        if path is not None and what is not None:
+            yield Problem(("output", key), f"is {what}, which would be replaced. Name another file")
+        elif path is not None:
+            read.append((f"output.{key} too", path))
 
 
 def _roles(goals: GoalsFile) -> Iterator[Problem]:

@@ -211,6 +211,8 @@ def _reason_to_ignore(name: str, column: Any, labels: Any) -> str | None:
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if column.null_count == len(column):
         return "holds no value"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():

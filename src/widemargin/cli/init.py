@@ -12,12 +12,15 @@ from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import Label, read_goals_file
 from widemargin.cli.guesses import Guesses, guess_roles
 from widemargin.cli.proposals import RARE_WORDS, Proposal, propose, proposed_goal
+from widemargin.cli.replaced import refuse_to_replace
 from widemargin.cli.tables import hold_out, read_table, split_rows
 from widemargin.exceptions import DataError
 
 __all__ = ["run"]
 
 _HELD_OUT = 0.25
+_LONG = 80
+"""Letters of a column's name that are printed."""
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -25,6 +28,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     out: Path = options.out
     if out.exists() and not options.force:
         raise DataError(f"{out} exists already and is not replaced. Name another file by --out, or add --force")
+    refuse_to_replace(options)
     with Progress() as progress:
         progress.step("looking at the table")
         table = read_table(options.table)
@@ -104,9 +108,9 @@ def _data(guesses: Guesses, table: str) -> list[str]:
         lines += ["# Numbers that are codes of words, as their names say.", f"words = {_list(guesses.words)}"]
     if guesses.ignore:
         lines += ["# Columns that nobody uses:"]
-        lines += [f"#   {printable(name)} {printable(reason)}" for name, reason in guesses.ignore.items()]
+        lines += [f"#   {_names([name])} {printable(reason)}" for name, reason in guesses.ignore.items()]
         lines += [f"ignore = {_list(guesses.ignore)}"]
-    lines += [f"# All other columns are features: {printable(', '.join(guesses.features))}."]
+    lines += [f"# All other columns are features: {_names(guesses.features)}."]
     if guesses.split is None:
         lines += [
             "",
@@ -182,10 +186,15 @@ def _list(names: Iterable[str]) -> str:
 def _show(guesses: Guesses, proposals: list[Proposal], out: Path) -> None:
     say(
         f"Target: {guesses.target} ({guesses.why_target}); positive: {guesses.positive!r}, the rarer value",
-        f"Protected: {', '.join(guesses.protected) or 'none found'}",
-        f"Features: {', '.join(guesses.features)}",
+        f"Protected: {_names(guesses.protected) or 'none found'}",
+        f"Features: {_names(guesses.features)}",
     )
     if guesses.ignore:
-        say("Ignored:", *(f"  {name} {reason}" for name, reason in guesses.ignore.items()))
+        say("Ignored:", *(f"  {_names([name])} {reason}" for name, reason in guesses.ignore.items()))
     say("Goal:", *(f"  {line}" for line in str(proposed_goal(proposals, promised=False)).split("\n")))
     say(f"Saved as {out}. Read it, then: widemargin train {out}")
+
+
+def _names(columns: Iterable[str]) -> str:
+    """Columns on one line, whatever is in their names."""
+    return ", ".join(name if len(name) <= _LONG else f"{name[:_LONG]}..." for name in map(printable, columns))

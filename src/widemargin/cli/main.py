@@ -5,7 +5,9 @@ Results go to stdout, everything else to stderr; no traceback unless `--tracebac
 """
 
 import argparse
+import contextlib
 import importlib
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -22,10 +24,26 @@ MET, NOT_MET, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = make_parser().parse_args(arguments)
-    code = _run(options)
+    code = _run(_options(list(sys.argv[1:] if arguments is None else arguments)))
     finish()
     return code
+
+
+def _options(given: list[str]) -> argparse.Namespace:
+    """Parse the command line; an error of usage is told as JSON too, where that was asked for."""
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            return make_parser().parse_args(given)
+    except SystemExit as stop:
+        text = told.getvalue().rstrip()
+        if text:
+            put(text, sys.stderr)
+        if stop.code == BAD_INPUT and "--json" in given:
+            command = next((item for item in given if not item.startswith("-")), None)
+            _print_json({"command": command, "exit_code": BAD_INPUT, "error": text.partition("error: ")[2]})
+        finish()
+        raise
 
 
 def _run(options: argparse.Namespace) -> int:

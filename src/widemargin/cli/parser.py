@@ -104,7 +104,7 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     out_help = "where to write: .csv, .parquet or .pq (default: [output] predictions)"
     predict.add_argument("--out", type=Path, metavar="FILE", help=out_help)
     keep_help = "columns of the table to copy, such as an identifier"
-    predict.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help=keep_help)
+    predict.add_argument("--keep", nargs="+", action="extend", default=[], metavar="COLUMN", help=keep_help)
     predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
     add_goals_options(predict)
     return predict

@@ -19,6 +19,7 @@ from widemargin.cli.csv_out import TableWriter
 from widemargin.cli.goals_file import GoalsFile, goals_of
 from widemargin.cli.models import Candidate, load_candidate
 from widemargin.cli.predictions import PREDICTION
+from widemargin.cli.replaced import refuse_to_replace
 from widemargin.cli.tables import feature_columns, is_it
 from widemargin.exceptions import DataError, TableWarning
 
@@ -27,6 +28,8 @@ __all__ = ["run"]
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Write the predictions; the exit code and the content for --json."""
+    if options.goals is None:
+        refuse_to_replace(options)
     goals = None if options.goals is None else goals_of(options)
     options = argparse.Namespace(**vars(options) | {"out": _out_path(options, goals)})
     path = _model_path(options, goals)
@@ -85,8 +88,6 @@ def _check(blocks: TableBlocks, candidate: Candidate, options: argparse.Namespac
     for name in options.keep:
         if name not in blocks.names:
             raise DataError(f"{options.data}: --keep {name}: there is no such column.{is_it(name, blocks.names)}")
-    if Path(options.out).resolve() == Path(options.data).resolve():
-        raise DataError(f"{options.out}: --out is the table that is read. Give another name")
     TableWriter(options.out)
     taken = [name for name in options.keep if name in (PREDICTION, "score", "probability")]
     if taken:

@@ -53,6 +53,7 @@ class PredictionsFile:
         said = self._said = plain(_one([part.table[column] for part in parts]))
         if said.null_count:
             raise DataError(f"{path}: column {column!r} has {said.null_count} missing values. Fill them in")
+        self.labels: list[Any] = pc.unique(said).to_pylist()
         self._key, self._path = key, path
         self._keys: Any = None
         if key is not None:

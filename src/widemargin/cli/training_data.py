@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from widemargin.cli.console import warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, TablePath, table_text
 from widemargin.cli.tables import (
@@ -22,7 +25,15 @@ from widemargin.cli.tables import (
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
-__all__ = ["Features", "TrainingData", "is_trained_on", "make_features", "read_data", "warn_of_training_rows"]
+__all__ = [
+    "Features",
+    "TrainingData",
+    "is_trained_on",
+    "make_features",
+    "one_class",
+    "read_data",
+    "warn_of_training_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,18 @@ def read_data(goals: GoalsFile) -> TrainingData:
     table = read_table(goals.data.table, words=goals.data.words)
     require_columns(table, named_columns(goals), where)
     rows = {part: rows_of(content, goals, where) for part, content in parts_of(table, goals).items()}
+    only = one_class(rows["train"].labels)
+    if only is not None:
+        raise DataError(
+            f"{where}: the target {goals.data.target!r} is {only!r} in all {len(rows['train'])} training rows; two "
+            "classes are needed. Add rows of the other one, or correct data.target"
+        )
     return TrainingData(rows, external_rows(goals, goals.goal, goals.audit_goal), feature_columns(table, goals))
+
+
+def one_class(labels: npt.NDArray[Any] | None) -> Any:
+    """The class of all labels, where there is but one; else None."""
+    return None if labels is None or len(np.unique(labels)) != 1 else labels[:1].tolist()[0]
 
 
 def make_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocessor, Features]:

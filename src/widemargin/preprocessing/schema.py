@@ -162,10 +162,12 @@ def as_frame(table: Any) -> Frame:
 
 
 def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
-    absent = [name for name in wanted if name not in present]
+    names = list(wanted)
+    absent = [name for name in names if name not in present]
     if not absent:
         return
-    near = {name: difflib.get_close_matches(name, present, 1) for name in absent}
+    others = [name for name in present if name not in names]
+    near = {name: difflib.get_close_matches(name, others, 1) for name in absent}
     listed = ", ".join(f"{name!r}" + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in absent[:5])
     more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
     raise DataError(f"the table lacks {len(absent)} column(s): {listed}{more}. Add them, or correct the names")
