@@ -42,6 +42,14 @@ def _positive(text: str) -> float:
     return number
 
 
+def _finite(text: str) -> float:
+    """A number for argparse."""
+    value = float(text)
+    if not abs(value) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no finite number")
+    return value
+
+
 def _init(commands: Any) -> argparse.ArgumentParser:
     init: argparse.ArgumentParser = commands.add_parser(
         "init",
@@ -139,15 +147,20 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
         "if given). Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
     )
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
-    what = audit.add_mutually_exclusive_group(required=True)
-    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
-    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
+    _add_classifier(audit)
     _add_models(audit)
     _add_decide(audit)
     audit.add_argument(
         "--junit", type=Path, metavar="FILE", help="also write JUnit XML, a test case for each constraint"
     )
     return audit
+
+
+def _add_classifier(command: argparse.ArgumentParser) -> None:
+    """The one classifier that a command is about."""
+    what = command.add_mutually_exclusive_group(required=True)
+    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
+    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
 
 
 def _add_models(command: argparse.ArgumentParser) -> None:
@@ -203,9 +216,7 @@ def _report(commands: Any) -> argparse.ArgumentParser:
         "130: interrupted.",
     )
     report.add_argument("goals", type=Path, metavar="GOALS.toml")
-    what = report.add_mutually_exclusive_group(required=True)
-    what.add_argument("--model", type=Path, metavar="FILE", help=_MODEL_HELP)
-    what.add_argument("--predictions", metavar="FILE[:COLUMN]", help="a column of a CSV or Parquet file")
+    _add_classifier(report)
     _add_models(report)
     _add_decide(report)
     path_help = "a path stored by `widemargin tradeoff --out`; may be given several times"
@@ -218,14 +229,6 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
     report.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
     return report
-
-
-def _finite(text: str) -> float:
-    """A number for argparse."""
-    value = float(text)
-    if not abs(value) < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no finite number")
-    return value
 
 
 def _reproduce(commands: Any) -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from widemargin.diagnostics.comparison_layout import comparison_html, comparison
 from widemargin.exceptions import DataError
 from widemargin.goals.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.constraints import Constraint
+from widemargin.goals.frames import pandas_for_frames
 from widemargin.goals.goal import Goal
 from widemargin.goals.labels import column_of, find_classes
 from widemargin.goals.metrics import METRICS
@@ -122,10 +123,7 @@ class ComparisonReport:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        pd = pandas_for_frames()
         return pd.DataFrame([dataclasses.asdict(item) for item in self.populations]).set_index("name")
 
 

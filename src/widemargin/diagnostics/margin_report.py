@@ -12,6 +12,7 @@ import numpy.typing as npt
 from widemargin._text import printable
 from widemargin.diagnostics.margins import margins_of, weighted_quantiles
 from widemargin.exceptions import DataError
+from widemargin.goals.frames import pandas_for_frames
 from widemargin.goals.labels import column_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
@@ -166,10 +167,7 @@ class MarginReport:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        pd = pandas_for_frames()
         rows = []
         for item in (self.overall, *self.groups):
             row = {key: value for key, value in vars(item).items() if key != "quantiles"}

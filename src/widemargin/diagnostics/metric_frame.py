@@ -14,6 +14,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.cells import CellSpace, build_cells
 from widemargin.goals.columns import listing
 from widemargin.goals.expressions import Expression
+from widemargin.goals.frames import pandas_for_frames
 from widemargin.goals.goal import Goal
 from widemargin.goals.labels import column_of, encode_labels, find_classes, positive_class
 from widemargin.goals.linear import Linear, Rate, Ratio
@@ -101,10 +102,7 @@ class GroupRates:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        pd = pandas_for_frames()
         return pd.DataFrame.from_dict(self.by_group, orient="index", columns=list(self.rates)).astype(float)
 
     def __str__(self) -> str:

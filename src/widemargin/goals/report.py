@@ -11,6 +11,7 @@ import numpy.typing as npt
 from widemargin.exceptions import DataError
 from widemargin.goals.bound import BoundGoal, Dropped
 from widemargin.goals.columns import listing
+from widemargin.goals.frames import pandas_for_frames
 from widemargin.goals.intervals import Interval, simultaneous_confidence, slack_intervals
 from widemargin.goals.layout import html_table, text_table
 from widemargin.goals.measure import TOLERANCE, Measured
@@ -215,10 +216,7 @@ class GoalReport:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        pd = pandas_for_frames()
         rows = []
         for item in self.constraints:
             row = {

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.exceptions import DataError
+from widemargin.goals.frames import pandas_for_frames
 
 __all__ = ["Measures", "Price", "TradeoffPath"]
 
@@ -258,10 +259,7 @@ class TradeoffPath:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]'.") from None
+        pd = pandas_for_frames()
         columns: dict[str, Any] = {"status": self.status, "met": self.met, "violation": self.violation}
         for prefix, part in (("training", self.training), ("held_out", self.held_out)):
             if part is None:
