@@ -51,9 +51,9 @@ class Packed(ABC):
 
     @abstractmethod
     def listed(self, X: Array, packed: "Packed | None", first: int) -> Any:
-        """Rows as the left side of products, where they begin with row `first` of `packed`, if they are packed themselves.
+        """Rows as the left side of products; None where they cannot be it.
 
-        None where they cannot be the left side.
+        Where they are packed themselves they begin with row `first` of `packed`.
         """
 
     def _usable(self, left: Any) -> bool:

@@ -2,7 +2,8 @@
 
 `tile_dots` is plain Python; compiled code takes the instruction in its place, where the processor has it, and these
 loops elsewhere. The sums are whole numbers, so both are exact. The instruction is written as assembly because numba's
-LLVM does not find it in loops, and its own name for it changes between versions.
+LLVM does not find it in loops, and its own name for it changes between versions. (`_numba` counts this file among the
+sources whose compiled code is cached.)
 """
 
 import platform
