@@ -26,6 +26,7 @@ __all__ = [
     "OracleError",
     "OracleWarning",
     "TableWarning",
+    "TimeBudgetError",
     "WidemarginError",
 ]
 
@@ -115,6 +116,22 @@ class OracleError(WidemarginError, ValueError):
 
 class OracleWarning(UserWarning):
     """An oracle that can be used but proves little: what is found with it need not be the best, nor the certificate."""
+
+
+class TimeBudgetError(WidemarginError):
+    """The time is up before all rows were looked at, so nothing is decided; the message says how far it came.
+
+    Parameters
+    ----------
+    message : str
+    rows_done, rows_total : int, optional
+    kept : str, optional
+        The file that holds what was done.
+    """
+
+    def __init__(self, message: str, *, rows_done: int = 0, rows_total: int = 0, kept: str | None = None) -> None:
+        super().__init__(message)
+        self.rows_done, self.rows_total, self.kept = rows_done, rows_total, kept
 
 
 class GoalWarning(UserWarning):

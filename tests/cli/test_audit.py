@@ -267,6 +267,22 @@ def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):
     assert (code, out) == (130, "") and err.endswith("widemargin: interrupted\n") and "Traceback" not in err
 
 
+@pytest.mark.parametrize("command", ["audit", "compare"])
+def test_no_verdict_on_the_first_rows_when_the_time_is_up(made, capsys, monkeypatch, tmp_path, command):
+    folder, _ = made
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    moments = iter([0.0, 1.0, 2.0, 11.0])
+    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    classifier = {"audit": ["--model", folder / "m.skops"], "compare": ["--models", *2 * [folder / "m.skops"]]}[command]
+    files = ["--report-json", tmp_path / "r.json", *(["--junit", tmp_path / "r.xml"] * (command == "audit"))]
+    code, out, err = run(
+        capsys, command, folder / "goals.toml", *classifier, "--rows", "all", "--time-budget", 10, *files, "--json"
+    )
+    assert code == 1 and "used up after 200 of 400 rows" in err and "would mislead" in err and "Give more time" in err
+    assert json.loads(out)["rows_done"] == 200 and "report" not in json.loads(out)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_frame_of_the_project_is_fixed():
     assert frame().equals(frame())
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from widemargin.cli.blocks import Block, TableBlocks
 from widemargin.cli.console import Progress, say
+from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
 from widemargin.cli.junit import write_junit
 from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
@@ -24,8 +25,11 @@ from widemargin.exceptions import DataError, TableWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.digest import columns_used
 
-__all__ = ["audited_rows", "blocks_and_candidates", "columns_needed", "named_part", "run"]
+__all__ = ["NO_VERDICT", "audited_rows", "blocks_and_candidates", "columns_needed", "named_part", "run"]
 
+NO_VERDICT = (
+    "A verdict on these alone would mislead, so there is none. Give more time, or a table of fewer rows, drawn at random"
+)
 RANDOMIZED = (
     'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
     "rows. Measured and decided here are the rates of predict."
@@ -35,6 +39,7 @@ RANDOMIZED = (
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure and print; the exit code and the content for --json."""
     goals = goals_of(options)
+    deadline = Deadline(options.time_budget, NO_VERDICT)
     path: TablePath = options.data or goals.data.table
     with Progress() as progress:
         progress.step("loading the model")
@@ -43,7 +48,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         part = named_part(blocks, goals, options.rows)
         if part == "all" and isinstance(candidate, TableModel):  # others may have been trained on anything
             warn_of_training_rows(goals, path)
-        report = _measured(candidate, blocks, goals, part, options, progress)
+        report = _measured(candidate, blocks, goals, part, options, progress, deadline)
     document = audit_document(report, options, model=candidate.title, data=table_text(path), rows=f"{part} rows")
     if options.report_json is not None:
         write_json(document, options.report_json)
@@ -61,19 +66,20 @@ def blocks_and_candidates(
 ) -> tuple[TableBlocks, list[Candidate]]:
     """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
     held = goals.validation.fraction if goals.validation.confidence is None and is_trained_on(goals, path) else None
+    pieces = options.time_budget is not None
     if options.predictions:
         key = options.key
-        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held)
+        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held, pieces=pieces)
         predicted = [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
         if options.model_positive is None:
             _refuse_other_labels(predicted, blocks, goals)
         return blocks, _renamed(predicted, blocks, goals, options)
-    blocks = TableBlocks(path, words=goals.data.words, fraction=held)
+    blocks = TableBlocks(path, words=goals.data.words, fraction=held, pieces=pieces)
     features = feature_columns(SimpleNamespace(column_names=blocks.names), goals)
     candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
     words = dict.fromkeys([*goals.data.words, *(word for candidate in candidates for word in candidate.words)])
     if blocks.is_guessed and len(words) > len(goals.data.words):
-        blocks = TableBlocks(path, words=list(words), fraction=held)
+        blocks = TableBlocks(path, words=list(words), fraction=held, pieces=pieces)
     candidates = _renamed(candidates, blocks, goals, options)
     for item in candidates:
         if item.classes is not None and goals.data.positive not in item.classes:
@@ -182,7 +188,13 @@ def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidat
 
 
 def audited_rows(
-    blocks: TableBlocks, goals: GoalsFile, part: str, columns: Collection[str] | None, *, some_labels: bool = False
+    blocks: TableBlocks,
+    goals: GoalsFile,
+    part: str,
+    columns: Collection[str] | None,
+    *,
+    some_labels: bool = False,
+    deadline: Deadline | None = None,
 ) -> Iterator[tuple[Block, Rows]]:
     """The rows asked for, with their labels and baselines, a block at a time.
 
@@ -192,13 +204,18 @@ def audited_rows(
     ------
     DataError
         There are no such rows, or as `rows_of`.
+    TimeBudgetError
+        The time is up before the last row.
     """
     some = False
+    deadline = deadline or Deadline(None, NO_VERDICT)
+    deadline.check(0, blocks.n_rows, blocks.title)
     for block in blocks.read(columns, split=goals.data.split, part=part):
         some = True
         rows = _partly_labelled(block.table, goals, blocks.title) if some_labels else None
         rows = rows or rows_of(block.table, goals, blocks.title)
         yield Block(rows.table, block.rows), rows
+        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, blocks.title)
     if not some and goals.data.split is not None:
         whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
         cure = "Correct the value, or choose other rows by --rows all|train|test"
@@ -222,13 +239,15 @@ def _measured(
     part: str,
     options: argparse.Namespace,
     progress: Progress,
+    deadline: Deadline,
 ) -> GoalReport:
     goal, positive = goals.audit_goal or goals.goal, goals.data.positive
     baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
     require_columns(SimpleNamespace(column_names=blocks.names), baselines, blocks.title)
     counts = AuditCounts(goal, classes=candidate.classes, pos_label=positive)
     try:
-        for block, rows in audited_rows(blocks, goals, part, columns_needed(goals, goal, [candidate])):
+        columns = columns_needed(goals, goal, [candidate])
+        for block, rows in audited_rows(blocks, goals, part, columns, deadline=deadline):
             progress.step(f"measuring the goal: {counts.n_rows} rows")
             counts.add(_audit_block(candidate, block, rows, positive))
         _add_external(counts, candidate, goals, goal)

@@ -43,6 +43,8 @@ class TableBlocks:
         Columns of a CSV file that are text even if they look like numbers.
     fraction : float, default=None
         The share of rows that training held out of this table, where no column says which.
+    pieces : bool, default=False
+        Whether a table that is read whole is also given out in blocks, so that work on it can stop between them.
 
     Attributes
     ----------
@@ -60,8 +62,10 @@ class TableBlocks:
         The file cannot be read, the files of a folder differ in their columns, there are no rows.
     """
 
-    def __init__(self, path: TablePath, *, words: Collection[str] = (), fraction: float | None = None) -> None:
-        self.title, self.fraction = table_text(path), fraction
+    def __init__(
+        self, path: TablePath, *, words: Collection[str] = (), fraction: float | None = None, pieces: bool = False
+    ) -> None:
+        self.title, self.fraction, self._pieces = table_text(path), fraction, pieces
         self._table: Any = None
         self._words = tuple(words)
         self._files = _parts(path)
@@ -135,7 +139,8 @@ class TableBlocks:
 
     def _tables(self, columns: list[str]) -> Iterator[Any]:
         if self._table is not None:
-            yield self._table
+            size = BLOCK_ROWS if self._pieces else self._table.num_rows
+            yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
         elif not self._files:
             yield from self._csv_tables(columns)
         for file in self._files:

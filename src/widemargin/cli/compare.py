@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.audit import audited_rows, blocks_and_candidates, columns_needed, named_part
+from widemargin.cli.audit import NO_VERDICT, audited_rows, blocks_and_candidates, columns_needed, named_part
 from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
+from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
 from widemargin.cli.models import Candidate
 from widemargin.cli.report_files import FORMAT, write_json
@@ -24,13 +25,14 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Compare and print; the exit code and the content for --json."""
     goals = goals_of(options)
+    deadline = Deadline(options.time_budget, NO_VERDICT)
     path = options.data or goals.data.table
     given = [str(name) for name in options.predictions or options.models]
     with Progress() as progress:
         progress.step("loading the models")
         blocks, candidates = blocks_and_candidates(given, goals, path, options)
         part = named_part(blocks, goals, options.rows)
-        report = _compared(candidates, _names(given), blocks, goals, part, options, progress)
+        report = _compared(candidates, _names(given), blocks, goals, part, options, progress, deadline)
     content = {
         "format": FORMAT,
         "widemargin": __version__,
@@ -63,6 +65,7 @@ def _compared(
     part: str,
     options: argparse.Namespace,
     progress: Progress,
+    deadline: Deadline,
 ) -> ComparisonReport:
     goal, positive = goals.audit_goal or goals.goal, goals.data.positive
     if goal.sources:
@@ -77,7 +80,7 @@ def _compared(
     audits = [AuditCounts(goal, classes=item.classes, pos_label=positive) for item in candidates]
     columns = columns_needed(goals, goal, candidates)
     measurable = (goals.data.target in blocks.names and not _has_missing(blocks, goals, part)) or not needs_labels(goal)
-    for block, rows in audited_rows(blocks, goals, part, columns, some_labels=True):
+    for block, rows in audited_rows(blocks, goals, part, columns, some_labels=True, deadline=deadline):
         progress.step(f"comparing: {counts.n_rows} rows")
         said = [candidate.answer(block).labels for candidate in candidates]
         counts.update(said[0], said[1], rows.labels, populations=rows.table)

@@ -42,6 +42,10 @@ def _positive(text: str) -> float:
     return number
 
 
+def _add_time_budget(command: argparse.ArgumentParser, about: str) -> None:
+    command.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=about)
+
+
 def _finite(text: str) -> float:
     """A number for argparse."""
     value = float(text)
@@ -91,7 +95,7 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     train.add_argument("goals", type=Path, metavar="GOALS.toml")
     train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
     budget_help = "keep the best model after so many seconds (default: [model] time_budget)"
-    train.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    _add_time_budget(train, budget_help)
     add_goals_options(train)
     return train
 
@@ -101,8 +105,8 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
         "predict",
         help="labels, scores and probabilities of new rows",
         description="Write what a model says of the rows of a table: label, score and, if calibrated, probability of "
-        "each. Parquet is read in blocks, so any number of rows will do. Exit code 0: written; 2: bad input; 130: "
-        "interrupted (no file is left).",
+        "each. Parquet is read in blocks, so any number of rows will do. Exit code 0: written; 1: the time was up; 2: bad "
+        "input; 130: interrupted. The rows done by then are kept in a file of their own, named .partial.",
     )
     goals_help = "names the model by [output] model, and the features of models that do not know theirs"
     predict.add_argument("goals", type=Path, nargs="?", metavar="GOALS.toml", help=goals_help)
@@ -113,6 +117,8 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     predict.add_argument("--out", type=Path, metavar="FILE", help=out_help)
     keep_help = "columns of the table to copy, such as an identifier"
     predict.add_argument("--keep", nargs="+", action="extend", default=[], metavar="COLUMN", help=keep_help)
+    budget_help = "stop after so many seconds; the rows done are kept in a file named .partial (exit code 1)"
+    _add_time_budget(predict, budget_help)
     predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
     add_goals_options(predict)
     return predict
@@ -124,7 +130,7 @@ def _compare(commands: Any) -> argparse.ArgumentParser:
         help="measure two classifiers against one goal, and where they differ",
         description="Which of two classifiers meets the goal, what one gains and loses over the other, and how many "
         "labels prove it. Exit code 0: the second one (B) meets the goal, or the goal was not measured; 1: it does "
-        "not; 2: bad input; 130: interrupted.",
+        "not, or the time was up; 2: bad input; 130: interrupted.",
     )
     compare.add_argument("goals", type=Path, metavar="GOALS.toml")
     what = compare.add_mutually_exclusive_group(required=True)
@@ -135,6 +141,7 @@ def _compare(commands: Any) -> argparse.ArgumentParser:
     power_help = "probability with which the labels shall prove the difference (default 0.8)"
     compare.add_argument("--power", type=float, default=0.8, metavar="SHARE", help=power_help)
     gain_help = "difference in accuracy that unlabelled rows are to prove (default 0.01)"
+    _add_time_budget(compare, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
     compare.add_argument("--gain", type=float, default=0.01, metavar="SHARE", help=gain_help)
     return compare
 
@@ -144,12 +151,13 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
         "audit",
         help="measure a classifier, or its predictions, on rows of a table",
         description="Measure a model of any kind, or a file of predictions, on the goal of a goals file ([goal.audit] "
-        "if given). Exit code 0: met; 1: not met; 2: bad input; 130: interrupted.",
+        "if given). Exit code 0: met; 1: not met, or the time was up; 2: bad input; 130: interrupted.",
     )
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
     _add_classifier(audit)
     _add_models(audit)
     _add_decide(audit)
+    _add_time_budget(audit, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
     audit.add_argument(
         "--junit", type=Path, metavar="FILE", help="also write JUnit XML, a test case for each constraint"
     )
@@ -202,7 +210,7 @@ def _tradeoff(commands: Any) -> argparse.ArgumentParser:
     tradeoff.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the frontier (needs matplotlib)")
     out_help = "store the path: numbers, no models. A whole path that is there already is not trained again"
     tradeoff.add_argument("--out", type=Path, metavar="PATH.json", help=out_help)
-    tradeoff.add_argument("--time-budget", type=_positive, metavar="SECONDS", help="keep the points done by then")
+    _add_time_budget(tradeoff, "keep the points done by then")
     add_goals_options(tradeoff)
     return tradeoff
 
@@ -227,7 +235,7 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, metavar="FILE.html", help=out_help)
     report.add_argument("--title", metavar="TEXT", help="heading of the page")
     budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
-    report.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=budget_help)
+    _add_time_budget(report, budget_help)
     return report
 
 

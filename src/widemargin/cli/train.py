@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import itertools
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
+from widemargin.cli.replaced import free_name
 from widemargin.cli.tables import Rows, as_external
 from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
@@ -126,9 +126,7 @@ def _reworded(warning: Warning, goals: GoalsFile) -> str:
 
 def _free(path: Path) -> Path:
     """Where an unfinished model goes: an earlier model is not replaced by it."""
-    others = (path.with_name(f"{path.stem}.interrupted{number}{path.suffix}") for number in itertools.count(2))
-    candidates = itertools.chain([path, path.with_name(f"{path.stem}.interrupted{path.suffix}")], others)
-    return next(candidate for candidate in candidates if not candidate.exists())
+    return free_name(path, "interrupted") if path.exists() else path
 
 
 def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
