@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from any_models import frame, linear_pipeline, onnx_bytes, project
 from command_line import people, write_csv
-from widemargin.cli.junit import junit_xml
+from widemargin.cli.junit import audit_suite, junit_xml
 from widemargin.cli.main import main
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
@@ -184,7 +184,7 @@ def test_junit_escapes_names_and_says_numbers():
     table = pa.table({"g": ["a", "b", "a", "b"]})
     with pytest.warns(UserWarning, match="dropped"):
         report = audit([1, 0, 0, 1], goal, y=[1, 0, 1, 1], populations=table, pos_label=1, decide="confident")
-    suite = ET.fromstring(junit_xml(report, suite="goals\x1b[31m <&.toml"))[0]
+    suite = ET.fromstring(junit_xml([audit_suite(report, suite="goals\x1b[31m <&.toml")]))[0]
     first, second, third = suite.iter("testcase")
     assert first.get("name") == '<i>&"x"' and suite.get("name") == "goals?[31m <&.toml"
     message = first.find("failure").get("message")

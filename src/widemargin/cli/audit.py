@@ -14,7 +14,7 @@ from widemargin.cli.blocks import Block, TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
-from widemargin.cli.junit import write_junit
+from widemargin.cli.junit import audit_suite, write_junit
 from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
 from widemargin.cli.predictions import PredictionsFile
 from widemargin.cli.report_files import audit_document, write_json
@@ -27,9 +27,7 @@ from widemargin.goals.digest import columns_used
 
 __all__ = ["NO_VERDICT", "audited_rows", "blocks_and_candidates", "columns_needed", "named_part", "run"]
 
-NO_VERDICT = (
-    "A verdict on these alone would mislead, so there is none. Give more time, or a table of fewer rows, drawn at random"
-)
+NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or a table of fewer rows, drawn at random"
 RANDOMIZED = (
     'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
     "rows. Measured and decided here are the rates of predict."
@@ -53,7 +51,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.junit is not None:
-        write_junit(report, options.junit, suite=str(options.goals))
+        write_junit([audit_suite(report, suite=str(options.goals))], options.junit)
     if not options.json:
         say(f"Model: {candidate.title}", "", str(report))
         if getattr(getattr(candidate, "last", None), "enforce", None) == "randomized":
@@ -69,7 +67,9 @@ def blocks_and_candidates(
     pieces = options.time_budget is not None
     if options.predictions:
         key = options.key
-        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held, pieces=pieces)
+        blocks = TableBlocks(
+            path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held, pieces=pieces
+        )
         predicted = [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
         if options.model_positive is None:
             _refuse_other_labels(predicted, blocks, goals)

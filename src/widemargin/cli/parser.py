@@ -46,6 +46,11 @@ def _add_time_budget(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument("--time-budget", type=_positive, metavar="SECONDS", help=about)
 
 
+def _add_junit(command: argparse.ArgumentParser) -> None:
+    help_text = "also write JUnit XML, a test case for each constraint"
+    command.add_argument("--junit", type=Path, metavar="FILE", help=help_text)
+
+
 def _finite(text: str) -> float:
     """A number for argparse."""
     value = float(text)
@@ -96,6 +101,7 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     train.add_argument("--model", type=Path, metavar="FILE", help="where to save the model (default: [output] model)")
     budget_help = "keep the best model after so many seconds (default: [model] time_budget)"
     _add_time_budget(train, budget_help)
+    _add_junit(train)
     add_goals_options(train)
     return train
 
@@ -158,9 +164,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     _add_models(audit)
     _add_decide(audit)
     _add_time_budget(audit, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
-    audit.add_argument(
-        "--junit", type=Path, metavar="FILE", help="also write JUnit XML, a test case for each constraint"
-    )
+    _add_junit(audit)
     return audit
 
 

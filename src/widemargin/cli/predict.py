@@ -119,7 +119,9 @@ def _written(
                 deadline.check(n_rows, blocks.n_rows, blocks.title)
         except (KeyboardInterrupt, TimeBudgetError) as stop:
             kept = writer.keep_part()
-            text = "Nothing was written" if kept is None else f"The predictions of the first {n_rows} rows are in {kept}"
+            text = (
+                "Nothing was written" if kept is None else f"The predictions of the first {n_rows} rows are in {kept}"
+            )
             if isinstance(stop, KeyboardInterrupt):
                 raise KeyboardInterrupt(f"{text[0].lower()}{text[1:]}") from None
             told = {"rows_done": n_rows, "rows_total": blocks.n_rows, "kept": None if kept is None else str(kept)}

@@ -13,13 +13,14 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
+from widemargin.cli.junit import Case, Suite, audit_suite, write_junit
 from widemargin.cli.replaced import free_name
 from widemargin.cli.tables import Rows, as_external
 from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV
-from widemargin.exceptions import MarginConvergenceWarning, ModelFileError
+from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
 __all__ = ["run"]
@@ -72,7 +73,15 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         progress.step("reading the table")
         data = read_data(goals)
-        result = _fit(goals, data, options.model or goals.output, progress)
+        try:
+            result = _fit(goals, data, options.model or goals.output, progress)
+        except InfeasibleGoalError as error:
+            if options.junit is not None:
+                failure = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
+                write_junit([Suite(str(options.goals), [failure], str(error))], options.junit, command="train")
+            raise
+    if options.junit is not None:
+        write_junit(_suites(result), options.junit, command="train")
     if not options.json:
         _show(result)
     return result.exit_code, _plain(result)
@@ -221,6 +230,24 @@ def _report(
         {name: said[name] for name in (None, *used)}, goal, y=rows.labels, populations=rows.table,
         pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part], external=as_external(used),
     )  # fmt: skip
+
+
+def _suites(result: _Result) -> list[Suite]:
+    """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
+    goals, suites = result.goals, list[Suite]()
+    for part in result.verdicts:
+        name = f"{goals.path}: {PART_NAMES.get(part, part)}"
+        if part == "validation":
+            proof = result.model[-1].guarantee_
+            text = proof or "Nothing is proved about new rows."
+            failure = None if proof else ("not met", text, str(goals.goal))
+            suites.append(Suite(name, [Case(f"proved with confidence {goals.validation.confidence:g}", failure)], text))
+        elif part == "train" and result.randomized:
+            report = result.model[-1].goal_report_
+            suites.append(audit_suite(report, suite=name, ramp=True))
+        else:
+            suites.append(audit_suite(result.reports[part][MODEL], suite=name))
+    return suites
 
 
 def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
