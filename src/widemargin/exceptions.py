@@ -83,7 +83,18 @@ class InfeasibleGoalError(GoalError):
 
 
 class DataError(WidemarginError, ValueError):
-    """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite."""
+    """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite.
+
+    Parameters
+    ----------
+    *message : str
+    row : int, optional
+        The first row of the data at hand that is wrong, where there is one.
+    """
+
+    def __init__(self, *message: str, row: int | None = None) -> None:
+        super().__init__(*message)
+        self.row = row
 
 
 class MissingDataError(DataError):

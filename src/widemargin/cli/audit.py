@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, TablePath, goals_of, table_text
@@ -18,14 +18,32 @@ from widemargin.cli.junit import audit_suite, write_junit
 from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
 from widemargin.cli.predictions import PredictionsFile
 from widemargin.cli.report_files import audit_document, write_json
-from widemargin.cli.tables import Rows, external_rows, feature_columns, is_it, require_columns, rows_of, split_rows
+from widemargin.cli.tables import (
+    Block,
+    Rows,
+    external_rows,
+    feature_columns,
+    is_it,
+    require_columns,
+    rows_of,
+    split_rows,
+    third_class,
+)
 from widemargin.cli.training_data import is_trained_on, warn_of_training_rows
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.digest import columns_used
 
-__all__ = ["NO_VERDICT", "audited_rows", "blocks_and_candidates", "columns_needed", "named_part", "run"]
+__all__ = [
+    "NO_VERDICT",
+    "audited_rows",
+    "blocks_and_candidates",
+    "columns_needed",
+    "named_part",
+    "refuse_main_rows_only",
+    "run",
+]
 
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or a table of fewer rows, drawn at random"
 RANDOMIZED = (
@@ -64,22 +82,24 @@ def blocks_and_candidates(
 ) -> tuple[TableBlocks, list[Candidate]]:
     """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
     held = goals.validation.fraction if goals.validation.confidence is None and is_trained_on(goals, path) else None
-    pieces = options.time_budget is not None
+    how: dict[str, Any] = {
+        "fraction": held,
+        "pieces": options.time_budget is not None,
+        "separator": goals.data.separator,
+    }
     if options.predictions:
         key = options.key
-        blocks = TableBlocks(
-            path, words=[*goals.data.words, *([] if key is None else [key])], fraction=held, pieces=pieces
-        )
+        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], **how)
         predicted = [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
         if options.model_positive is None:
             _refuse_other_labels(predicted, blocks, goals)
         return blocks, _renamed(predicted, blocks, goals, options)
-    blocks = TableBlocks(path, words=goals.data.words, fraction=held, pieces=pieces)
+    blocks = TableBlocks(path, words=goals.data.words, **how)
     features = feature_columns(SimpleNamespace(column_names=blocks.names), goals)
     candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
     words = dict.fromkeys([*goals.data.words, *(word for candidate in candidates for word in candidate.words)])
     if blocks.is_guessed and len(words) > len(goals.data.words):
-        blocks = TableBlocks(path, words=list(words), fraction=held, pieces=pieces)
+        blocks = TableBlocks(path, words=list(words), **how)
     candidates = _renamed(candidates, blocks, goals, options)
     for item in candidates:
         if item.classes is not None and goals.data.positive not in item.classes:
@@ -125,7 +145,7 @@ class Renamed:
     """A candidate with labels of its own (0 and 1, say), told which of them is the positive one."""
 
     def __init__(self, inner: Candidate, wanted: str, positive: Any, negative: Any) -> None:
-        self._inner, self._wanted, self._pair = inner, wanted, (negative, positive)
+        self.inner, self._wanted, self._pair = inner, wanted, (negative, positive)
         self._seen: set[str] = set()
         self.title, self.features, self.words = inner.title, inner.features, inner.words
         own = inner.classes
@@ -137,7 +157,7 @@ class Renamed:
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """See `Candidate`."""
-        found = self._inner.answer(block, everything=everything)
+        found = self.inner.answer(block, everything=everything)
         texts = np.asarray(found.labels).astype(str)
         self._seen |= set(np.unique(texts).tolist())
         if len(self._seen | {self._wanted}) > 2:
@@ -150,7 +170,7 @@ class Renamed:
 
     def finish(self) -> list[str]:
         """See `Candidate`."""
-        return self._inner.finish()
+        return self.inner.finish()
 
 
 def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
@@ -184,6 +204,7 @@ def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidat
     names = {goals.data.target, *goals.baselines.values()}
     names |= {name for candidate in candidates for name in candidate.features or []}
     names |= {str(name) for name in columns_used(goal).get(None, {})}
+    names |= set() if goals.data.weight is None else {goals.data.weight}
     return names if goals.data.split is None else names | {goals.data.split.column}
 
 
@@ -207,14 +228,18 @@ def audited_rows(
     TimeBudgetError
         The time is up before the last row.
     """
-    some = False
+    some, seen = False, set[Any]()
     deadline = deadline or Deadline(None, NO_VERDICT)
     deadline.check(0, blocks.n_rows, blocks.title)
     for block in blocks.read(columns, split=goals.data.split, part=part):
         some = True
-        rows = _partly_labelled(block.table, goals, blocks.title) if some_labels else None
-        rows = rows or rows_of(block.table, goals, blocks.title)
-        yield Block(rows.table, block.rows), rows
+        rows = _partly_labelled(block, goals) if some_labels else None
+        rows = rows or rows_of(block, goals)
+        if rows.labels is not None:
+            seen |= {label for label in rows.labels.tolist() if label is not None}
+            if len(seen) > 2:
+                raise third_class(block, goals.data.target, rows.labels, sorted(seen, key=str))
+        yield Block(rows.table, block.rows, block.title), rows
         deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, blocks.title)
     if not some and goals.data.split is not None:
         whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
@@ -222,14 +247,14 @@ def audited_rows(
         split_rows(whole[0], goals.data.split, blocks.title, wanted=[part], cure=cure)
 
 
-def _partly_labelled(table: Any, goals: GoalsFile, where: str) -> Rows | None:
-    """The rows of a table in which labels are missing; None if none is."""
-    target = goals.data.target
+def _partly_labelled(block: Block, goals: GoalsFile) -> Rows | None:
+    """Rows in which labels are missing; None if none is."""
+    target, table = goals.data.target, block.table
     if target not in table.column_names or not table[target].null_count:
         return None
-    rows = rows_of(table.drop([target]), goals, where)
+    rows = rows_of(block._replace(table=table.drop([target])), goals)
     labels = np.array(table[target].to_pylist(), dtype=object)
-    return Rows(rows.table.append_column(target, table[target]), labels)
+    return Rows(rows.table.append_column(target, table[target]), labels, rows.weights)
 
 
 def _measured(
@@ -273,16 +298,24 @@ def _audit_block(
     ramp = answer.ramp
     if ramp is not None and candidate.classes is not None and candidate.classes[0] == positive:
         ramp = 1.0 - ramp
-    return AuditBlock(answer.labels, rows.labels, populations=rows.table, ramp=ramp, source=source)
+    return AuditBlock(
+        answer.labels, rows.labels, sample_weight=rows.weights, populations=rows.table, ramp=ramp, source=source
+    )
 
 
 def _add_external(counts: AuditCounts, candidate: Candidate, goals: GoalsFile, goal: Goal) -> None:
     """The rows of the external data sets that the goal names."""
-    if goal.sources and isinstance(candidate, PredictionsFile):
-        raise DataError(
-            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {candidate.title} are about the "
-            "main rows only. Audit the model, or in Python widemargin.audit with the predictions of every data set"
-        )
+    refuse_main_rows_only(goal, [candidate])
     for name, rows in external_rows(goals, goal, words=candidate.words).items():
-        block = Block(rows.table, np.arange(len(rows)))
+        block = Block.whole(rows.table, f"external.{name}")
         counts.add(_audit_block(candidate, block, rows, goals.data.positive, source=name))
+
+
+def refuse_main_rows_only(goal: Goal, candidates: Collection[Candidate]) -> None:
+    """Refuse files of predictions where the goal is measured on other rows than theirs too."""
+    about_main = [item for item in candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
+    if goal.sources and about_main:
+        raise DataError(
+            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {about_main[0].title} are about the "
+            "main rows only. Give the model, or in Python widemargin.audit with the predictions of every data set"
+        )

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin.cli.blocks import Block
-from widemargin.cli.models import Answer
+from widemargin.cli.models import Answer, lacking
+from widemargin.cli.tables import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
 
@@ -87,7 +87,7 @@ class OnnxModel:
             raise DataError(f"{self.title} takes a matrix without names. Give the goals file, which names the columns")
         absent = [name for name in self.features if name not in block.table.column_names]
         if absent:
-            raise DataError(f"the table lacks {len(absent)} column(s): {', '.join(map(repr, absent[:5]))}. Add them")
+            raise lacking(block, absent)
         wanted = [self._label, *((self._maps[:1] + self._scores[:1]) if everything else [])]
         try:
             found = dict(zip(wanted, self._session.run(wanted, self._feed(block.table)), strict=True))

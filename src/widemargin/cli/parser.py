@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
+from widemargin.cli.card import CARD_KEYS
 from widemargin.reproduce.figures import FIGURES
 
 __all__ = ["make_parser"]
@@ -51,6 +52,27 @@ def _add_junit(command: argparse.ArgumentParser) -> None:
     command.add_argument("--junit", type=Path, metavar="FILE", help=help_text)
 
 
+def _add_separator(command: argparse.ArgumentParser, default: str) -> None:
+    about = f'what stands between the fields of CSV files, such as ";" (default: {default})'
+    command.add_argument("--separator", type=_character, metavar="CHARACTER", help=about)
+
+
+def _character(text: str) -> str:
+    """One character for argparse; `\\t` is a tab."""
+    text = "\t" if text == "\\t" else text
+    if len(text) != 1 or not text.isascii() or text in '\r\n"\0':
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character that may separate fields")
+    return text
+
+
+def _entry(text: str) -> tuple[str, str]:
+    """Heading and text of a model card for argparse."""
+    key, sign, said = text.partition("=")
+    if not sign or not key.strip() or not said.strip():
+        raise argparse.ArgumentTypeError(f'{text!r} is no KEY=TEXT, such as owner="Credit risk, risk@example.org"')
+    return CARD_KEYS.get(key.strip(), key.strip()), said.strip()
+
+
 def _finite(text: str) -> float:
     """A number for argparse."""
     value = float(text)
@@ -67,6 +89,7 @@ def _init(commands: Any) -> argparse.ArgumentParser:
         "and constraints that a plain model nearly meets, each with its reason. Exit code 0: written; 2: bad input.",
     )
     init.add_argument("table", type=Path, metavar="TABLE")
+    _add_separator(init, "guessed")
     init.add_argument("--target", metavar="COLUMN", help="the column to predict (default: guessed)")
     init.add_argument("--out", type=Path, default=Path("goals.toml"), metavar="FILE", help="default: goals.toml")
     init.add_argument("--force", action="store_true", help="replace the file if it exists")
@@ -125,6 +148,7 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     predict.add_argument("--keep", nargs="+", action="extend", default=[], metavar="COLUMN", help=keep_help)
     budget_help = "stop after so many seconds; the rows done are kept in a file named .partial (exit code 1)"
     _add_time_budget(predict, budget_help)
+    _add_separator(predict, "[data] separator, else a comma, in .tsv files a tab")
     predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
     add_goals_options(predict)
     return predict
@@ -180,6 +204,7 @@ def _add_models(command: argparse.ArgumentParser) -> None:
     data_help = "rows to measure on: CSV, Parquet or a folder of Parquet files (default: data.table)"
     command.add_argument("--data", type=Path, metavar="FILE", help=data_help)
     rows_help = "which rows of the file (default: test where it has the goals file's split column, else all)"
+    _add_separator(command, "[data] separator, else a comma, in .tsv files a tab")
     command.add_argument("--rows", choices=("all", "train", "test"), help=rows_help)
     command.add_argument("--key", metavar="COLUMN", help="match predictions to rows by this column (default: by order)")
     command.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
@@ -237,6 +262,8 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     report.add_argument("--no-tradeoff", action="store_true", help=no_help)
     out_help = "where to write it (default: [output] report, else report.html)"
     report.add_argument("--out", type=Path, metavar="FILE.html", help=out_help)
+    card_help = f"an entry of the model card, above that of [card]; KEY: {', '.join(CARD_KEYS)}, or any heading"
+    report.add_argument("--card", type=_entry, action="append", default=[], metavar="KEY=TEXT", help=card_help)
     report.add_argument("--title", metavar="TEXT", help="heading of the page")
     budget_help = "time for the models that are trained beside (paths, the SVM without rules)"
     _add_time_budget(report, budget_help)

@@ -89,10 +89,11 @@ def sweep(
     rows, matrices = prepared.data.rows, prepared.matrices.rows
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
-        held = {"validation": (matrices["test"], rows["test"].labels, rows["test"].table)}
+        test = rows["test"]
+        held = {"validation": (matrices["test"], test.labels, test.table, test.weights)}
     return tradeoff_path(
         prepared.classifier(progress, prepared.goals.goal, budget), matrices["train"], rows["train"].labels,
-        values=values, constraint=label, populations=rows["train"].table,
+        values=values, constraint=label, sample_weight=rows["train"].weights, populations=rows["train"].table,
         external=as_external(prepared.data.external, prepared.matrices.external), **held,
     )  # fmt: skip
 
@@ -147,7 +148,8 @@ def settings_of(goals: GoalsFile) -> dict[str, Any]:
     """What the models of a path were trained with besides the goal."""
     model = goals.model
     plain = {"C": model.C, "enforce": model.enforce, "numbers": model.numbers, "bins": model.bins, "seed": SEED}
-    return plain | {"rare_words": model.rare_words, "kernel": dict(model.kernel)}
+    weight = {} if goals.data.weight is None else {"weight": goals.data.weight}
+    return plain | {"rare_words": model.rare_words, "kernel": dict(model.kernel)} | weight
 
 
 def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:

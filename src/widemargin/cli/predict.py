@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.csv_out import TableWriter
 from widemargin.cli.deadline import Deadline
@@ -21,7 +21,7 @@ from widemargin.cli.goals_file import GoalsFile, goals_of
 from widemargin.cli.models import Candidate, load_candidate
 from widemargin.cli.predictions import PREDICTION
 from widemargin.cli.replaced import refuse_to_replace
-from widemargin.cli.tables import feature_columns, is_it
+from widemargin.cli.tables import Block, feature_columns, is_it
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
 __all__ = ["run"]
@@ -37,8 +37,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     path = _model_path(options, goals)
     with Progress() as progress:
         progress.step("loading the model")
-        pieces = options.time_budget is not None
-        blocks = TableBlocks(options.data, pieces=pieces)
+        separator = options.separator if goals is None else goals.data.separator
+        how: dict[str, Any] = {"pieces": options.time_budget is not None, "separator": separator}
+        blocks = TableBlocks(options.data, **how)
         names = SimpleNamespace(column_names=blocks.names)
         candidate = load_candidate(
             path, features=None if goals is None else feature_columns(names, goals), trust_code=options.trust_code
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         kept_as_text = [name for name in options.keep if name not in (candidate.features or ())]
         words = [*kept_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
         if blocks.is_guessed and words:
-            blocks = TableBlocks(options.data, words=words, pieces=pieces)
+            blocks = TableBlocks(options.data, words=words, **how)
         _check(blocks, candidate, options)
         positive = _positive(candidate, goals)
         n_rows, columns = _written(blocks, candidate, positive, options, progress, deadline)

@@ -97,8 +97,9 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     started = time.perf_counter()
     with warnings_reworded(lambda warning: _reworded(warning, goals)):
         fitted = _classifier(goals, progress).fit(
-            X.rows["train"], train.labels, populations=train.table, external=as_external(data.external, X.external)
-        )
+            X.rows["train"], train.labels, sample_weight=train.weights, populations=train.table,
+            external=as_external(data.external, X.external),
+        )  # fmt: skip
     spent = time.perf_counter() - started
     interrupted = fitted.status_ == "interrupted"
     classifier = fitted.best_estimator_ if isinstance(fitted, RateConstrainedClassifierCV) else fitted
@@ -110,7 +111,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         progress.step("saving the model")
         interrupted |= _saved(model, saved, _metadata(goals, data.rows))
     try:
-        plain = None if interrupted else _plain_svm(goals, X.rows["train"], train.labels, spent, progress)
+        plain = None if interrupted else _plain_svm(goals, X.rows["train"], train, spent, progress)
         progress.step("measuring the goal")
         reports = {part: _measured(goals, part, data, X, {MODEL: classifier, PLAIN: plain}) for part in data.rows}
     except KeyboardInterrupt:
@@ -151,7 +152,7 @@ def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
 
 
 def _plain_svm(
-    goals: GoalsFile, X: Any, labels: Any, spent: float, progress: Progress
+    goals: GoalsFile, X: Any, train: Rows, spent: float, progress: Progress
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
@@ -164,7 +165,7 @@ def _plain_svm(
             return None
         svm.set_params(time_budget=left)
     with warnings_reworded(lambda warning: f"the {PLAIN} to compare with: {warning}"):
-        svm.fit(X, labels)
+        svm.fit(X, train.labels, sample_weight=train.weights)
     return svm
 
 
@@ -227,7 +228,7 @@ def _report(
     confidence = 0.95 if with_intervals and part != "train" else None
     used = {name: data.external[name] for name in goal.sources}
     return audit(
-        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, populations=rows.table,
+        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, sample_weight=rows.weights, populations=rows.table,
         pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part], external=as_external(used),
     )  # fmt: skip
 
@@ -257,6 +258,7 @@ def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
         "rows": {part: len(content) for part, content in rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,
+        "weight": goals.data.weight,
         "audit_goal": None if goals.audit_goal is None else str(goals.audit_goal),
         "protected_as_features": list(goals.data.protected_as_features),
     }
@@ -272,6 +274,8 @@ def _show(result: _Result) -> None:
     for name, external in result.data.external.items():
         labelled = "without labels" if external.labels is None else "with labels"
         say(f"External data set {name}: {len(external)} rows {labelled} of {table_text(goals.external[name].table)}")
+    if result.goals.data.weight is not None:
+        say(f"Rows are weighted by {result.goals.data.weight}")
     if unseen := [name for name in goals.data.protected if name not in features]:
         say(f"Used to measure rates, not to decide: {', '.join(unseen)}")
     if goals.data.protected_as_features:

@@ -279,7 +279,9 @@ def _said(model: Any, rows: External, name: str | None) -> Any:
     if isinstance(model, dict):
         found = model.get(None, model.get("")) if name is None else model.get(name)
     if found is None:
-        raise DataError(f"there are no predictions{where}; give the models, or dicts with predictions of every data set.")
+        raise DataError(
+            f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
+        )
     return found
 
 

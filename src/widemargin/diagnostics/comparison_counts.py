@@ -20,7 +20,7 @@ from widemargin.goals.goal import Goal
 from widemargin.goals.intervals import clopper_pearson
 from widemargin.goals.labels import encode_labels
 from widemargin.goals.membership import members
-from widemargin.goals.populations import EVERYONE, Population
+from widemargin.goals.populations import Population
 from widemargin.goals.predicates import Compare
 from widemargin.goals.sources import Source, count_rows, make_source
 

@@ -314,7 +314,8 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
     if infinite.size:
         raise DataError(
             f"column {column.name!r} holds {infinite.size} infinite number(s), the first in row {infinite[0]}. "
-            "Replace them, by a missing value for instance"
+            "Replace them, by a missing value for instance",
+            row=int(infinite[0]),
         )
     return numbers
 
