@@ -7,6 +7,7 @@ from pathlib import Path
 import joblib
 import jsonschema
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -227,7 +228,8 @@ BAD = {
     ),
     "empty folder": (lambda folder: ["--model", folder / "m.skops", "--data", folder / "empty"], "no Parquet file"),
     "column absent": (
-        lambda folder: ["--model", folder / "m.skops", "--data", folder / "few.parquet"], "lacks 1 column(s): 'age'",
+        lambda folder: ["--model", folder / "m.skops", "--data", folder / "few.parquet"],
+        "few.parquet: 1 column(s) are missing: 'age'",
     ),
 }  # fmt: skip
 
@@ -254,6 +256,40 @@ def test_large_csv_is_read_in_blocks(made, capsys, monkeypatch, tmp_path):
         capsys, "audit", folder / "goals.toml", "--model", folder / "m.skops", "--data", tmp_path / "bad.csv"
     )
     assert code == 2 and "hours" in err
+
+
+SPOILT = {
+    "missing label": ("income", None, r"the target 'income' is missing in 1 of 100 row(s) looked at, the first is row 250"),
+    "third class": ("income", "middle", "has 3 classes ('high', 'low', 'middle'); two are needed. Join some, or drop rows: "
+                    "'middle' is first in row 250 (counted from 0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_rows_are_counted_in_the_file_and_not_in_the_block(made, capsys, monkeypatch, tmp_path, kind):
+    folder, rows = made
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    column, value, text = SPOILT[kind]
+    spoilt_rows = rows.copy()
+    spoilt_rows.loc[250, column] = value
+    spoilt_rows.to_parquet(tmp_path / "spoilt.parquet")
+    code, _, err = audited(capsys, folder, "--model", folder / "m.skops", "--data", tmp_path / "spoilt.parquet")
+    assert code == 2 and f"{tmp_path / 'spoilt.parquet'}: " in err and text in err
+
+
+def test_errors_of_the_schema_name_the_file_and_its_row(project, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    assert main(["train", str(project / "goals.toml")]) in (0, 1)
+    rows = pd.DataFrame(people(400)).astype({"age": float})
+    rows.loc[250, "age"] = np.inf
+    rows.to_parquet(tmp_path / "spoilt.parquet")
+    rows.drop(columns="age").to_parquet(tmp_path / "few.parquet")
+    model = ["--model", project / "out" / "people.skops", "--rows", "all", "--data"]
+    code, _, err = run(capsys, "audit", project / "goals.toml", *model, tmp_path / "spoilt.parquet")
+    assert code == 2 and f"{tmp_path / 'spoilt.parquet'}: column 'age' holds 1 infinite number(s)" in err
+    assert "That is row 250 of the file, counted from 0" in err
+    code, _, err = run(capsys, "audit", project / "goals.toml", *model, tmp_path / "few.parquet")
+    assert code == 2 and f"{tmp_path / 'few.parquet'}: " in err and "age" in err
 
 
 def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):

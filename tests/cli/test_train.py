@@ -198,6 +198,26 @@ def test_junit_where_no_model_meets_the_goal(folder, capsys):
     assert name[1] == "a model that meets the goal" and "0.001" in why
 
 
+def test_weights_are_rows_that_are_there_several_times(folder, capsys):
+    weight, columns = np.random.default_rng(0).integers(0, 3, 600), people()
+    write_csv(folder / "people.csv", columns | {"w": weight.tolist()})
+    weighted = train(folder, capsys, "[data]", '[data]\nweight = "w"\nfeatures = ["age"]')
+    assert model_info(folder / "m.skops")["weight"] == "w"
+    said = load_model(folder / "m.skops").predict(pa.table(columns))
+    constraint = weighted["reports"]["train"]["this model"]["constraints"][0]
+    positive = weight * (np.array(columns["income"]) == "high")
+    assert constraint["rate"] == pytest.approx((positive * (said == "high")).sum() / positive.sum())
+
+
+def test_a_weight_is_a_number_from_0_on_and_plays_no_other_part(folder, capsys):
+    write_csv(folder / "people.csv", people() | {"w": [1.0, 2.0, -1.0, *[1.0] * 597]})
+    assert "'w' is missing, negative or not finite in 1 of 600 row(s)" in train(
+        folder, capsys, "[data]", '[data]\nweight = "w"', code=2
+    )["error"]  # fmt: skip
+    assert "holds string" in train(folder, capsys, '"w"', '"work"', code=2)["error"]
+    assert "'sex' is also named by data.protected" in train(folder, capsys, '"work"', '"sex"', code=2)["error"]
+
+
 def test_protected_columns_are_features_only_when_asked_and_the_report_says_so(folder, capsys):
     assert train(folder, capsys)["features"] == ["age", "work"]
     lines = 'protected = ["sex"]\nprotected_as_features = ["sex"]'

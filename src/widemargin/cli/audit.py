@@ -45,7 +45,7 @@ __all__ = [
     "run",
 ]
 
-NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or a table of fewer rows, drawn at random"
+NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
 RANDOMIZED = (
     'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
     "rows. Measured and decided here are the rates of predict."
@@ -115,11 +115,19 @@ def _renamed(
 ) -> list[Candidate]:
     """The candidates, told by --model-positive, where it is given, what their labels mean.
 
-    Of two that are compared, one may speak of the target's classes already; it is left as it is.
+    Of two that are compared, each may have a label of its own, or one may speak of the target's classes already; it is
+    left as it is then.
     """
-    wanted, positive = options.model_positive, goals.data.positive
-    if wanted is None:
+    positive = goals.data.positive
+    if options.model_positive is None:
         return list(candidates)
+    said = [options.model_positive] if isinstance(options.model_positive, str) else options.model_positive
+    if len(said) > len(candidates):
+        raise DataError(f"--model-positive stands {len(said)} times for {len(candidates)} models. Give one for each")
+    if len(said) > 1:
+        other = _other_class(blocks, goals)
+        return [Renamed(item, label, positive, other) for item, label in zip(candidates, said, strict=True)]
+    wanted = said[0]
     labels = [getattr(item, "labels", item.classes) or () for item in candidates]
     named = [wanted in map(str, own) for own in labels]
     ready = [any(named) and not is_named and positive in own for is_named, own in zip(named, labels, strict=True)]
@@ -316,6 +324,6 @@ def refuse_main_rows_only(goal: Goal, candidates: Collection[Candidate]) -> None
     about_main = [item for item in candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
     if goal.sources and about_main:
         raise DataError(
-            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {about_main[0].title} are about the "
-            "main rows only. Give the model, or in Python widemargin.audit with the predictions of every data set"
+            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {about_main[0].title} are about "
+            "the main rows only. Give the model, or in Python widemargin.audit with the predictions of every data set"
         )

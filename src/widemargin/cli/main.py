@@ -1,7 +1,8 @@
 """The command line: `widemargin train`, `widemargin audit`, `widemargin reproduce`.
 
-Exit codes: 0 the goal is met, 1 it is not or the time was up before that was known, 2 the input is bad (or something unexpected happened), 130 interrupted.
-Results go to stdout, everything else to stderr; no traceback unless `--traceback` is given.
+Exit codes: 0 the goal is met, 1 it is not, or the time was up before that was known, 2 the input is bad (or something
+unexpected happened), 130 interrupted. Results go to stdout, everything else to stderr; no traceback unless
+`--traceback` is given.
 """
 
 import argparse

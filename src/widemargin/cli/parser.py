@@ -134,8 +134,8 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
         "predict",
         help="labels, scores and probabilities of new rows",
         description="Write what a model says of the rows of a table: label, score and, if calibrated, probability of "
-        "each. Parquet is read in blocks, so any number of rows will do. Exit code 0: written; 1: the time was up; 2: bad "
-        "input; 130: interrupted. The rows done by then are kept in a file of their own, named .partial.",
+        "each. Parquet is read in blocks, so any number of rows will do. Exit code 0: written; 1: the time was up; "
+        "2: bad input; 130: interrupted. The rows done by then are kept in a file of their own, named .partial.",
     )
     goals_help = "names the model by [output] model, and the features of models that do not know theirs"
     predict.add_argument("goals", type=Path, nargs="?", metavar="GOALS.toml", help=goals_help)
@@ -167,6 +167,7 @@ def _compare(commands: Any) -> argparse.ArgumentParser:
     what.add_argument("--models", type=Path, nargs=2, metavar=("A", "B"), help=f"two of them, each {_MODEL_HELP}")
     what.add_argument("--predictions", nargs=2, metavar=("A[:COLUMN]", "B[:COLUMN]"), help="columns of tables")
     _add_models(compare)
+    _add_model_positive(compare, each=True)
     _add_decide(compare)
     power_help = "probability with which the labels shall prove the difference (default 0.8)"
     compare.add_argument("--power", type=float, default=0.8, metavar="SHARE", help=power_help)
@@ -186,6 +187,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
     _add_classifier(audit)
     _add_models(audit)
+    _add_model_positive(audit)
     _add_decide(audit)
     _add_time_budget(audit, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
     _add_junit(audit)
@@ -210,9 +212,14 @@ def _add_models(command: argparse.ArgumentParser) -> None:
     command.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
     report_help = "also write the report (docs/report.schema.json)"
     command.add_argument("--report-json", type=Path, metavar="FILE", help=report_help)
-    positive_help = "what the model calls the positive class, where its labels are not those of the table"
-    command.add_argument("--model-positive", metavar="LABEL", help=positive_help)
     add_goals_options(command)
+
+
+def _add_model_positive(command: argparse.ArgumentParser, *, each: bool = False) -> None:
+    about = "what the model calls the positive class, where its labels are not those of the table"
+    if each:
+        about += "; given twice: of A and of B"
+    command.add_argument("--model-positive", action="append" if each else "store", metavar="LABEL", help=about)
 
 
 def _add_decide(command: argparse.ArgumentParser) -> None:
@@ -255,6 +262,7 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     report.add_argument("goals", type=Path, metavar="GOALS.toml")
     _add_classifier(report)
     _add_models(report)
+    _add_model_positive(report)
     _add_decide(report)
     path_help = "a path stored by `widemargin tradeoff --out`; may be given several times"
     report.add_argument("--tradeoff", type=Path, action="append", default=[], metavar="PATH.json", help=path_help)

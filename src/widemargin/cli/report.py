@@ -168,7 +168,8 @@ def _page(
         )
     return html_report(
         subject.model, goals.audit_goal or goals.goal, rows.table, rows.labels,
-        sample_weight=rows.weights, populations=rows.table, external=as_external(subject.external), others=_others(prepared, subject, plain),
+        sample_weight=rows.weights, populations=rows.table, external=as_external(subject.external),
+        others=_others(prepared, subject, plain),
         pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
         confidence=0.95 if fresh else None, decide=options.decide,
         title=options.title or f"{goals.path.stem}: does the model meet its goal?",

@@ -17,8 +17,8 @@ from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
-    "Block", "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
-    "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows", "third_class",
+    "Block", "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it",
+    "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows", "third_class",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
@@ -98,7 +98,10 @@ def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
     if data.features is not None:
         return [*data.features, *(name for name in data.protected_as_features if name not in data.features)]
     others = {data.target, *data.protected, *data.ignore, *goals.baselines.values()} - asked
-    others |= {name for name in (data.weight, data.split and data.split.column) if name is not None}
+    if data.weight is not None:
+        others.add(data.weight)
+    if data.split is not None:
+        others.add(data.split.column)
     return [name for name in table.column_names if name not in others]
 
 
@@ -355,6 +358,6 @@ def third_class(block: Block, target: str, values: npt.NDArray[Any], classes: Se
     found, first, number = np.unique(values, return_index=True, return_counts=True)
     rarest = int(number.argmin())
     return DataError(
-        f"{block.title}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some, or drop "
-        f"rows: {found[rarest].item()!r} is first in {_row(block, first[rarest])}"
+        f"{block.title}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some, or "
+        f"drop rows: {found[rarest].item()!r} is first in {_row(block, first[rarest])}"
     )

@@ -228,8 +228,9 @@ def _report(
     confidence = 0.95 if with_intervals and part != "train" else None
     used = {name: data.external[name] for name in goal.sources}
     return audit(
-        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, sample_weight=rows.weights, populations=rows.table,
-        pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part], external=as_external(used),
+        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, sample_weight=rows.weights,
+        populations=rows.table, pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part],
+        external=as_external(used),
     )  # fmt: skip
 
 

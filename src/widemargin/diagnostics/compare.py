@@ -216,8 +216,8 @@ def compare_models(
         both = [
             audit(
                 model, found, X, y if counts.is_labelled else None, populations=populations, external=external,
-                baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence, decide=decide,
-                data_name=data_name,
+                baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
+                decide=decide, data_name=data_name,
             )
             for model in (model_a, model_b)
         ]  # fmt: skip

@@ -196,8 +196,8 @@ class ComparisonCounts:
                 everyone = _tally(source, np.ones_like(differ))
                 where = "rows" if part_name is None else f"the rows of {part_name}"
                 notes.append(
-                    f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by effective "
-                    f"numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
+                    f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
+                    f"effective numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
                 )
         return tuple(found), notes
 
@@ -237,7 +237,7 @@ class _Tally(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """Effective number of rows, `(sum w)^2 / sum w^2` (Kish, *Survey Sampling*, 1965); without weights all of them."""
+        """Effective number of rows, `(sum w)^2 / sum w^2` (Kish, *Survey Sampling*, 1965); all if weights are equal."""
         if self.weight == self.squares == self.rows:
             return float(self.rows)
         return self.weight**2 / self.squares
@@ -274,7 +274,7 @@ def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Populati
 def _compared(
     name: str, tallies: Sequence[_Tally], names: Sequence[str], confidence: float, power: float, gain: float
 ) -> PopulationComparison:
-    """One line; with weights every number of rows in an interval or test is an effective one (Korn and Graubard 1998)."""
+    """One line; with weights intervals and tests take effective numbers of rows (Korn and Graubard 1998)."""
     everyone, changed, won, lost = tallies
     told, size = won + lost, everyone.effective
     nothing: _Estimate = (None, None, None)
