@@ -122,5 +122,5 @@ def test_a_table_of_one_column_is_one(tmp_path):
     (tmp_path / "t.csv").write_text("prediction\nyes\n")
     assert read_table(tmp_path / "t.csv").to_pydict() == {"prediction": ["yes"]}
     (tmp_path / "t.tsv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="no tab.*separated by comma"):
+    with pytest.raises(DataError, match=r"no tab.*separated by comma"):
         read_table(tmp_path / "t.tsv")

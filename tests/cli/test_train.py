@@ -202,7 +202,7 @@ def test_weights_are_rows_that_are_there_several_times(folder, capsys):
     weight, columns = np.random.default_rng(0).integers(0, 3, 600), people()
     write_csv(folder / "people.csv", columns | {"w": weight.tolist()})
     weighted = train(folder, capsys, "[data]", '[data]\nweight = "w"\nfeatures = ["age"]')
-    assert model_info(folder / "m.skops")["weight"] == "w"
+    assert model_info(folder / "m.skops").metadata["weight"] == "w"
     said = load_model(folder / "m.skops").predict(pa.table(columns))
     constraint = weighted["reports"]["train"]["this model"]["constraints"][0]
     positive = weight * (np.array(columns["income"]) == "high")

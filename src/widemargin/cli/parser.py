@@ -244,7 +244,7 @@ def _tradeoff(commands: Any) -> argparse.ArgumentParser:
     tradeoff.add_argument("--to", dest="stop", type=_finite, required=True, metavar="B", help="last bound")
     tradeoff.add_argument("--points", type=int, default=9, metavar="N", help="how many bounds (default: 9)")
     tradeoff.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the frontier (needs matplotlib)")
-    out_help = "store the path: numbers, no models. A whole path that is there already is not trained again"
+    out_help = "store the path as numbers. Points that are there already, of the same question, are not trained again"
     tradeoff.add_argument("--out", type=Path, metavar="PATH.json", help=out_help)
     _add_time_budget(tradeoff, "keep the points done by then")
     add_goals_options(tradeoff)
