@@ -17,6 +17,8 @@ from widemargin.cli.models import Answer, lacking
 from widemargin.cli.tables import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
+from widemargin.persistence.onnx_tables import MISSING_KEY
+from widemargin.preprocessing.schema import words_of
 
 __all__ = ["OnnxModel"]
 
@@ -68,6 +70,7 @@ class OnnxModel:
         if strange:
             raise ModelFileError(f"{path}: input {strange[0].name!r} is a {strange[0].type}. Give tensors as inputs")
         self._inputs = [(item.name, item.type) for item in inputs]
+        self._missing = self._session.get_modelmeta().custom_metadata_map.get(MISSING_KEY)
         self._is_matrix = len(inputs) == 1 and (len(inputs[0].shape) != 2 or inputs[0].shape[1] != 1)
         self.features: list[str] | None = None if features is None else list(features)
         if not self._is_matrix:
@@ -118,9 +121,16 @@ class OnnxModel:
 
     def _feed(self, table: Any) -> dict[str, npt.NDArray[Any]]:
         if not self._is_matrix:
-            return {name: _values(table[name], name, kind)[:, None] for name, kind in self._inputs}
+            return {name: self._column(table[name], name, kind)[:, None] for name, kind in self._inputs}
         name, kind = self._inputs[0]
         return {name: np.column_stack([_values(table[column], column, kind) for column in self.features or []])}
+
+    def _column(self, column: Any, name: str, kind: str) -> npt.NDArray[Any]:
+        """A column as the model takes it; words as our own graphs spell them, with their text for missing ones."""
+        if kind != _STRING or self._missing is None:
+            return _values(column, name, kind)
+        spelt = words_of(column, name)
+        return np.array([self._missing if word is None else word for word in spelt], dtype=object)
 
 
 def _values(column: Any, name: str, kind: str) -> npt.NDArray[Any]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError, TableWarning
 
-__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame"]
+__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame", "words_of"]
 
 Kind = Literal["number", "word", "flag"]
 Frame = nw.DataFrame[Any]
@@ -329,6 +329,11 @@ def _words(column: Column) -> list[str | None]:
         return texts
     nulls = column.is_null().to_list()
     return [None if null else _spelt(value) for value, null in zip(column.to_list(), nulls, strict=True)]
+
+
+def words_of(column: Any, name: str) -> list[str | None]:
+    """Words of a pyarrow column (or one of another library) as a schema spells them; None where missing."""
+    return _words(nw.from_native(column, series_only=True).alias(name))
 
 
 def _spelt(value: object) -> str | None:
