@@ -130,19 +130,19 @@ class OracleWarning(UserWarning):
 
 
 class TimeBudgetError(WidemarginError):
-    """The time is up before all rows were looked at, so nothing is decided; the message says how far it came.
+    """The time is up before all was done, so nothing is decided; the message says how far it came.
 
     Parameters
     ----------
     message : str
-    rows_done, rows_total : int, optional
+    done, total : int, optional
     kept : str, optional
         The file that holds what was done.
     """
 
-    def __init__(self, message: str, *, rows_done: int = 0, rows_total: int = 0, kept: str | None = None) -> None:
+    def __init__(self, message: str, *, done: int = 0, total: int = 0, kept: str | None = None) -> None:
         super().__init__(message)
-        self.rows_done, self.rows_total, self.kept = rows_done, rows_total, kept
+        self.done, self.total, self.kept = done, total, kept
 
 
 class GoalWarning(UserWarning):

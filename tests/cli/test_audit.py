@@ -315,7 +315,7 @@ def test_no_verdict_on_the_first_rows_when_the_time_is_up(made, capsys, monkeypa
         capsys, command, folder / "goals.toml", *classifier, "--rows", "all", "--time-budget", 10, *files, "--json"
     )
     assert code == 1 and "used up after 200 of 400 rows" in err and "would mislead" in err and "Give more time" in err
-    assert json.loads(out)["rows_done"] == 200 and "report" not in json.loads(out)
+    assert json.loads(out)["done"] == 200 and "report" not in json.loads(out)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -154,7 +154,7 @@ def test_the_time_keeps_the_rows_done_and_says_how_many(made, capsys, monkeypatc
     code, out, err = run(capsys, *arguments, "--time-budget", 10, "--json")
     kept, told = tmp_path / "p.partial2.parquet", json.loads(out)
     assert code == 1 and "--time-budget of 10 s is used up after 300 of 400 rows of" in err
-    assert (told["rows_done"], told["rows_total"], told["kept"]) == (300, 400, str(kept))
+    assert (told["done"], told["total"], told["kept"]) == (300, 400, str(kept))
     assert pq.read_table(kept)["prediction"].to_pylist() == model.predict(rows)[:300].tolist()
     assert not (tmp_path / "p.parquet").exists()
 

@@ -238,7 +238,7 @@ def audited_rows(
     """
     some, seen = False, set[Any]()
     deadline = deadline or Deadline(None, NO_VERDICT)
-    deadline.check(0, blocks.n_rows, blocks.title)
+    deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
     for block in blocks.read(columns, split=goals.data.split, part=part):
         some = True
         rows = _partly_labelled(block, goals) if some_labels else None
@@ -248,7 +248,7 @@ def audited_rows(
             if len(seen) > 2:
                 raise third_class(block, goals.data.target, rows.labels, sorted(seen, key=str))
         yield Block(rows.table, block.rows, block.title), rows
-        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, blocks.title)
+        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, f"rows of {blocks.title}")
     if not some and goals.data.split is not None:
         whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
         cure = "Correct the value, or choose other rows by --rows all|train|test"

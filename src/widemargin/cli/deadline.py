@@ -1,4 +1,4 @@
-"""The time that the rows of a table may take: afterwards a command stops, and says how far it came."""
+"""The time that a command may take: afterwards it stops, and says how far it came."""
 
 import time
 
@@ -8,7 +8,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """The end of `--time-budget`, looked at between blocks of rows.
+    """The end of `--time-budget`, looked at between blocks of rows, or runs.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ class Deadline:
         self._seconds, self._why = seconds, why
         self._end = None if seconds is None else time.perf_counter() + seconds
 
-    def check(self, done: int, total: int, title: str) -> None:
-        """Stop if the time is up before all rows of a table are done.
+    def check(self, done: int, total: int, what: str) -> None:
+        """Stop if the time is up before all is done; `what` are the things that are counted.
 
         Raises
         ------
@@ -32,6 +32,6 @@ class Deadline:
         if self._end is None or done >= total or time.perf_counter() < self._end:
             return
         raise TimeBudgetError(
-            f"--time-budget of {self._seconds:g} s is used up after {done} of {total} rows of {title}. {self._why}",
-            rows_done=done, rows_total=total,
+            f"--time-budget of {self._seconds:g} s is used up after {done} of {total} {what}. {self._why}",
+            done=done, total=total,
         )  # fmt: skip

@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
         return _failed(options, NOT_MET, f"the goal cannot be met: {text}")
     except TimeBudgetError as error:
-        facts = {"rows_done": error.rows_done, "rows_total": error.rows_total, "kept": error.kept}
+        facts = {"done": error.done, "total": error.total, "kept": error.kept}
         return _failed(options, NOT_MET, str(error), facts)
     except WidemarginError as error:
         return _failed(options, BAD_INPUT, str(error))

@@ -283,8 +283,8 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
         "reproduce",
         help="run an experiment of the papers and draw its figure",
         description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
-        "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 2: bad input or no data; "
-        "130: interrupted.",
+        "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 1: the time was up; 2: bad "
+        "input or no data; 130: interrupted.",
     )
     reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
     reproduce.add_argument("--list", action="store_true", help="say which figures there are, and what they take")
@@ -294,6 +294,7 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     reproduce.add_argument("--runs", type=int, metavar="N", help="runs to average (default: as --list says)")
     rows_help = "training rows, where a figure takes a part of them (sbp-...); all of them if there are fewer"
     reproduce.add_argument("--rows", type=int, metavar="N", help=rows_help)
+    _add_time_budget(reproduce, "begin no further run after so many seconds; finished ones are kept (exit code 1)")
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
     return reproduce

@@ -111,13 +111,13 @@ def _written(
     n_rows, names = 0, []
     with TableWriter(options.out) as writer:
         try:
-            deadline.check(0, blocks.n_rows, blocks.title)
+            deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
             for block in blocks.read(columns):
                 progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
                 table = _answers(candidate, block, positive, options.keep)
                 writer.write(table)
                 n_rows, names = n_rows + table.num_rows, table.column_names
-                deadline.check(n_rows, blocks.n_rows, blocks.title)
+                deadline.check(n_rows, blocks.n_rows, f"rows of {blocks.title}")
         except (KeyboardInterrupt, TimeBudgetError) as stop:
             kept = writer.keep_part()
             text = (
@@ -125,7 +125,7 @@ def _written(
             )
             if isinstance(stop, KeyboardInterrupt):
                 raise KeyboardInterrupt(f"{text[0].lower()}{text[1:]}") from None
-            told = {"rows_done": n_rows, "rows_total": blocks.n_rows, "kept": None if kept is None else str(kept)}
+            told = {"done": n_rows, "total": blocks.n_rows, "kept": None if kept is None else str(kept)}
             raise TimeBudgetError(f"{stop}. {text}", **told) from None
     return n_rows, list(names)
 
