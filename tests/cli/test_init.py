@@ -202,3 +202,12 @@ def test_the_separator_is_guessed_written_and_used_by_every_command(tmp_path, ca
     with pytest.raises(SystemExit):
         main(["predict", *model, *data, *out, "--separator", ";;"])
     assert "is not one character" in capsys.readouterr().err
+
+
+def test_a_slow_machine_does_not_change_what_a_plain_model_does(tmp_path, capsys, monkeypatch):
+    write_csv(tmp_path / "people.csv", people(1200))
+    asked = init(tmp_path, "people.csv", capsys)["goal"]
+    monkeypatch.setattr("widemargin.cli.proposals._SECONDS", 1e-9)
+    slow = init(tmp_path, "people.csv", capsys, "--force")["goal"]
+    reached = [float(text.split("recall() >= ")[1].split()[0]) for text in (asked, slow)]
+    assert reached[1] > 0.3 and abs(reached[0] - reached[1]) <= 0.05
