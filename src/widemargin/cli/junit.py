@@ -21,11 +21,12 @@ class Case(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """Test cases of one report, and the report as text."""
+    """Test cases of one report, and the report as text; `part` tells apart suites of one goals file."""
 
     name: str
     cases: Sequence[Case]
     output: str
+    part: str = ""
 
 
 def audit_suite(report: GoalReport, *, suite: str, ramp: bool = False) -> Suite:
@@ -62,9 +63,10 @@ def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
     every = [case for suite in suites for case in suite.cases]
     root = ET.Element("testsuites", {"name": f"widemargin {command}", **_numbers(every)})
     for suite in suites:
-        parent = ET.SubElement(root, "testsuite", {"name": printable(suite.name), **_numbers(suite.cases)})
+        name = f"{suite.name}: {suite.part}" if suite.part else suite.name
+        parent = ET.SubElement(root, "testsuite", {"name": printable(name), **_numbers(suite.cases)})
         for item in suite.cases:
-            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": _class(suite.name)})
+            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": _class(suite)})
             if item.failure is not None:
                 kind, message, text = map(printable, item.failure)
                 ET.SubElement(case, "failure", {"message": message, "type": kind}).text = text
@@ -89,8 +91,9 @@ def write_junit(suites: Sequence[Suite], path: Path, *, command: str = "audit") 
     write_text(junit_xml(suites, command=command), path)
 
 
-def _class(suite: str) -> str:
-    return printable(Path(suite).stem) or "goal"
+def _class(suite: Suite) -> str:
+    stem = printable(Path(suite.name).stem) or "goal"
+    return f"{stem}.{suite.part}" if suite.part else stem
 
 
 def _failure(item: ConstraintReport, report: GoalReport) -> str:

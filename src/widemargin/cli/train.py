@@ -238,17 +238,18 @@ def _suites(result: _Result) -> list[Suite]:
     """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
     goals, suites = result.goals, list[Suite]()
     for part in result.verdicts:
-        name = f"{goals.path}: {PART_NAMES.get(part, part)}"
+        name, called = str(goals.path), PART_NAMES.get(part, part)
         if part == "validation":
             proof = result.model[-1].guarantee_
             text = proof or "Nothing is proved about new rows."
             failure = None if proof else ("not met", text, str(goals.goal))
-            suites.append(Suite(name, [Case(f"proved with confidence {goals.validation.confidence:g}", failure)], text))
+            case = Case(f"proved with confidence {goals.validation.confidence:g}", failure)
+            suites.append(Suite(name, [case], text, called))
         elif part == "train" and result.randomized:
             report = result.model[-1].goal_report_
-            suites.append(audit_suite(report, suite=name, ramp=True))
+            suites.append(audit_suite(report, suite=name, ramp=True)._replace(part=called))
         else:
-            suites.append(audit_suite(result.reports[part][MODEL], suite=name))
+            suites.append(audit_suite(result.reports[part][MODEL], suite=name)._replace(part=called))
     return suites
 
 

@@ -115,11 +115,12 @@ class GoalSeries:
         problem, solver = self.space.lift(self._flat, self.solver)
         measures, hard = make_measures(problem, self.enforcement)
         convex = Watched(solver)
-        before, search = self._given or self._last, None
+        before, search, resumed = self._given or self._last, None, self._given is not None
         self._given = None
         if before is not None and before.n_constraints == problem.n_constraints:
             search = self._from(before, problem, convex, measures, give_back=measures is hard)
-        if before is None or search is None or before.met != (search.best.violation <= 0.0):
+        # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
+        if before is None or search is None or resumed or before.met != (search.best.violation <= 0.0):
             search = self._second_opinion(search, problem, convex, measures, hard)
         trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
         last = trained.solution
