@@ -65,8 +65,8 @@ def tradeoff_path(
         classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
     resume : TradeoffPath, optional
         A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
-        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions of
-        their own: they need not be those of an uninterrupted path.
+        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
+        of their own: they need not be those of an uninterrupted path.
 
     Returns
     -------
