@@ -5,6 +5,7 @@ import importlib
 from typing import Any, cast
 
 from widemargin.cli.console import Progress, say
+from widemargin.cli.deadline import Deadline
 from widemargin.datasets import data_folder
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import require_matplotlib
@@ -21,6 +22,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Run what was asked; the exit code and the content for --json."""
     if options.list:
         return _list(options.json)
+    out = options.out
+    deadline = Deadline(options.time_budget, f"They are kept in {out}; the same command goes on from there")
     if options.figure is None:
         raise DataError(f"no figure was named. Name one of {', '.join(FIGURES)}, or ask for --list.")
     if options.runs is not None and options.runs < 1:
@@ -40,7 +43,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("reading the data")
         data = experiment.load(data_folder(options.data), options.quick)
         keys = experiment.keys(runs)
-        _do(experiment, data, settings, record, keys, progress)
+        _do(experiment, data, settings, record, keys, progress, deadline)
         progress.step("drawing")
         summary = experiment.summarise(settings, {key: record.runs[key] for key in keys})
         record.write(summary)
@@ -55,12 +58,19 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _do(
-    experiment: Experiment, data: Any, settings: dict[str, Any], record: Record, keys: list[str], progress: Progress
+    experiment: Experiment,
+    data: Any,
+    settings: dict[str, Any],
+    record: Record,
+    keys: list[str],
+    progress: Progress,
+    deadline: Deadline,
 ) -> None:
-    """The runs that are not in the record yet."""
+    """The runs that are not in the record yet, as long as there is time."""
     for key in keys:
         if record.runs.get(key):  # an empty one had no data then
             continue
+        deadline.check(sum(key in record.runs for key in keys), len(keys), "runs")
         progress.step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
         try:
             record.add(key, experiment.run(data, settings, key))

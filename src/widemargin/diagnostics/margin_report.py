@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._text import printable
-from widemargin.diagnostics.margins import margins_of, weighted_quantiles
+from widemargin.diagnostics.margins import Margins, margins_of, weighted_quantiles
 from widemargin.exceptions import DataError
 from widemargin.goals.frames import pandas_for_frames
 from widemargin.goals.labels import column_of
@@ -196,9 +196,10 @@ def margin_report(
 
     Parameters
     ----------
-    clf : fitted classifier, or array-like of scores
+    clf : fitted classifier, array-like of scores, or Margins
         With `margins(X, y)` (the structural ones of this library), `decision_function` or `predict_proba`. An array of
-        shape (n,) or (n, n_classes) holds scores.
+        shape (n,) or (n, n_classes) holds scores. `Margins` are what `margins_of` returns, for all rows or
+        (`Margins.of`) some of them; X and y are not needed then.
     X : array-like of shape (n, d), default=None
         Not needed for scores.
     y : array-like of shape (n,)
@@ -238,7 +239,7 @@ def margin_report(
     >>> report.overall.mean, report.overall.below, report["b"].minimum
     (1.125, 0.5, -1.0)
     """
-    if y is None:
+    if y is None and not isinstance(clf, Margins):
         raise DataError("margins need labels; give y.")
     levels = tuple(float(q) for q in np.ravel(quantiles))
     if not _is_finite(level):
@@ -247,7 +248,7 @@ def margin_report(
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
-    weight = _weights(sample_weight, len(y))
+    weight = _weights(sample_weight, len(clf.values) if isinstance(clf, Margins) else len(y))
     margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
     values = margins.values
     parts, n_missing = _groups(groups, values.shape[0])
@@ -256,7 +257,7 @@ def margin_report(
         _summary(name, values[rows], None if weight is None else weight[rows], levels, level, delta)
         for name, rows in (("all rows", everything), *parts)
     )
-    name = type(clf).__name__ if hasattr(clf, "predict") else "scores"
+    name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
     return MarginReport(
         name, data_name, margins.source, margins.unit, float(level), levels, float(delta), overall, tuple(summaries),
         n_missing,

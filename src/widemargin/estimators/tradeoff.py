@@ -35,6 +35,7 @@ def tradeoff_path(
     external: Mapping[str, External] | None = None,
     validation: Sequence[Any] | None = None,
     validation_fraction: float | None = 0.2,
+    resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal, each started from its neighbour's solution.
 
@@ -62,6 +63,10 @@ def tradeoff_path(
     validation_fraction : float in (0, 1) or None, default=0.2
         Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
         classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
+    resume : TradeoffPath, optional
+        A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
+        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
+        of their own: they need not be those of an uninterrupted path.
 
     Returns
     -------
@@ -74,7 +79,7 @@ def tradeoff_path(
     GoalError
         If there is no such constraint, a value makes no sense for it, or a goal does not fit the data.
     DataError
-        If data are missing or of the wrong shape, or there are no values.
+        If data are missing or of the wrong shape, there are no values, or `resume` is not the beginning of this path.
     CapabilityError
         If the classifier calibrates, which needs rows that the path does not hold out, or its kernel is precomputed.
 
@@ -123,7 +128,10 @@ def tradeoff_path(
     elif validation_fraction is not None:
         training, held = _split(training, validation_fraction, classifier.random_state)
     with limit_threads(classifier.n_jobs):
-        return Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place).run()
+        sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
+        if resume is not None:
+            sweep.go_on_from(resume)
+        return sweep.run()
 
 
 def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:
