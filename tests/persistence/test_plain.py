@@ -44,11 +44,15 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
 Y = np.where(X[:, 0] + 0.5 * rng.normal(size=120) > 0, "yes", "no")
 
+# What LogisticRegressionCV warns about if it is not said, where it is known (scikit-learn 1.8 and newer).
+SAID = {"l1_ratios": (0,), "use_legacy_attributes": False}
+SAID = SAID if SAID.keys() <= LogisticRegressionCV().get_params().keys() else {}
+
 GOOD = [
     DecisionTreeClassifier(max_depth=4), ExtraTreeClassifier(max_depth=4), RandomForestClassifier(4, random_state=0),
     ExtraTreesClassifier(4, random_state=0), BaggingClassifier(DecisionTreeClassifier(max_depth=2), 3),
     AdaBoostClassifier(n_estimators=3), CalibratedClassifierCV(LinearSVC(), cv=3), LinearDiscriminantAnalysis(),
-    LogisticRegressionCV(cv=3, l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"), RidgeClassifier(),
+    LogisticRegressionCV(cv=3, scoring="accuracy", **SAID), RidgeClassifier(),
     SGDClassifier(random_state=0), GaussianNB(), MLPClassifier((3,), max_iter=500, tol=0.1, random_state=0),
     make_pipeline(StandardScaler(), PolynomialFeatures(2, include_bias=False), SelectKBest(k=3), GaussianNB()),
 ]  # fmt: skip

@@ -154,6 +154,7 @@ def test_the_C_form_is_an_exact_line_search(seed, ties, two, weighted, square):
         scores = scores + 0.05 * rng.normal(size=scores.shape[0])
 
 
+@pytest.mark.compiled
 def test_many_rows_take_one_pass_once_the_level_is_known():
     rng = np.random.default_rng(0)
     y, scores = np.where(rng.random(100_000) < 0.3, 1.0, -1.0), rng.normal(size=100_000)

@@ -1,0 +1,53 @@
+"""What an import costs: processor time, the modules it loads, and that nothing is compiled."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+OPTIONAL = ("matplotlib", "torch", "dask", "distributed", "polars", "onnx", "onnxruntime", "skl2onnx", "IPython")
+
+
+def run(code):
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return json.loads(printed)
+
+
+def seconds(imports, repeats=3):
+    """Processor time of imports in a fresh interpreter, the median."""
+    code = f"import json, time\nt = time.process_time()\n{imports}\nprint(json.dumps(time.process_time() - t))"
+    return statistics.median(run(code) for _ in range(repeats))
+
+
+def test_the_package_alone_costs_less_than_numpy_and_half_a_second():
+    own = seconds("import widemargin")
+    assert own < 0.5
+    assert own < seconds("import numpy")
+
+
+def test_the_package_alone_loads_the_standard_library_only():
+    loaded = run(
+        "import json, sys\nbefore = set(sys.modules)\nimport widemargin\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before} - sys.stdlib_module_names)))"
+    )
+    assert loaded == ["widemargin"]
+
+
+def test_every_public_name_costs_little_more_than_the_libraries_below():
+    """Ratio, not seconds: a busy machine slows both sides. scikit-learn, numba and highspy are most of it."""
+    below = "import numba, highspy, narwhals, scipy.optimize, scipy.sparse.linalg, sklearn.svm, sklearn.model_selection"
+    own = seconds("from widemargin import *")
+    assert own < 2.0 * seconds(f"{below}, skops.io, pyarrow.csv")
+
+
+def test_every_public_name_compiles_nothing_and_loads_nothing_optional():
+    found = run(
+        "import gc, json, sys\nfrom widemargin import *\nfrom numba.core.dispatcher import Dispatcher\n"
+        "kernels = [o for o in gc.get_objects() if isinstance(o, Dispatcher) and o.py_func.__module__.startswith('wide')]\n"
+        f"loaded = [m for m in {OPTIONAL!r} if m in sys.modules]\n"
+        "print(json.dumps([len(kernels), [k.__name__ for k in kernels if k.signatures], loaded]))"
+    )
+    kernels, compiled, loaded = found
+    assert kernels > 50
+    assert compiled == []
+    assert loaded == []
