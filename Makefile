@@ -10,11 +10,20 @@ BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCHMARKS ?= fairness_a9a recall_churn cut_choosers thermometer_adult memory
 
+LOOP_TESTS := tests/baselines tests/kernels tests/linalg tests/losses tests/solvers tests/structured
+
+define with-versions
+$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(1)
+VIRTUAL_ENV=.venv-$(1) $(BIN)/uv pip install --quiet --resolution $(2) --editable ".[plot,frame,dask,onnx]" --group test
+.venv-$(1)/bin/python -m pytest -q -n $(JOBS) -m "not slow" $(ARGS)
+endef
+
 # One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types docs format bench clean-cache
+.PHONY: help demo test test-all test-oldest test-newest coverage mutation lint types docs format bench clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +71,23 @@ test: $(DEV_STAMP) ## Run the test suite (without the long studies)
 test-all: $(DEV_STAMP) ## Run every test, long studies too
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
+# The loops run as plain Python in the second run: in the folders that hold loops, some seconds a test.
+coverage: $(DEV_STAMP) ## Measure the branch coverage of src: the suite, then the loops in plain Python (an hour or two)
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" --cov --cov-report= $(ARGS)
+	@NUMBA_DISABLE_JIT=1 WIDEMARGIN_TEST_SECONDS=5 \
+	  $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" --cov --cov-append --cov-report= $(LOOP_TESTS)
+	@$(BIN)/python -m coverage report
+
+mutation: $(DEV_STAMP) ## Count which small errors in goals, water level, searches and SDCA step the tests notice
+	@PYTHONPATH=testing $(BIN)/python -m mutation_testing --jobs $(JOBS) $(ARGS)
+
+test-oldest: $(DEV_STAMP) ## Run the suite with the oldest versions that pyproject.toml allows, in .venv-oldest
+	@$(call with-versions,oldest,lowest-direct)
+
+test-newest: $(DEV_STAMP) ## Run the suite with the newest versions there are, in .venv-newest
+	@$(call with-versions,newest,highest)
+
 lint: $(DEV_STAMP) ## Check style and formatting
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
@@ -81,5 +107,5 @@ bench: $(BENCH_STAMP) ## Run the benchmarks (minutes; needs a quiet machine)
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean-cache: ## Remove compiled code and the caches of the tools
-	@rm -rf $(VENV)/var/widemargin-numba .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV)/var/widemargin-numba .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

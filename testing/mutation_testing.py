@@ -98,12 +98,16 @@ def run_tests(file: str, tree: ast.Module, tests: list[str], seconds: float | No
 def processor_time(file: str, tests: list[str]) -> float:
     """Seconds of the tests on the unchanged file."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = multiprocessing.Process(target=run_tests, args=(file, ast.parse((SOURCE / file).read_text()), tests, None))
+    process = multiprocessing.Process(
+        target=run_tests, args=(file, ast.parse((SOURCE / file).read_text()), tests, None)
+    )
     process.start()
     process.join()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.exitcode != 0:
-        raise SystemExit(f"{file}: its tests fail without any change (pytest says {process.exitcode}); mend them first.")
+        raise SystemExit(
+            f"{file}: its tests fail without any change (pytest says {process.exitcode}); mend them first."
+        )
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 

@@ -1,7 +1,9 @@
-"""Settings of the whole suite: how hypothesis searches."""
+"""Settings of the whole suite: how hypothesis searches, and what a test may cost in plain Python."""
 
 import os
+import signal
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # No deadline: the first example of a test may compile. Derandomised: a change is judged by the change, not by luck;
@@ -17,3 +19,19 @@ settings.register_profile(  # `make mutation` only asks whether something fails
     report_multiple_bugs=False,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+SECONDS = float(os.environ.get("WIDEMARGIN_TEST_SECONDS", "0"))
+
+
+@pytest.fixture(autouse=SECONDS > 0)
+def limited():
+    """`make coverage` runs loops in plain Python: a test ends after some processor time, its lines count until then."""
+
+    def stop(*_):
+        pytest.skip(f"more than {SECONDS:g} s of processor time in plain Python")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
