@@ -100,24 +100,33 @@ def _left_alone(node: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST) -> Iterator[Callable[[ast.AST], None]]:
+    """Every way to change this node in place."""
     match node:
         case ast.Compare(ops=ops):
             for i, op in enumerate(ops):
                 for kind in COMPARISONS[type(op)]:
                     yield lambda n, i=i, kind=kind: n.ops.__setitem__(i, kind())
         case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in OPERATORS:
-            yield lambda n, kind=OPERATORS[type(op)]: setattr(n, "op", kind())
-        case ast.BoolOp(op=op):
-            yield lambda n, kind=ast.Or if isinstance(op, ast.And) else ast.And: setattr(n, "op", kind())
+            yield _put("op", OPERATORS[type(op)]())
+        case ast.BoolOp(op=ast.And()):
+            yield _put("op", ast.Or())
+        case ast.BoolOp(op=ast.Or()):
+            yield _put("op", ast.And())
         case ast.UnaryOp(op=ast.Not()):
             yield lambda n: setattr(n, "operand", ast.UnaryOp(ast.Not(), n.operand))
         case ast.UnaryOp(op=ast.USub()):
-            yield lambda n: setattr(n, "op", ast.UAdd())
+            yield _put("op", ast.UAdd())
         case ast.IfExp():
             yield lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
-        case ast.Constant(value=bool()):
-            yield lambda n: setattr(n, "value", not n.value)
-        case ast.Constant(value=int() | float()):
-            yield lambda n: setattr(n, "value", n.value + 1)
-        case ast.Break() | ast.Continue():
-            yield lambda n: setattr(n, "__class__", ast.Continue if isinstance(n, ast.Break) else ast.Break)
+        case ast.Constant(value=bool(value)):
+            yield _put("value", not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield _put("value", value + 1)
+        case ast.Break():
+            yield _put("__class__", ast.Continue)
+        case ast.Continue():
+            yield _put("__class__", ast.Break)
+
+
+def _put(field: str, value: object) -> Callable[[ast.AST], None]:
+    return lambda node: setattr(node, field, value)

@@ -1,7 +1,7 @@
 """Mutation testing: which small errors in the code do the tests of that code notice?
 
-    python -m mutation_testing            # every group; `make mutation` does this
-    python -m mutation_testing searches   # one group
+    PYTHONPATH=testing python -m mutation_testing            # every group; `make mutation` does this
+    PYTHONPATH=testing python -m mutation_testing searches   # one group
 
 A file's mutants are sampled with a fixed seed. Each runs in a forked process: the changed module is handed out in
 memory by an import hook (no file is touched, nothing is compiled: `NUMBA_DISABLE_JIT=1`), then pytest runs the tests of
@@ -84,10 +84,9 @@ def run_tests(file: str, tree: ast.Module, tests: list[str], seconds: float | No
 
     if seconds is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
-    if not os.environ.get("LOUD"):
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
     os.environ["HYPOTHESIS_PROFILE"] = "mutation"
     sys.meta_path.insert(0, Changed(file, tree))
     options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not slow and not compiled"]

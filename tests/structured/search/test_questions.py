@@ -64,6 +64,19 @@ def test_the_first_questions(search, options, lams):
     assert found.y == 1
 
 
+def test_bisecting_stops_when_both_ends_give_the_same_label():
+    """A alone: at lam = 2 it lies on the diagonal, h = lam g, which is the lower side; at 4 on the upper one."""
+    oracle = Asked(TRUTH, A)
+    assert bisecting(oracle).y == 1
+    assert oracle.lams == [1.0, 2.0, 4.0]
+
+
+def test_bisecting_stops_when_its_range_is_a_point():
+    """From [2/3, 4/3] to a relative width of 1e-9 takes 30 halvings."""
+    assert 25 <= bisecting(Asked(TRUTH, A, B)).queries <= 40
+    assert bisecting(Asked(TRUTH, A, B), eps=1e-3).queries <= 15
+
+
 def test_the_range_of_binary_search_ends_at_the_largest_h_over_the_least_loss():
     oracle = Asked(TRUTH, (1.1, 1.0), (0.9, 3.0))
     binary(oracle, max_queries=2)
