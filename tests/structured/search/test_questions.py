@@ -65,10 +65,10 @@ def test_the_first_questions(search, options, lams):
 
 
 def test_bisecting_stops_when_both_ends_give_the_same_label():
-    """A alone: at lam = 2 it lies on the diagonal, h = lam g, which is the lower side; at 4 on the upper one."""
+    """A alone: `h = lam g` at lam = 2, between the two questions."""
     oracle = Asked(TRUTH, A)
-    assert bisecting(oracle).y == 1
-    assert oracle.lams == [1.0, 2.0, 4.0]
+    assert bisecting(oracle, hint=3.0).y == 1
+    assert oracle.lams == [3.0, 1.5]
 
 
 def test_bisecting_stops_when_its_range_is_a_point():
