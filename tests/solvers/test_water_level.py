@@ -115,6 +115,27 @@ def test_the_middle_of_a_range_is_taken():
     assert divide_and_conquer(np.array([0.0, 10.0]), np.array([1.0, 3.0]), 1.0)[:3] == level[:3]
 
 
+def test_without_a_bias_both_shares_are_the_one_of_the_only_basin():
+    """Rows 0 and 2, 2, 2: a volume of 2 lifts the level to 2 exactly, and none of the rows there is needed."""
+    y, scores = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, -2.0, 2.0, -2.0])
+    level = WaterLevel(y, np.ones(4), False).of_volume(scores, 2.0)
+    assert level.positive == level.negative == 2.0
+    assert level.share_positive == level.share_negative
+    covered = WaterLevel(y, np.ones(4), False).covered(scores, level)
+    assert covered.sum() == pytest.approx(level.covered)
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_the_ends_of_a_band_belong_to_it(k):
+    y, scores = np.ones(4), np.array([-1.0, 0.0, 1.0, 2.0])
+    value, mass, count, base = np.zeros((2, 4)), np.zeros((2, 4)), np.zeros(2, int), np.zeros((2, 3))
+    basin = np.full(4, k, np.int8)
+    loops.collect(scores, y, basin, np.ones(4), np.zeros(2), np.ones(2), value, mass, count, base)
+    assert (count[k], count[1 - k]) == (2, 0)
+    assert sorted(value[k, :2]) == [0.0, 1.0]
+    assert (base[k].tolist(), base[1 - k].tolist()) == ([1.0, -1.0, 2.0], [0.0, 0.0, math.inf])
+
+
 def objective(y, scores, weight, square, gamma, b):
     return 0.5 * square / gamma**2 + weight @ np.maximum(0.0, 1.0 - (y * scores + y * b) / gamma)
 
