@@ -99,7 +99,7 @@ def test_an_answer_that_is_worse_than_an_earlier_one():
             oracle.rank = Counting.asked
             return oracle
 
-    with pytest.raises(OracleError, match=r"direct\(\).*is not the best: h g is .* of an earlier answer"):
+    with pytest.raises(OracleError, match=r"direct\(\).*is not the best: h g is .* of (an earlier answer|the decoded|Y)"):
         train(Counting(("free", "direct"), "direct", flips))
     assert not train(Counting(("free", "direct"), "direct", flips, exact=False)).certified_
 
