@@ -255,6 +255,7 @@ class StructuredProblem:
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
+        self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
         oracle = model.oracle(X[0], Y[0], np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
