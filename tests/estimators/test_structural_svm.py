@@ -306,3 +306,9 @@ def test_a_model_whose_methods_return_something_else(method, answer, message):
 def test_a_C_far_too_large_is_named():
     with pytest.warns(MarginConvergenceWarning, match=r"gap of 100.0% \(.*C=1e\+300 is far from what"):
         StructuralSVM(Signs(), C=1e300).fit(np.eye(2), [-1, 1])
+
+
+@pytest.mark.parametrize(("X", "Y"), [(None, [1]), (iter([np.ones(2)]), [1]), ([np.ones(2)], None)])
+def test_examples_and_labels_that_cannot_be_counted(X, Y):
+    with pytest.raises(DataError, match="is no sequence of examples or labels: give a list or an array"):
+        StructuralSVM(Signs()).fit(X, Y)

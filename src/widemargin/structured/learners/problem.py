@@ -83,7 +83,15 @@ def examples(X: Any) -> Any:
 
 
 def count(X: Any) -> int:
-    """Number of examples of a sequence or matrix."""
+    """Number of examples of a sequence or matrix.
+
+    Raises
+    ------
+    DataError
+        If it has no length.
+    """
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise DataError(f"{X!r} is no sequence of examples or labels: give a list or an array, one entry per example.")
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
