@@ -95,7 +95,7 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(2, len(titles), width=4.1 * len(titles), height=6.0)
+    figure, _, table = new_figure(2, len(titles), width=4.1 * len(titles), height=6.6)
     for column, (name, title) in enumerate(titles.items()):
         content = summary[name]
         above, below = table[0][column], table[1][column]
@@ -108,10 +108,10 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
         above.set_yscale("log")
         for axes in (above, below):
             axes.set_xscale("log")
-        tidy(above, x="processor seconds", y="objective above the optimum (%)", title=f"{title}, n = {content['n']}")
+        tidy(above, x="processor seconds", y="above the optimum (%)", title=f"{title}, n = {content['n']}")
         best = PERCENT * content["optimum"]["mean"][0]
         below.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum")
-        tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
+        tidy(below, x="processor seconds", y="test Jaccard (%)", title=f"{title}, n = {content['n']}")
     figure.legend(
         *table[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False
     )
