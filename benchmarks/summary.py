@@ -150,17 +150,18 @@ def _draw_limits(axes: Any, limits: Sequence[findings.Limit]) -> None:
     for height, item in enumerate(limits):
         shade = REACHED if item.reached else MISSED
         share = max(item.share, 0.01)
+        inside = 0.3 < share <= 1.001
         axes.plot(share, height, "o" if item.reached else "X", color=shade, markersize=7)
         axes.annotate(
             _beside(item), (share, height), fontsize=7, va="center",
-            xytext=(-7, 0) if share > 0.3 else (7, 0), textcoords="offset points", ha="right" if share > 0.3 else "left",
+            xytext=(-7, 0) if inside else (7, 0), textcoords="offset points", ha="right" if inside else "left",
         )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_xlim(0.06, 4)
+    axes.set_xlim(0.06, 8)
     axes.xaxis.set_major_locator(_ticks(0.1, 0.2, 0.5, 1, 2))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_locator(_ticks())
-    _rows(axes, [item.what for item in limits], "Share of the limit that is used (x, right of 1: missed)")
+    _rows(axes, [item.what for item in limits], "Share of the limit used (cross: missed)")
 
 
 def _beside(item: findings.Limit) -> str:
