@@ -29,7 +29,7 @@ from benchmarks.common import ROOT, describe, machine, show
 __all__ = ["WORKING_TREE", "Comparison", "compare", "main", "ratio_with_interval", "sources", "verdict_of"]
 
 WORKING_TREE = "working-tree"
-BOOTSTRAPS = 2000
+BOOTSTRAPS = 1000
 Pairs = Sequence[Sequence[tuple[float, float]]]
 
 
@@ -72,6 +72,8 @@ class Worker:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._process.wait()
 
 

@@ -177,7 +177,7 @@ def _ticks(*places: float) -> Any:
 
 def _rows(axes: Any, names: Sequence[str], title: str) -> None:
     axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.set_title(title, fontsize=10)
     axes.grid(axis="both", color="0.92")
     axes.set_axisbelow(True)
