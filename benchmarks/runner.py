@@ -34,6 +34,7 @@ SCRIPTS = (
     "kernel_scaling",
     "kernel_svm",
     "kernel_svc_accuracy",
+    "kernel_choices",
     "margin_speed",
     "margin_robustness",
     "structured_yeast",
@@ -45,6 +46,7 @@ SCRIPTS = (
     "audit_stream",
     "scaling",
     "guarantees",
+    "first_report",
 )
 PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel")
 QUICK = ROOT / "out" / "bench-quick"
