@@ -70,15 +70,21 @@ def _fairness(found: Content) -> Iterator[tuple[str, str]]:
 
 def _recall_churn(found: Content) -> Iterator[tuple[str, str]]:
     below, times = _below(found, "ours, C=2", "fairlearn", seeds=None)
-    yield "README.md", (
-        f"ends at least {min(below):.0f}% below fairlearn's at every point of five draws, in "
-        f"{_share(max(times))} of the time (`C=2`)"
+    yield (
+        "README.md",
+        (
+            f"ends at least {min(below):.0f}% below fairlearn's at every point of five draws, in "
+            f"{_share(max(times))} of the time (`C=2`)"
+        ),
     )
     below, _ = _below(found, "ours, C=400", "Cooper", seeds=(0,))
     span = [_span(found, what) for what in ("ours, C=400", "Cooper")]
-    yield "README.md", (
-        f"{min(below):.0f}% to {max(below):.0f}% below that of Cooper with step sizes tuned for every point (first draw), "
-        f"in {span[0]} s against {span[1]} s"
+    yield (
+        "README.md",
+        (
+            f"{min(below):.0f}% to {max(below):.0f}% below that of Cooper with step sizes tuned for every point "
+            f"(first draw), in {span[0]} s against {span[1]} s"
+        ),
     )
 
 
@@ -108,9 +114,12 @@ def _scaling(found: Content) -> Iterator[tuple[str, str]]:
     rows = [row for rows in found["cases"].values() for row in rows]
     few = next(row for row in rows if row["n"] == 500_000)
     many = next(row for row in rows if row["n"] == 1_000_000 and row["m"] == 50)
-    yield "README.md", (
-        f"500,000 rows under four constraints take {few['median_s']:.1f} s, a million rows with a recall floor in each of "
-        f"50 countries {many['median_s']:.0f} s and {_short(many['peak_gb'])} GB"
+    yield (
+        "README.md",
+        (
+            f"500,000 rows under four constraints take {few['median_s']:.1f} s, a million rows with a recall floor in "
+            f"each of 50 countries {many['median_s']:.0f} s and {_short(many['peak_gb'])} GB"
+        ),
     )
 
 
@@ -122,7 +131,9 @@ _CASES = {"adult": "Adult, 32,561 rows, C = 100", "mnist": "MNIST, 8 against the
 def _kernel_accuracy(found: Content) -> Iterator[tuple[str, str]]:
     rows = {(row["case"], row["solver"]): row for row in found["summary"]}
     for case, title in _CASES.items():
-        cells = [f"{_seconds(row['wall_s'])} s, {100 * row['test_error']:.2f}%" for row in (rows[case, s] for s in _SOLVERS)]
+        cells = [
+            f"{_seconds(row['wall_s'])} s, {100 * row['test_error']:.2f}%" for row in (rows[case, s] for s in _SOLVERS)
+        ]
         yield "README.md", f"| {title} | {' | '.join(cells)} |"
     times = {key: row["wall_s"] for key, row in rows.items()}
     adult, mnist = times["adult", "KernelSVC, tol=1"], times["mnist", "KernelSVC, tol=None"]
@@ -130,14 +141,20 @@ def _kernel_accuracy(found: Content) -> Iterator[tuple[str, str]]:
     ratios = {
         (case, peer): times[case, peer] / times[case, "KernelSVC, tol=None"] for case in _CASES for peer in _PEERS
     }  # fmt: skip
-    yield "benchmarks/README.md", (
-        f"{ratios['adult', 'LIBSVM']:.0f} and {ratios['mnist', 'LIBSVM']:.0f} times sooner than LIBSVM and "
-        f"{ratios['adult', intelex]:.1f} and {ratios['mnist', intelex]:.1f} times sooner than scikit-learn-intelex"
+    yield (
+        "benchmarks/README.md",
+        (
+            f"{ratios['adult', 'LIBSVM']:.0f} and {ratios['mnist', 'LIBSVM']:.0f} times sooner than LIBSVM and "
+            f"{ratios['adult', intelex]:.1f} and {ratios['mnist', intelex]:.1f} times sooner than scikit-learn-intelex"
+        ),
     )
-    yield "docs/comparison.md", (
-        f"takes 1/{times['adult', 'LIBSVM'] / adult:.0f} of LIBSVM's and 1/{times['adult', intelex] / adult:.1f} of "
-        f"scikit-learn-intelex's time on Adult (`tol=1`), and 1/{times['mnist', 'LIBSVM'] / mnist:.0f} and "
-        f"1/{times['mnist', intelex] / mnist:.1f} on MNIST"
+    yield (
+        "docs/comparison.md",
+        (
+            f"takes 1/{times['adult', 'LIBSVM'] / adult:.0f} of LIBSVM's and 1/{times['adult', intelex] / adult:.1f} "
+            f"of scikit-learn-intelex's time on Adult (`tol=1`), and 1/{times['mnist', 'LIBSVM'] / mnist:.0f} and "
+            f"1/{times['mnist', intelex] / mnist:.1f} on MNIST"
+        ),
     )
 
 
@@ -146,10 +163,13 @@ def _robustness(found: Content) -> Iterator[tuple[str, str]]:
         return f"{100 * statistics.fmean(found['test_error']['a9a'][kind][method]):.1f}%"
 
     spoilt, logistic = "times 3 0.2", "LogisticRegression"
-    yield "README.md", (
-        f"`baselines.CatoniRiskClassifier` has {error(spoilt, 'CatoniRisk')} test error, logistic regression "
-        f"{error(spoilt, logistic)} ({error('clean 0', logistic)} on clean rows), and logistic regression on rows of clipped "
-        f"norm {error(spoilt, 'logistic, rows clipped')}"
+    yield (
+        "README.md",
+        (
+            f"`baselines.CatoniRiskClassifier` has {error(spoilt, 'CatoniRisk')} test error, logistic regression "
+            f"{error(spoilt, logistic)} ({error('clean 0', logistic)} on clean rows), and logistic regression on rows "
+            f"of clipped norm {error(spoilt, 'logistic, rows clipped')}"
+        ),
     )
 
 
@@ -160,18 +180,26 @@ def _rcv1(found: Content) -> Iterator[tuple[str, str]]:
         for method, scores in above.items() for score, (value, error) in scores.items()
     }  # fmt: skip
     slack = {row["rescaling"]: row for row in found["timed"] if row["edges"] == "tree"}["slack"]
-    yield "benchmarks/README.md", (
-        f"tree, slack: {slack['us_argmax']:.1f} microseconds an argmax, a gap of 1% after {slack['to_1'][0]:.1f} s"
+    yield (
+        "benchmarks/README.md",
+        (f"tree, slack: {slack['us_argmax']:.1f} microseconds an argmax, a gap of 1% after {slack['to_1'][0]:.1f} s"),
     )
     jaccard = {row["method"]: _short(row["jaccard"][0], 3) for row in found["summary"]}
-    yield "benchmarks/README.md", (
-        f"of plain OneVsRest ({jaccard['OneVsRest']}) and of ClassifierChain ({jaccard['ClassifierChain']}) in Jaccard"
+    yield (
+        "benchmarks/README.md",
+        (
+            f"of plain OneVsRest ({jaccard['OneVsRest']}) and of ClassifierChain ({jaccard['ClassifierChain']}) "
+            "in Jaccard"
+        ),
     )
     tuned = "OneVsRest, tuned threshold"
-    yield "docs/comparison.md", (
-        f"Jaccard score {texts[tuned, 'jaccard']} above one-vs-rest with a tuned threshold and "
-        f"{texts['ClassifierChain', 'jaccard']} above a classifier chain; its macro F1 is behind tuned one-vs-rest by "
-        f"{texts[tuned, 'macro_f1']}"
+    yield (
+        "docs/comparison.md",
+        (
+            f"Jaccard score {texts[tuned, 'jaccard']} above one-vs-rest with a tuned threshold and "
+            f"{texts['ClassifierChain', 'jaccard']} above a classifier chain; its macro F1 is behind tuned one-vs-rest "
+            f"by {texts[tuned, 'macro_f1']}"
+        ),
     )
 
 
@@ -185,7 +213,10 @@ def _hierarchies(found: Content) -> Iterator[tuple[str, str]]:
     gaps = {(row["data"], row["start"]): 100 * row["gap"] for row in found["starts"]}
     pairs = [(gaps[name, "from 0"], gaps[name, "warm"]) for name in ("ImCLEF07A", "Diatoms")]
     (cold, warm), (second, other) = pairs
-    yield "docs/structured.md", f"{cold:.1f}% against {warm:.1f}% on ImCLEF07A, {second:.0f}% against {other:.0f}% on Diatoms"
+    yield (
+        "docs/structured.md",
+        f"{cold:.1f}% against {warm:.1f}% on ImCLEF07A, {second:.0f}% against {other:.0f}% on Diatoms",
+    )
 
 
 def _audit_stream(found: Content) -> Iterator[tuple[str, str]]:

@@ -110,7 +110,9 @@ def constrained_fit() -> Action:
 
     data = _adult(1500)
     table = pa.table({"w": data.women})
-    goal = "w = population(w == True)\nm = population(w == False)\nsubject to positive_rate(w) >= 0.8 * positive_rate(m)"
+    goal = (
+        "w = population(w == True)\nm = population(w == False)\nsubject to positive_rate(w) >= 0.8 * positive_rate(m)"
+    )
     labels = (data.y > 0).astype(int)
     return lambda: wm.RateConstrainedClassifier(goal).fit(data.X, labels, populations=table)
 

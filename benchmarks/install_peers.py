@@ -13,9 +13,12 @@ from pathlib import Path
 __all__ = ["install", "main", "wanted"]
 
 
-def wanted(project: Path = Path(__file__).resolve().parent.parent / "pyproject.toml") -> list[str]:
+PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
+
+def wanted() -> list[str]:
     """The requirements of the group."""
-    return [str(name) for name in tomllib.loads(project.read_text())["dependency-groups"]["bench"]]
+    return [str(name) for name in tomllib.loads(PROJECT.read_text())["dependency-groups"]["bench"]]
 
 
 def install(requirements: Sequence[str], pip: Callable[[Sequence[str]], bool]) -> list[str]:

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.common import MissingDataError, interleave, machine, one_thread, parser, show, skipped, write
+from benchmarks.common import ROOT, MissingDataError, interleave, machine, one_thread, parser, show, skipped, write
 from benchmarks.kernel_svm import Task, load
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 from widemargin.datasets import data_folder, load_mnist
@@ -98,9 +98,10 @@ def stopping(options: argparse.Namespace) -> list[Row]:
         ("Adult, 16,000 rows", a9a, 16_000),
         ("MNIST 8 against the rest, 16,000 rows", mnist, 16_000),
     ):
+        n = 400 if options.quick else n
         every = [
             row for seed in range(1 if options.quick else SEEDS)
-            for row in timed(name, some(task, 400 if options.quick else n, seed, STOP_TEST_ROWS), _seeded(ways, seed), 1)
+            for row in timed(name, some(task, n, seed, STOP_TEST_ROWS), _seeded(ways, seed), 1)
         ]  # fmt: skip
         for way in ways:
             mine = [row for row in every if row["way"] == way]
@@ -151,21 +152,24 @@ def perceptron_caches(options: argparse.Namespace) -> list[Row]:
 def perceptron_algorithms(options: argparse.Namespace) -> list[Row]:
     """The default and the published algorithm at nu = .05, and hard margins."""
     n, hard = (200, 200) if options.quick else (MOONS["published"], MOONS["hard"])
+    steps = 200 if options.quick else 10_000
     X, y = make_moons(n, noise=0.3, random_state=0)
     new, labels = make_moons(4000, noise=0.3, random_state=1)
     clean, classes = make_moons(hard, noise=0.1, random_state=0)
     cases = {
         "default, tol=.05": (X, y, {"nu": 0.05, "gamma": 1.0, "tol": 0.05}),
         "published, 10,000 steps": (X, y, {
-            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "algorithm": "published", "max_iter": 10_000}),
-        "nu = 0, gamma 2": (clean, classes, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": 10_000}),
-        "nu = 0, gamma 1": (clean, classes, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": 10_000}),
+            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "algorithm": "published", "max_iter": steps}),
+        "nu = 0, gamma 2": (clean, classes, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
+        "nu = 0, gamma 1": (clean, classes, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
     }  # fmt: skip
     rows = []
     for name, (rows_of, of, chosen) in cases.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run = interleave({name: partial(SBPClassifier(random_state=0, **chosen).fit, rows_of, of)}, 1, warm_up=False)[name]
+            run = interleave(
+                {name: partial(SBPClassifier(random_state=0, **chosen).fit, rows_of, of)}, 1, warm_up=False
+            )[name]
         model = run.result
         rows.append({
             "way": name, "gap": float(model.gap_), "steps": int(np.max(model.n_iter_)),
@@ -184,7 +188,7 @@ def classes(options: argparse.Namespace) -> list[Row]:
         y = np.argmax(X[:, :4], axis=1)
         X_test, y_test, gamma = X, y, 0.2
     else:
-        digits = load_mnist(data_folder(options.data) or _shared())
+        digits = load_mnist(data_folder(options.data) or ROOT.parent / "shared" / "data")
         rows = np.random.default_rng(0).permutation(digits.y.shape[0])[:DIGITS]
         X, y, gamma = digits.X[rows].astype(np.float64), digits.y[rows], 0.02
         X_test, y_test = digits.X_test[:1000].astype(np.float64), digits.y_test[:1000]
@@ -197,7 +201,9 @@ def classes(options: argparse.Namespace) -> list[Row]:
         "against the rest, float32, whole matrix": (
             KernelSVC(C=10, gamma=gamma, cache_size=1000, multi_class="ovr"), single),
     }  # fmt: skip
-    fits = interleave({way: partial(model.fit, rows_of, y) for way, (model, rows_of) in ways.items()}, options.repeats, warm_up=False)
+    fits = interleave(
+        {way: partial(model.fit, rows_of, y) for way, (model, rows_of) in ways.items()}, options.repeats, warm_up=False
+    )
     found = []
     for way, run in fits.items():
         seen = X_test.astype(ways[way][1].dtype)
@@ -209,12 +215,6 @@ def classes(options: argparse.Namespace) -> list[Row]:
             "values": None if values is None else float(np.sum(values)) / X.shape[0] ** 2,
         })  # fmt: skip
     return found
-
-
-def _shared() -> Any:
-    from benchmarks.common import ROOT
-
-    return ROOT.parent / "shared" / "data"
 
 
 def unscaled(options: argparse.Namespace) -> list[Row]:

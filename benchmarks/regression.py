@@ -1,8 +1,8 @@
 """Compare the hot kernels of two commits: `python -m benchmarks.regression OLD NEW`.
 
-Both are checked out in git worktrees. Processes of both run side by side and take turns, sample by sample, so that a slow
-minute of the machine hits both; several pairs of processes, since a process may be slow by where its memory lies. Shown
-is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval over the pairs of samples
+Both are checked out in git worktrees. Processes of both run side by side and take turns, sample by sample, so that a
+slow minute of the machine hits both; several pairs of processes, since a process may be slow by where its memory lies.
+Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval over the pairs of samples
 within pairs of processes. A kernel is flagged as slower where the whole interval lies above 1 and the ratio above the
 threshold; "slower" is tried once more before it is believed.
 

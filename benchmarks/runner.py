@@ -77,9 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Code {commit}; {describe(about)}; {options.jobs} script{'s' * (options.jobs > 1)} at a time.")
     if missing_peers():
         print(f"Left out, as they are not installed: {', '.join(missing_peers())}.")
-    runs = []
-    for run in run_all(chosen, folder, options, commit, about):
-        runs.append(run)
+    runs = list(run_all(chosen, folder, options, commit, about))
     summary.write(folder, SCRIPTS, quick=options.quick, missing=missing_peers())
     rows = [
         [run.script, run.status, f"{run.seconds:.0f}", _rounded(run.processor_s), run.message]

@@ -64,7 +64,8 @@ def _ratio_rows(found: Mapping[str, findings.Findings], quick: bool) -> Iterable
         for item in some.ratios:
             target = "" if item.target is None else f"{item.target:g}"
             yield [
-                f"`{script}`", item.case, item.ours, item.peer, f"{item.value:.2f}", target, _verdict(item.reached, quick)
+                f"`{script}`", item.case, item.ours, item.peer, f"{item.value:.2f}", target,
+                _verdict(item.reached, quick),
             ]  # fmt: skip
 
 

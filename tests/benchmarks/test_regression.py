@@ -1,4 +1,4 @@
-"""The comparison of two commits, on toy commits: what is slower is flagged, what is equal is not, what is new is left out."""
+"""The comparison of two commits, on toy ones: what is slower is flagged, what is equal is not, what is new left out."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ def toy(name):
 KERNELS = {"hot": toy("hot"), "same": toy("same"), "new": toy("new")}
 '''
 
-SOURCE = '''
+SOURCE = """
 def work(rounds):
     total = 0
     for k in range(rounds):
@@ -27,7 +27,7 @@ def hot():
 def same():
     return work(20000)
 {more}
-'''
+"""
 
 
 @pytest.fixture
@@ -58,7 +58,9 @@ def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
     options, root = toy
     assert regression.main(["HEAD~1", "HEAD", *options, "--threshold", "1.5"]) == 1
     said = capsys.readouterr().out
-    rows = {cells[1].strip(): cells for line in said.splitlines() if line.startswith("|") for cells in [line.split("|")]}
+    rows = {
+        cells[1].strip(): cells for line in said.splitlines() if line.startswith("|") for cells in [line.split("|")]
+    }
     assert 2.0 < float(rows["hot"][4]) < 4.5
     assert rows["hot"][6].strip() == "SLOWER"
     assert 0.6 < float(rows["same"][4]) < 1.5
@@ -96,7 +98,13 @@ def test_the_interval_covers_equal_kernels_and_not_different_ones():
 
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "verdict"),
-    [(1.3, 1.2, 1.4, "SLOWER"), (1.05, 1.02, 1.08, ""), (1.3, 0.9, 1.6, ""), (0.8, 0.7, 0.9, "quicker"), (0.8, 0.7, 1.1, "")],
+    [
+        (1.3, 1.2, 1.4, "SLOWER"),
+        (1.05, 1.02, 1.08, ""),
+        (1.3, 0.9, 1.6, ""),
+        (0.8, 0.7, 0.9, "quicker"),
+        (0.8, 0.7, 1.1, ""),
+    ],
 )
 def test_verdicts_need_the_threshold_and_the_interval(ratio, low, high, verdict):
     assert regression.verdict_of(ratio, low, high, 1.1) == verdict

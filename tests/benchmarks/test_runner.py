@@ -29,14 +29,20 @@ def scripts(tmp_path, monkeypatch):
     folder = tmp_path / "repository" / "benchmarks"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("")
-    bodies = {"good": "print('ran')", "bad": "sys.exit('it broke')", "dataless": "print('skipped: no data'); sys.exit()"}
+    bodies = {
+        "good": "print('ran')",
+        "bad": "sys.exit('it broke')",
+        "dataless": "print('skipped: no data'); sys.exit()",
+    }
     for name, body in bodies.items():
         (folder / f"{name}.py").write_text(SCRIPT.format(name=name, body=body))
     monkeypatch.setattr(runner, "ROOT", tmp_path / "repository")
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(runner, "SCRIPTS", tuple(bodies))
     monkeypatch.setattr(history, "code_version", lambda: "abc")
-    monkeypatch.setattr(runner, "machine", lambda: {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0})
+    monkeypatch.setattr(
+        runner, "machine", lambda: {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0}
+    )
     monkeypatch.setattr(runner.summary, "write", lambda *given, **named: None)
     return tmp_path / "results"
 

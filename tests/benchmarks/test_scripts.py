@@ -24,7 +24,16 @@ from benchmarks import (
 SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+LONG = ("kernel_choices", "first_report")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name, script in zip(runner.SCRIPTS, SCRIPTS, strict=True)
+    ],
+)
 def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     name = script.__name__.rpartition(".")[2]

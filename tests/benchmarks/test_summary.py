@@ -56,6 +56,8 @@ def test_a_quick_summary_judges_nothing(tmp_path: Path):
 
 
 def test_peers_of_one_library_have_one_colour():
-    assert summary.colour("LinearSVC, neighbours") == summary.colour("LogisticRegression") == summary.colour("OneVsRest")
+    assert (
+        summary.colour("LinearSVC, neighbours") == summary.colour("LogisticRegression") == summary.colour("OneVsRest")
+    )
     assert summary.colour("scikit-learn-intelex")[0] == "scikit-learn-intelex"
     assert summary.colour("fairlearn, LR") == summary.colour("fairlearn")

@@ -1,4 +1,4 @@
-"""`widemargin reproduce FIGURE` or `--all`: run the papers' experiments, keep every finished run, save numbers and figures."""
+"""`widemargin reproduce FIGURE` or `--all`: run the papers' experiments; numbers, figures, and a page of verdicts."""
 
 import argparse
 from typing import Any

@@ -82,8 +82,8 @@ _LEARNERS: dict[str, dict[str, Any]] = {
 
 
 def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], methods: Mapping[str, str]) -> Any:
-    """Figures 4 and 8 of slack rescaling: a column for each task; objective and accuracy against time, and the objective
-    against questions to the oracle and against passes.
+    """Figures 4 and 8 of slack rescaling: a column for each task; objective and accuracy against time, and the
+    objective against questions to the oracle and against passes.
 
     Parameters
     ----------
@@ -111,12 +111,16 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
             band(below, seconds, curve["accuracy"], PERCENT, label=label, **style)
         for axes in (above, below, asked, passed):
             axes.set_xscale("log")
-        for axes, what in ((above, "processor seconds"), (asked, "questions to the oracle"), (passed, "passes, rounds")):
+        for axes, what in (
+            (above, "processor seconds"),
+            (asked, "questions to the oracle"),
+            (passed, "passes, rounds"),
+        ):
             axes.set_yscale("log")
-            tidy(axes, x=what, y="objective above the optimum (%)", title=f"{title}, n = {content['n']}")
+            tidy(axes, x=what, y="above the optimum (%)", title=f"{title}, n = {content['n']}")
         best = PERCENT * content["optimum"]["mean"][0]
         below.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum")
-        tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
+        tidy(below, x="processor seconds", y="test Jaccard accuracy (%)", title=f"{title}, n = {content['n']}")
     figure.legend(
         *table[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False
     )

@@ -212,7 +212,9 @@ def table(summary: Mapping[str, Any]) -> str:
                 next((s for s, value in zip(seconds, excess, strict=True) if value <= level), None) for level in LEVELS
             ]
             reached = ["-" if value is None else f"{value:.2f}" for value in near]
-            asked = [count for count, value in zip(curve["questions"]["mean"], excess, strict=True) if value <= COUNTED_AT]
+            asked = [
+                count for count, value in zip(curve["questions"]["mean"], excess, strict=True) if value <= COUNTED_AT
+            ]
             reached.append(f"{asked[0]:,.0f}" if asked else "-")
             accuracy = curve["accuracy"]["mean"][-1]
             rows.append([label, *reached, f"{seconds[-1]:.2f} s", f"{100 * excess[-1]:.1f}%", f"{accuracy:.3f}"])
