@@ -189,9 +189,9 @@ def classes(options: argparse.Namespace) -> list[Row]:
         X_test, y_test, gamma = X, y, 0.2
     else:
         digits = load_mnist(data_folder(options.data) or ROOT.parent / "shared" / "data")
-        rows = np.random.default_rng(0).permutation(digits.y.shape[0])[:DIGITS]
-        X, y, gamma = digits.X[rows].astype(np.float64), digits.y[rows], 0.02
-        X_test, y_test = digits.X_test[:1000].astype(np.float64), digits.y_test[:1000]
+        rows = np.random.default_rng(0).permutation(digits.digit.shape[0])[:DIGITS]
+        X, y, gamma = digits.X[rows].astype(np.float64), digits.digit[rows], 0.02
+        X_test, y_test = digits.X_test[:1000].astype(np.float64), digits.digit_test[:1000]
     single = X.astype(np.float32)
     ways: dict[str, tuple[Any, Any]] = {
         "SVC": (SVC(C=10, gamma=gamma), X),
@@ -229,13 +229,13 @@ def unscaled(options: argparse.Namespace) -> list[Row]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
-    "solvers": solvers,
-    "stopping": stopping,
-    "searches": searches,
     "caches": perceptron_caches,
     "algorithms": perceptron_algorithms,
-    "classes": classes,
     "unscaled": unscaled,
+    "searches": searches,
+    "classes": classes,
+    "solvers": solvers,
+    "stopping": stopping,
 }
 
 
@@ -252,15 +252,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--only", nargs="+", choices=tuple(PARTS), default=list(PARTS), help="parts")
     options = made.parse_args(arguments)
     options.repeats = 1 if options.quick else options.repeats
-    about, found = machine(), {}
+    about, found, sections = machine(), {}, []
     try:
+        load("adult", options)  # to say at once where nothing can be done
         with one_thread():
             for name in options.only:
                 found[name] = PARTS[name](options)
+                sections.append(table(f"{name}: {PARTS[name].__doc__}", found[name]))
+                write(options, "kernel_choices", {"machine": about, "parts": found}, sections)  # so far
     except MissingDataError as error:
         return skipped(error)
-    sections = [table(f"{name}: {PARTS[name].__doc__}", rows) for name, rows in found.items()]
-    write(options, "kernel_choices", {"machine": about, "parts": found}, sections)
     return 0
 
 

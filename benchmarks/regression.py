@@ -2,9 +2,9 @@
 
 Both are checked out in git worktrees. Processes of both run side by side and take turns, sample by sample, so that a
 slow minute of the machine hits both; several pairs of processes, since a process may be slow by where its memory lies.
-Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval over the pairs of samples
-within pairs of processes. A kernel is flagged as slower where the whole interval lies above 1 and the ratio above the
-threshold; "slower" is tried once more before it is believed.
+Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval over the pairs of
+samples within pairs of processes. A kernel is flagged as slower where the whole interval lies above 1 and the ratio
+above the threshold; "slower" is tried once more before it is believed.
 
 The kernels are those of `hot_kernels.py` of the working tree. `working-tree` in place of a commit means the sources as
 they lie here. Exit code 1 where a kernel is slower.
