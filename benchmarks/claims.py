@@ -263,8 +263,8 @@ def _kernel_choices(found: Content) -> Iterator[tuple[str, str]]:
         yield (
             _KERNEL_PAGE,
             (
-                f"25 cells on 2,000 rows of a9a took {taken['kernel_search, C']:.1f} s of processor time, `GridSearchCV` "
-                f"over SVC {taken['GridSearchCV over SVC']:.1f} s"
+                f"25 cells on 2,000 rows of a9a took {taken['kernel_search, C']:.1f} s of processor time, "
+                f"`GridSearchCV` over SVC {taken['GridSearchCV over SVC']:.1f} s"
             ),
         )
         yield _KERNEL_PAGE, f"Its 25 cells took {taken['kernel_search, nu']:.1f} s on a9a"

@@ -207,7 +207,7 @@ def classes(options: argparse.Namespace) -> list[Row]:
     found = []
     for way, run in fits.items():
         seen = X_test.astype(ways[way][1].dtype)
-        predicted = interleave({way: partial(run.result.predict, seen)}, 1, warm_up=False)[way]
+        predicted = interleave({way: partial(run.result.predict, seen)}, 1)[way]
         values = getattr(run.result, "evaluations_", None)
         found.append({
             "way": way, "fit_s": run.processor_median, "predict_s": predicted.processor_median,
