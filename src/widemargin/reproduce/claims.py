@@ -162,8 +162,11 @@ def _evaluations(summary: Summary) -> Iterator[Claim]:
 def _fourier(summary: Summary) -> Iterator[Claim]:
     content = summary["mnist"]
     pairs, rows = np.array(content["rows"]["fourier"]), np.array(content["rows"]["sbp"])
-    features, sbp = _mean(content["error"]["fourier"]), _mean(content["error"]["sbp"])
-    ahead = np.array([sbp[_at(rows, cost)] < value for cost, value in zip(pairs, features, strict=True)])
+    features, sbp = content["error"]["fourier"], content["error"]["sbp"]
+    near = [_at(rows, cost) for cost in pairs]
+    gain = _mean(features) - _mean(sbp)[near]
+    noise = np.hypot(features["sd"], np.array(sbp["sd"])[near]) / np.sqrt(content["runs"])
+    ahead = gain > 2.0 * noise  # beyond two standard errors
     first = int(pairs[len(ahead) - int(np.argmin(ahead[::-1]))]) if not ahead.all() else int(pairs[0])
     yield Claim(
         "lower error than random Fourier features at equal cost (MNIST)",
