@@ -284,9 +284,12 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
         help="run an experiment of the papers and draw its figure",
         description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
         "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 1: the time was up; 2: bad "
-        "input or no data; 130: interrupted.",
+        "input or no data (with --all: of any figure); 130: interrupted.",
     )
     reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
+    reproduce.add_argument("--all", action="store_true", help="every figure and table, and a page of their verdicts")
+    again_help = "do again what is there with the same settings and code (and what is there of other code)"
+    reproduce.add_argument("--again", action="store_true", help=again_help)
     reproduce.add_argument("--list", action="store_true", help="say which figures there are, and what they take")
     reproduce.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
     out_help = "where results are saved (default: reproductions)"
