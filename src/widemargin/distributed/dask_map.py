@@ -2,21 +2,22 @@
 
 A block, its state after every advance and the result of every call are tasks of the scheduler with a recipe for all
 they need, so Dask itself makes them again when a worker is lost: the block from its recipe, its state from the
-messages sent so far. What Dask gives up (data that only the lost worker had, a task whose workers died too often) is
-built again from here.
+messages sent so far. Nothing is scattered, because what is scattered cannot be made again. What Dask gives up (a task
+whose workers died too often) is built again from here.
 """
 
 import logging
 import pickle
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from widemargin.distributed.base import Block, BlockFunction, Step
 from widemargin.distributed.local import called
-from widemargin.distributed.recipes import ArrayRows, FramePartition, Recipe
+from widemargin.distributed.recipes import FramePartition, Recipe
 from widemargin.distributed.sums import FAN_IN, combined
 from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostError
 
@@ -36,12 +37,13 @@ class DaskMap:
     Parameters
     ----------
     recipes : sequence of Recipe
-        How the rows of every block are read. Files must be readable by the workers under the same path.
+        How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
+        (`ArrayRows`) stay with the scheduler, too; where the workers are on this machine, `spool` spares that.
     client : distributed.Client, default=None
         None: the client in force.
     hold : bool, default=True
         As in `SerialMap`.
-    patience : float, default=60
+    patience : float, default=300
         Seconds to wait for a worker when there is none.
 
     Raises
@@ -59,7 +61,7 @@ class DaskMap:
     """
 
     def __init__(
-        self, recipes: Sequence[Recipe], client: Any = None, *, hold: bool = True, patience: float = 60.0
+        self, recipes: Sequence[Recipe], client: Any = None, *, hold: bool = True, patience: float = 300.0
     ) -> None:
         self._client = dask_client(client)
         self._patience = patience
@@ -136,9 +138,6 @@ class DaskMap:
             if isinstance(recipe, FramePartition):
                 raw = self._client.compute(recipe.delayed)
                 self._blocks[i] = self._submit("block", _block_of_partition, i, raw, steps, self._hold)
-            elif isinstance(recipe, ArrayRows):
-                (raw,) = self._client.scatter([recipe], hash=False)
-                self._blocks[i] = self._submit("block", _block_of_arrays, i, raw, steps, self._hold)
             else:
                 self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
         return self._blocks[i]
@@ -156,7 +155,9 @@ class DaskMap:
         return packed if len(packed) < _LARGE else self._submit("message", _same, packed)
 
     def _submit(self, name: str, function: Callable[..., Any], *values: Any) -> Any:
-        return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+        with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
+            warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
+            return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
 
     def _sure(self, make: Callable[[], list[Any]], step: Step, *, gather: bool) -> list[Any]:
         """Results (or finished tasks) of the tasks that are made; again, on newly built blocks, where workers are lost.
@@ -237,18 +238,18 @@ def _same(packed: bytes) -> bytes:
 
 
 def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
-    return _block_of_arrays(i, pickle.loads(recipe), steps, hold)
+    return _built(i, pickle.loads(recipe), steps, hold)
 
 
-def _block_of_arrays(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
+def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
+    return _built(i, _Partition(rows), steps, hold)
+
+
+def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
     block = Block(i, recipe, pickle.loads(steps), hold=hold)
     if hold:
         block.data  # noqa: B018  read now, so that Dask knows its size
     return block
-
-
-def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
-    return _block_of_arrays(i, _Partition(rows), steps, hold)
 
 
 def _call(sent: bytes, block: Block, state: Any, n_advances: int) -> Any:
