@@ -24,7 +24,6 @@ from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostErro
 __all__ = ["DaskMap", "dask_client"]
 
 _POLL = 0.5  # seconds between two looks at whether there are workers at all
-_ATTEMPTS = 5  # of one call, each on newly built blocks
 _LOST = ("cancelled", "error", "lost")
 _LARGE = 20_000  # bytes of a message from which it is sent once instead of with every call
 
@@ -45,6 +44,8 @@ class DaskMap:
         As in `SerialMap`.
     patience : float, default=300
         Seconds to wait for a worker when there is none.
+    attempts : int, default=5
+        How often a call is tried that Dask gives up because its workers were lost.
 
     Raises
     ------
@@ -56,15 +57,21 @@ class DaskMap:
     Notes
     -----
     A worker may be lost at any time: its blocks are read again and advanced again by the messages remembered (see
-    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that fails five
-    times in a row, or when no worker comes for `patience` seconds.
+    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that
+    fails `attempts` times in a row, or when no worker comes for `patience` seconds.
     """
 
     def __init__(
-        self, recipes: Sequence[Recipe], client: Any = None, *, hold: bool = True, patience: float = 300.0
+        self,
+        recipes: Sequence[Recipe],
+        client: Any = None,
+        *,
+        hold: bool = True,
+        patience: float = 300.0,
+        attempts: int = 5,
     ) -> None:
         self._client = dask_client(client)
-        self._patience = patience
+        self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
     def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
@@ -167,7 +174,7 @@ class DaskMap:
         WorkerLostError
             If that has to be done too often.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(self._attempts):
             tasks = make()
             try:
                 self._wait(tasks, step)
@@ -181,7 +188,7 @@ class DaskMap:
                 lost = self._mend()
                 logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
         raise WorkerLostError(
-            f"{_named(step)} lost its workers {_ATTEMPTS} times in a row on {self.n_blocks} blocks. "
+            f"{_named(step)} lost its workers {self._attempts} times in a row on {self.n_blocks} blocks. "
             "Look at the workers' logs (memory?), give smaller blocks or more memory, and start again"
         )
 
