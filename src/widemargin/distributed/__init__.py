@@ -21,8 +21,9 @@ from widemargin.distributed.recipes import (
     parquet_rows,
     spool,
 )
+from widemargin.distributed.sweep import side_by_side
 
 __all__ = [
     "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "NpyRows", "ParquetRows", "Recipe",
-    "SerialMap", "array_rows", "block_map", "frame_partitions", "npy_rows", "parquet_rows", "spool",
+    "SerialMap", "array_rows", "block_map", "frame_partitions", "npy_rows", "parquet_rows", "side_by_side", "spool",
 ]  # fmt: skip
