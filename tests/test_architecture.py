@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_numba", "_text", "_threads", "exceptions", "linalg"}
+GROUND = {"_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "_threads": set(),
     "exceptions": set(),
     "linalg": {"exceptions", "_numba", "_threads"},
+    "distributed": GROUND - {"linalg"},  # back ends of blocks of rows; knows no solver, so both wings may use it
     "goals": GROUND,
     "kernels": GROUND,
     "losses": GROUND,
@@ -46,7 +47,18 @@ MAY_IMPORT = {
 }
 
 # Optional libraries, and those that are slow to import: only inside functions.
-NEVER_AT_MODULE_LEVEL = {"pandas", "polars", "matplotlib", "dask", "torch", "onnx", "skl2onnx", "clarabel", "cvxpy"}
+NEVER_AT_MODULE_LEVEL = {
+    "pandas",
+    "polars",
+    "matplotlib",
+    "dask",
+    "distributed",
+    "torch",
+    "onnx",
+    "skl2onnx",
+    "clarabel",
+    "cvxpy",
+}
 
 
 def part_of(path):

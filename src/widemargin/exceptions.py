@@ -27,6 +27,7 @@ __all__ = [
     "OracleWarning",
     "TableWarning",
     "WidemarginError",
+    "WorkerLostError",
 ]
 
 
@@ -111,6 +112,10 @@ class ModelFileError(WidemarginError, ValueError):
 
 class OracleError(WidemarginError, ValueError):
     """An oracle of a structured model that breaks its word: a foreign label, or a point that the model contradicts."""
+
+
+class WorkerLostError(WidemarginError, RuntimeError):
+    """Workers of a cluster that were lost again and again; the message says what was to be done and what to change."""
 
 
 class OracleWarning(UserWarning):

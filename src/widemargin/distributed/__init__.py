@@ -1,0 +1,28 @@
+"""Row blocks, in this process, in joblib's or on a Dask cluster: one small interface, three back ends.
+
+A computation over blocks asks for three things only: call a function on every block, add up what it returns, send a
+message to all. `SerialMap`, `JoblibMap` and `DaskMap` answer alike, to the last bit, because all of them add in the
+same order. See `BlockMap`.
+"""
+
+from widemargin.distributed.base import Block, BlockMap
+from widemargin.distributed.choice import block_map
+from widemargin.distributed.dask_map import DaskMap
+from widemargin.distributed.local import JoblibMap, SerialMap
+from widemargin.distributed.recipes import (
+    ArrayRows,
+    FramePartition,
+    NpyRows,
+    ParquetRows,
+    Recipe,
+    array_rows,
+    frame_partitions,
+    npy_rows,
+    parquet_rows,
+    spool,
+)
+
+__all__ = [
+    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "NpyRows", "ParquetRows", "Recipe",
+    "SerialMap", "array_rows", "block_map", "frame_partitions", "npy_rows", "parquet_rows", "spool",
+]  # fmt: skip
