@@ -83,7 +83,7 @@ class NewtonPasses(Protocol):
     def settle(self, w: Floats, b: float, *, afresh: bool) -> tuple[float, Floats]: ...
     def adopt(self, delta: float) -> None: ...
     def rescale(self, factor: float) -> None: ...
-    def shares(self) -> tuple[Shares, Shares]: ...
+    def shares(self, delta: float) -> tuple[Shares, Shares]: ...
 
 
 class NewtonRows:
@@ -92,26 +92,31 @@ class NewtonRows:
     Parameters
     ----------
     sub : HingeRows
-    w : ndarray of shape (d,)
-    b : float
-        The point to start from.
+    z : ndarray of shape (n,)
+        Scores of the point to start from; changed in place.
     up, um : ndarrays of shape (n,)
-        Shares of the positive and of the negative hinges.
+        Shares of the positive and of the negative hinges; changed in place by `adopt` alone.
     iterative : bool
         Whether systems are iterated: there is no Gram matrix then.
     """
 
-    def __init__(self, sub: HingeRows, w: Floats, b: float, up: Shares, um: Shares, *, iterative: bool) -> None:
+    def __init__(
+        self, sub: HingeRows, z: Floats, up: Floats | Shares, um: Floats | Shares, *, iterative: bool
+    ) -> None:
         n, d, k = sub.rows.n_rows, sub.rows.n_features, sub.coef.n_cells
-        self.sub = sub
-        self.z = sub.scores(w, b)
-        self.up, self.um = up.astype(np.float64), um.astype(np.float64)
+        self.sub, self.z, self.up, self.um, self.iterative = sub, z, up, um, iterative
         self._sums = np.empty((k, 4))
         self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
         self.dz, self._plus, self._minus = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._curvature = np.zeros(n, dtype=np.float32)  # steers the steps only
+        self.curvature = np.zeros(n, dtype=np.float32)  # steers the steps only
         self._above, self._below = np.zeros((2, k if self.by_cells else 0, d))
         self._gram = None if iterative else BandGram(sub.rows, sub.fit_intercept)
+
+    def bind(self, sub: HingeRows) -> None:
+        """Go on with the same rows and coefficients, read anew."""
+        self.sub = sub
+        if self._gram is not None:
+            self._gram.rows = sub.rows
 
     @property
     def centre(self) -> Floats:
@@ -148,14 +153,14 @@ class NewtonRows:
             self.dz *= step
             self.z += self.dz
         A, B = sub.coef.per_cell(multipliers)
-        self._curvature[:] = 0.0
+        self.curvature[:] = 0.0
         if width.afresh:
             self._plus[:], self._minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
         common, band = (sub.weight, sub.cell, sub.keep), (width.delta, width.near, width.first)
         change = self.dz  # its steps are done with
         sides = ((1.0, 0, self.up, A, self._plus), (-1.0, 1, self.um, B, self._minus))
         for (sign, bit, u, coefficient, slope), sums in zip(sides, (self._above, self._below), strict=True):
-            loops.side_slopes(self.z, sign, *common, bit, u, *band, coefficient, slope, change, self._curvature)
+            loops.side_slopes(self.z, sign, *common, bit, u, *band, coefficient, slope, change, self.curvature)
             if self.by_cells:
                 rows.add_cell_sums(sub.cell, change, sums)
         out = np.empty((2 + active.shape[0], d + 1))
@@ -187,11 +192,11 @@ class NewtonRows:
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         """Sums over the band of the last slopes, for a factored system."""
         assert self._gram is not None
-        return self._gram.update(self._curvature, lam, self.dz, exact=exact)
+        return self._gram.update(self.curvature, lam, self.dz, exact=exact)
 
     def band(self) -> BandProducts:
         """The band of the last slopes, for an iterated system."""
-        return BandRows(self.sub.rows, self._curvature)
+        return BandRows(self.sub.rows, self.curvature)
 
     def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float:
         """Set `dz` to the change of the scores by a step (dw, db); returns its square."""
@@ -219,6 +224,7 @@ class NewtonRows:
         if self._gram is not None:
             self._gram.rescale(factor)
 
-    def shares(self) -> tuple[Shares, Shares]:
-        """The shares of the two sides, in single precision."""
+    def shares(self, delta: float) -> tuple[Shares, Shares]:
+        """The slopes U as shares of the two sides, in single precision."""
+        self.adopt(delta)
         return self.up.astype(np.float32), self.um.astype(np.float32)

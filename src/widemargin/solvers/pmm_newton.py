@@ -18,6 +18,7 @@ import numpy as np
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.certificate import Bracket
+from widemargin.solvers.newton_blocks import BlockedHinge, BlockPasses
 from widemargin.solvers.newton_rows import NewtonPasses, NewtonRows, Width
 from widemargin.solvers.newton_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 
@@ -100,7 +101,6 @@ def solve(
         if run.steps >= max_iter:
             break
         run.advance(slow=best.gap > 0.5 * before)
-    run.rows.adopt(run.delta)
     return ConvexResult(
         w=best.w,
         b=best.b,
@@ -113,7 +113,7 @@ def solve(
         n_iter=run.steps,
         n_epochs=0,
         seconds=budget.elapsed - began,
-        state=ConvexState(run.w, run.b, *run.rows.shares(), run.here.vh),
+        state=ConvexState(run.w, run.b, *run.rows.shares(run.delta), run.here.vh),
         history=tuple(history),
     )
 
@@ -131,20 +131,18 @@ class _Run:
         self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None, iterative: bool | None
     ) -> None:
         n, d, m = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints
+        self.sub, self.rho, self.n_rows = sub, rho, n
         if start is None:
-            nothing = np.zeros(n, np.float32)
-            start = ConvexState(np.zeros(d), 0.0, nothing, nothing, np.zeros(m))
+            self.w, self.b, self.v = np.zeros(d), 0.0, np.zeros(m)
             first = 1.0 if d < _BROAD else 0.3
         else:
+            self.w, self.b, self.v = start.w.copy(), start.b, np.minimum(start.v, rho)
             first = 0.1
-        self.sub, self.rho, self.n_rows = sub, rho, n
-        self.w, self.b = start.w.copy(), start.b
-        self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps, self.reach = np.inf, 0, 0.0
         thin = d > _WIDE_SPARSE and sub.rows.n_stored < _THIN * n * d
         self.iterative = (d > _WIDE or thin) if iterative is None else iterative
-        self.rows: NewtonPasses = NewtonRows(sub, self.w, self.b, start.up, start.um, iterative=self.iterative)
+        self.rows = _passes(sub, start, self.w, self.b, iterative=self.iterative)
 
     def evaluate(self, step: float) -> "_Value":
         """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
@@ -296,6 +294,17 @@ class _Run:
         self.v = self.here.vh
         before, self.delta = self.delta, max(_SHRINK * self.delta, min(_DELTA_LAST if slow else _DELTA_MIN, self.delta))
         self.rows.rescale(before / self.delta)
+
+
+def _passes(
+    sub: ConstrainedHinge, start: ConvexState | None, w: Floats, b: float, *, iterative: bool
+) -> NewtonPasses:
+    """Who works on the rows: this process, or those where their blocks live."""
+    if isinstance(sub, BlockedHinge):
+        return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)
+    n = sub.rows.n_rows
+    up, um = (np.zeros(n), np.zeros(n)) if start is None else (start.up.astype(np.float64), start.um.astype(np.float64))
+    return NewtonRows(sub, sub.scores(w, b), up, um, iterative=iterative)
 
 
 class _Value(NamedTuple):
