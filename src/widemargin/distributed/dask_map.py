@@ -2,28 +2,28 @@
 
 A block, its state after every advance and the result of every call are tasks of the scheduler with a recipe for all
 they need, so Dask itself makes them again when a worker is lost: the block from its recipe, its state from the
-messages sent so far. What Dask gives up (data that only the lost worker had, a task whose workers died too often) is
-built again from here.
+messages sent so far. Nothing is scattered, because what is scattered cannot be made again. What Dask gives up (a task
+whose workers died too often) is built again from here.
 """
 
 import logging
 import pickle
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from widemargin.distributed.base import Block, BlockFunction, Step
 from widemargin.distributed.local import called
-from widemargin.distributed.recipes import ArrayRows, FramePartition, Recipe
+from widemargin.distributed.recipes import FramePartition, Recipe
 from widemargin.distributed.sums import FAN_IN, combined
 from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostError
 
 __all__ = ["DaskMap", "dask_client"]
 
 _POLL = 0.5  # seconds between two looks at whether there are workers at all
-_ATTEMPTS = 5  # of one call, each on newly built blocks
 _LOST = ("cancelled", "error", "lost")
 _LARGE = 20_000  # bytes of a message from which it is sent once instead of with every call
 
@@ -36,13 +36,16 @@ class DaskMap:
     Parameters
     ----------
     recipes : sequence of Recipe
-        How the rows of every block are read. Files must be readable by the workers under the same path.
+        How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
+        (`ArrayRows`) stay with the scheduler, too; where the workers are on this machine, `spool` spares that.
     client : distributed.Client, default=None
         None: the client in force.
     hold : bool, default=True
         As in `SerialMap`.
-    patience : float, default=60
+    patience : float, default=300
         Seconds to wait for a worker when there is none.
+    attempts : int, default=5
+        How often a call is tried that Dask gives up because its workers were lost.
 
     Raises
     ------
@@ -54,15 +57,21 @@ class DaskMap:
     Notes
     -----
     A worker may be lost at any time: its blocks are read again and advanced again by the messages remembered (see
-    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that fails five
-    times in a row, or when no worker comes for `patience` seconds.
+    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that
+    fails `attempts` times in a row, or when no worker comes for `patience` seconds.
     """
 
     def __init__(
-        self, recipes: Sequence[Recipe], client: Any = None, *, hold: bool = True, patience: float = 60.0
+        self,
+        recipes: Sequence[Recipe],
+        client: Any = None,
+        *,
+        hold: bool = True,
+        patience: float = 300.0,
+        attempts: int = 5,
     ) -> None:
         self._client = dask_client(client)
-        self._patience = patience
+        self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
     def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
@@ -136,9 +145,6 @@ class DaskMap:
             if isinstance(recipe, FramePartition):
                 raw = self._client.compute(recipe.delayed)
                 self._blocks[i] = self._submit("block", _block_of_partition, i, raw, steps, self._hold)
-            elif isinstance(recipe, ArrayRows):
-                (raw,) = self._client.scatter([recipe], hash=False)
-                self._blocks[i] = self._submit("block", _block_of_arrays, i, raw, steps, self._hold)
             else:
                 self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
         return self._blocks[i]
@@ -156,7 +162,9 @@ class DaskMap:
         return packed if len(packed) < _LARGE else self._submit("message", _same, packed)
 
     def _submit(self, name: str, function: Callable[..., Any], *values: Any) -> Any:
-        return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+        with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
+            warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
+            return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
 
     def _sure(self, make: Callable[[], list[Any]], step: Step, *, gather: bool) -> list[Any]:
         """Results (or finished tasks) of the tasks that are made; again, on newly built blocks, where workers are lost.
@@ -166,7 +174,7 @@ class DaskMap:
         WorkerLostError
             If that has to be done too often.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(self._attempts):
             tasks = make()
             try:
                 self._wait(tasks, step)
@@ -180,7 +188,7 @@ class DaskMap:
                 lost = self._mend()
                 logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
         raise WorkerLostError(
-            f"{_named(step)} lost its workers {_ATTEMPTS} times in a row on {self.n_blocks} blocks. "
+            f"{_named(step)} lost its workers {self._attempts} times in a row on {self.n_blocks} blocks. "
             "Look at the workers' logs (memory?), give smaller blocks or more memory, and start again"
         )
 
@@ -237,18 +245,18 @@ def _same(packed: bytes) -> bytes:
 
 
 def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
-    return _block_of_arrays(i, pickle.loads(recipe), steps, hold)
+    return _built(i, pickle.loads(recipe), steps, hold)
 
 
-def _block_of_arrays(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
+def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
+    return _built(i, _Partition(rows), steps, hold)
+
+
+def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
     block = Block(i, recipe, pickle.loads(steps), hold=hold)
     if hold:
         block.data  # noqa: B018  read now, so that Dask knows its size
     return block
-
-
-def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
-    return _block_of_arrays(i, _Partition(rows), steps, hold)
 
 
 def _call(sent: bytes, block: Block, state: Any, n_advances: int) -> Any:

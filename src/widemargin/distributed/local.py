@@ -62,6 +62,9 @@ class SerialMap:
 
     def advance(self, function: BlockFunction, message: Any = None, *, restart: bool = False) -> None:
         """See `BlockMap`; nothing is lost here, so nothing is remembered."""
+        if restart:
+            for block in self._blocks:
+                block.state, block.n_advances = None, 0
         for block, state in zip(self._blocks, list(self._results(function, message)), strict=True):
             block.state, block.n_advances = state, block.n_advances + 1
 

@@ -12,7 +12,7 @@ from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = [
     "ArrayRows", "FramePartition", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions", "npy_rows",
-    "parquet_rows", "spool",
+    "parquet_columns", "parquet_rows", "spool",
 ]  # fmt: skip
 
 _BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
@@ -203,6 +203,13 @@ def parquet_rows(
     if not recipes:
         raise DataError(f"{place} has no rows. Give some.")
     return recipes
+
+
+def parquet_columns(path: str | Path) -> list[str]:
+    """Columns of a Parquet file, or of the first file of a folder; errors as in `parquet_rows`."""
+    import pyarrow.parquet as pq
+
+    return list(pq.read_schema(parquet_rows(path)[0].path).names)
 
 
 def frame_partitions(frame: Any) -> list[FramePartition]:
