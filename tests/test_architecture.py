@@ -22,6 +22,7 @@ EVERYTHING = (
 MAY_IMPORT = {
     "__main__": {"cli"},
     "_numba": set(),
+    "_files": set(),
     "_text": set(),
     "_threads": set(),
     "exceptions": set(),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "CapabilityError",
+    "CheckpointError",
     "DataError",
     "GoalError",
     "GoalParseError",
@@ -112,6 +113,10 @@ class ModelFileError(WidemarginError, ValueError):
 
 class OracleError(WidemarginError, ValueError):
     """An oracle of a structured model that breaks its word: a foreign label, or a point that the model contradicts."""
+
+
+class CheckpointError(WidemarginError, ValueError):
+    """A checkpoint that is damaged, of another run, or cannot be written."""
 
 
 class WorkerLostError(WidemarginError, RuntimeError):

@@ -8,6 +8,8 @@ same order. See `BlockMap`.
 from widemargin.distributed.base import Block, BlockMap
 from widemargin.distributed.choice import block_map
 from widemargin.distributed.dask_map import DaskMap
+from widemargin.distributed.joined import JoinedMap
+from widemargin.distributed.labelled import labelled_parquet, labelled_rows
 from widemargin.distributed.local import JoblibMap, SerialMap
 from widemargin.distributed.recipes import (
     ArrayRows,
@@ -24,6 +26,7 @@ from widemargin.distributed.recipes import (
 from widemargin.distributed.sweep import side_by_side
 
 __all__ = [
-    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "NpyRows", "ParquetRows", "Recipe",
-    "SerialMap", "array_rows", "block_map", "frame_partitions", "npy_rows", "parquet_rows", "side_by_side", "spool",
+    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "JoinedMap", "NpyRows", "ParquetRows",
+    "Recipe", "SerialMap", "array_rows", "block_map", "frame_partitions", "labelled_parquet", "labelled_rows",
+    "npy_rows", "parquet_rows", "side_by_side", "spool",
 ]  # fmt: skip

@@ -15,9 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from widemargin._threads import limit_threads
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
-from widemargin.estimators._infeasible import Infeasibility, find_out
+from widemargin.estimators._infeasible import Infeasibility, find_out, measure_other
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_fit import SOLVERS, refuse_overflow, step_plan, train
+from widemargin.estimators._rate_constrained_over_blocks import BlockTrainingMixin
 from widemargin.estimators._rate_constrained_outcome import OutcomeMixin
 from widemargin.estimators._rate_constrained_predict import DTYPES, PredictionMixin
 from widemargin.estimators._rate_constrained_proof import KeptRows, keep_rows, train_validated
@@ -40,7 +41,7 @@ from widemargin.solvers.base import Budget, Progress
 __all__ = ["RateConstrainedClassifier"]
 
 
-class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(BlockTrainingMixin, RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -439,7 +440,8 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
             trained = fit(bound) if validated is None else validated.trained
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
             self._adopt(trained, bound, matrices, validated)
-            found = None if validated else find_out(self, trained, space, bound, matrices)
+            other = partial(measure_other, self, space, bound, matrices)
+            found = None if validated else find_out(self, trained, other)
             self.infeasibility_: Infeasibility | None = found
         self._conclude(trained, budget, validated)
 

@@ -69,9 +69,11 @@ class RowBlocks:
     blocks : sequence of (matrix, row_of)
         Matrices of shape (n_b, d), C-contiguous dense or CSR, float32 or float64; `row_of` holds the increasing row
         numbers that count, or is None for all of them.
+    centre : ndarray of shape (d,), optional
+        Taken for the mean of the rows: that of more rows than these, say.
     """
 
-    def __init__(self, blocks: Sequence[tuple[Any, Ints | None]]) -> None:
+    def __init__(self, blocks: Sequence[tuple[Any, Ints | None]], centre: Floats | None = None) -> None:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
@@ -82,6 +84,7 @@ class RowBlocks:
         self.n_rows = start
         self.n_features: int = blocks[0][0].shape[1]
         self._last: tuple[Floats, Floats] | None = None
+        self._given_centre = centre
 
     @cached_property
     def n_stored(self) -> int:
@@ -146,6 +149,8 @@ class RowBlocks:
     @cached_property
     def centre(self) -> Floats:
         """Mean of the rows, shape (d,): where `moments` are best taken."""
+        if self._given_centre is not None:
+            return self._given_centre
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
 
     @property
