@@ -26,7 +26,6 @@ class BlockedPoint(NamedTuple):
         return (self.n_rows,)
 
 
-
 @dataclass
 class BlockedRows:
     """n rows of d features in blocks.

@@ -41,7 +41,9 @@ from widemargin.solvers.base import Budget, Progress
 __all__ = ["RateConstrainedClassifier"]
 
 
-class RateConstrainedClassifier(BlockTrainingMixin, RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(
+    BlockTrainingMixin, RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator
+):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's

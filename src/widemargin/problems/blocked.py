@@ -183,7 +183,9 @@ class BlockedProblem:
 def _drawn(block: Block, message: tuple[Floats, int]) -> tuple[Any, npt.NDArray[np.int32], Floats]:
     """Features, cells and weights of the rows of a block that are drawn."""
     (chance, seed), problem = message, block.data
-    kept = np.flatnonzero(np.random.default_rng((seed, block.index)).random(problem.cell.shape[0]) < chance[problem.cell])
+    kept = np.flatnonzero(
+        np.random.default_rng((seed, block.index)).random(problem.cell.shape[0]) < chance[problem.cell]
+    )
     (rows,) = problem.rows.take(kept).blocks
     return rows.X[rows.row_of], problem.cell[kept], problem.weight[kept].astype(np.float64)
 

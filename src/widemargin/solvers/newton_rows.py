@@ -100,9 +100,7 @@ class NewtonRows:
         Whether systems are iterated: there is no Gram matrix then.
     """
 
-    def __init__(
-        self, sub: HingeRows, z: Floats, up: Floats | Shares, um: Floats | Shares, *, iterative: bool
-    ) -> None:
+    def __init__(self, sub: HingeRows, z: Floats, up: Floats | Shares, um: Floats | Shares, *, iterative: bool) -> None:
         n, d, k = sub.rows.n_rows, sub.rows.n_features, sub.coef.n_cells
         self.sub, self.z, self.up, self.um, self.iterative = sub, z, up, um, iterative
         self._sums = np.empty((k, 4))

@@ -296,9 +296,7 @@ class _Run:
         self.rows.rescale(before / self.delta)
 
 
-def _passes(
-    sub: ConstrainedHinge, start: ConvexState | None, w: Floats, b: float, *, iterative: bool
-) -> NewtonPasses:
+def _passes(sub: ConstrainedHinge, start: ConvexState | None, w: Floats, b: float, *, iterative: bool) -> NewtonPasses:
     """Who works on the rows: this process, or those where their blocks live."""
     if isinstance(sub, BlockedHinge):
         return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)

@@ -127,7 +127,9 @@ def _swept(
     """The best of the edges and of all thresholds inside the wanted intervals."""
     values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.count)])
     best = _best_edge(values, edges)
-    found = [ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))]
+    found = [
+        ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
+    ]
     parts = rows.blocks.map(_fetched, (at, edges, wanted)) if wanted.any() else []
     z, weight, cell = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.zeros(0),) * 3
     ends = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
@@ -186,9 +188,7 @@ def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, Floats]) 
     return _Bins(gains, least, np.bincount(interval, minlength=n_bins).astype(np.float64))
 
 
-def _fetched(
-    block: Block, message: tuple[BlockedPoint, Floats, Flags]
-) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+def _fetched(block: Block, message: tuple[BlockedPoint, Floats, Flags]) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
     """Scores, weights and cells of the rows in the wanted intervals."""
     at, edges, wanted = message
     z = block_scores(block, at.w, at.b)
