@@ -18,8 +18,8 @@ from widemargin.estimators._calibration import fit_calibrator, hold_out, take_ro
 from widemargin.estimators._infeasible import Infeasibility, find_out, measure_other
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_fit import SOLVERS, refuse_overflow, step_plan, train
-from widemargin.estimators._rate_constrained_over_blocks import BlockTrainingMixin
 from widemargin.estimators._rate_constrained_outcome import OutcomeMixin
+from widemargin.estimators._rate_constrained_over_blocks import BlockTrainingMixin
 from widemargin.estimators._rate_constrained_predict import DTYPES, PredictionMixin
 from widemargin.estimators._rate_constrained_proof import KeptRows, keep_rows, train_validated
 from widemargin.estimators._rate_constrained_refit import RefitMixin
