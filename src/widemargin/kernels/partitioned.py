@@ -92,7 +92,7 @@ class _Asked(NamedTuple):
     """A few rows, and what their kernel values are multiplied with (None: nothing)."""
 
     X: Any
-    change: Floats | None
+    change: Any
 
 
 class _Held(NamedTuple):
