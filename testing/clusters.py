@@ -11,21 +11,26 @@ __all__ = ["kill_a_worker", "small_cluster"]
 
 @contextlib.contextmanager
 def small_cluster(n_workers=2):
-    """A client of worker processes with one thread each."""
+    """A client of worker processes with one thread each; warnings of Dask about its own start and end are muted."""
     from distributed import Client, LocalCluster
 
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        warnings.simplefilter("ignore")  # of Dask and its event loop, about themselves
-        cluster = stack.enter_context(
-            LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-        )
-        yield stack.enter_context(Client(cluster))
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with _muted():
+        cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
+        client = Client(cluster)
+    try:
+        yield client
+    finally:
+        with _muted():
+            client.close()
+            cluster.close()
+
+
+@contextlib.contextmanager
+def _muted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def kill_a_worker(client, which=0):
