@@ -2,10 +2,13 @@
 
 import argparse
 import importlib
+from functools import partial
 from typing import Any, cast
 
 from widemargin.cli.console import Progress, say
+from widemargin.cli.workers import connected
 from widemargin.datasets import data_folder
+from widemargin.distributed import side_by_side
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import require_matplotlib
 from widemargin.reproduce.experiment import Experiment, Record
@@ -40,7 +43,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("reading the data")
         data = experiment.load(data_folder(options.data), options.quick)
         keys = experiment.keys(runs)
-        _do(experiment, data, settings, record, keys, progress)
+        _do(experiment, data, settings, record, keys, progress, options.workers)
         progress.step("drawing")
         summary = experiment.summarise(settings, {key: record.runs[key] for key in keys})
         record.write(summary)
@@ -55,20 +58,28 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _do(
-    experiment: Experiment, data: Any, settings: dict[str, Any], record: Record, keys: list[str], progress: Progress
+    experiment: Experiment,
+    data: Any,
+    settings: dict[str, Any],
+    record: Record,
+    keys: list[str],
+    progress: Progress,
+    workers: str | None,
 ) -> None:
     """The runs that are not in the record yet."""
-    for key in keys:
-        if record.runs.get(key):  # an empty one had no data then
-            continue
-        progress.step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
-        try:
-            record.add(key, experiment.run(data, settings, key))
-        except KeyboardInterrupt:
-            done = sum(key in record.runs for key in keys)
-            raise KeyboardInterrupt(
-                f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
-            ) from None
+    left = [key for key in keys if not record.runs.get(key)]  # an empty one had no data then
+    one_run = partial(experiment.run, data, settings)
+    try:
+        with connected(workers or "1") as where:
+            results = side_by_side(one_run, left, where)
+            for key in left:
+                progress.step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
+                record.add(key, next(results))
+    except KeyboardInterrupt:
+        done = sum(key in record.runs for key in keys)
+        raise KeyboardInterrupt(
+            f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
+        ) from None
 
 
 def _rows_it_takes(settings: dict[str, Any]) -> str:
