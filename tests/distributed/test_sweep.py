@@ -7,10 +7,19 @@ import time
 import numpy as np
 import pytest
 from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from clusters import kill_a_worker
-from widemargin import KernelSVC, MultiLabelSVC, RateConstrainedClassifierCV, kernel_search, structural_search
+from widemargin import (
+    KernelSVC,
+    MultiLabelSVC,
+    RateConstrainedClassifier,
+    RateConstrainedClassifierCV,
+    kernel_search,
+    structural_search,
+    tradeoff_path,
+)
 from widemargin.distributed import side_by_side
 from widemargin.distributed.sweep import Deadline, is_serial
 from widemargin.exceptions import DataError
@@ -128,3 +137,29 @@ def test_cross_validation_under_a_goal(dask_client):
     np.testing.assert_array_equal(elsewhere[1], alone[1])
     in_folds = [[item.iteration for item in seen if item.stage == "validate"] for seen in (told, told_elsewhere)]
     assert in_folds[0] == in_folds[1] == [1, 2, 3, 4, 5, 6]
+
+
+def test_pieces_of_a_path(dask_client):
+    clf = RateConstrainedClassifier(
+        "minimize error_rate(); subject to floor: recall() >= 0.5", max_steps=2, random_state=0, time_budget=600.0
+    )
+    values = [0.9, 0.95, 0.98]
+
+    def run(workers, pieces=2):
+        told = []
+        path = tradeoff_path(
+            clone(clf).set_params(callbacks=[told.append]), X, Y, values=values, pieces=pieces, workers=workers
+        )
+        assert [item.iteration for item in told if item.stage == "path"] == [1, 2, 3]
+        plain = path.to_dict()
+        del plain["seconds"]
+        return path, plain
+
+    path, alone = run(1)
+    assert path.model(2).time_budget == 600.0
+    assert run(dask_client)[1] == alone
+    first = tradeoff_path(clf, X, Y, values=values[:2])
+    np.testing.assert_array_equal(path.held_out.objective[:2], first.held_out.objective)
+    np.testing.assert_array_equal(path.held_out.covariance[:2, :2], first.held_out.covariance)
+    with pytest.raises(DataError, match="pieces is 4; give a whole number from 1 to the 3 values"):
+        tradeoff_path(clf, X, Y, values=values, pieces=4)

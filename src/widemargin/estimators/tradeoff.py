@@ -1,18 +1,21 @@
 """The price of a requirement: models along the values of one bound, each started from its neighbour."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from widemargin._threads import limit_threads
+from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators._calibration import take_rows
 from widemargin.estimators._threshold_scores import row_wise, split_rows
-from widemargin.estimators._tradeoff_sweep import GivenRows, Sweep
+from widemargin.estimators._tradeoff_sweep import GivenRows, Piece, Sweep
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
@@ -35,6 +38,8 @@ def tradeoff_path(
     external: Mapping[str, External] | None = None,
     validation: Sequence[Any] | None = None,
     validation_fraction: float | None = 0.2,
+    pieces: int = 1,
+    workers: Any = None,
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal, each started from its neighbour's solution.
 
@@ -62,6 +67,12 @@ def tradeoff_path(
     validation_fraction : float in (0, 1) or None, default=0.2
         Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
         classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
+    pieces : int, default=1
+        Cut the values into so many runs of neighbours. Each begins from nothing, so that they can be trained side by
+        side; the models depend on `pieces`, and not on the workers.
+    workers : int or distributed.Client, optional
+        Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
+        Callbacks are told of the points of a piece when it is done.
 
     Returns
     -------
@@ -122,8 +133,38 @@ def tradeoff_path(
         held = _given(validation)
     elif validation_fraction is not None:
         training, held = _split(training, validation_fraction, classifier.random_state)
+    if pieces not in range(1, len(levels) + 1):
+        raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
     with limit_threads(classifier.n_jobs):
-        return Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place).run()
+        sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
+        if pieces == 1:
+            return sweep.run()
+        plain = clone(classifier).set_params(callbacks=None, verbose=0)
+        task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))
+        parts = np.array_split(np.arange(len(levels)), pieces)
+        return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))
+
+
+class _PieceTask(NamedTuple):
+    """What the pieces of a path have in common."""
+
+    classifier: RateConstrainedClassifier
+    training: GivenRows
+    held: GivenRows | None
+    external: Mapping[str, External] | None
+    goals: Sequence[Goal]
+    levels: npt.NDArray[np.float64]
+    place: int | None
+    deadline: Deadline
+
+
+def _train_piece(task: _PieceTask, part: npt.NDArray[np.intp]) -> Piece:
+    """Train the points of some neighbouring values."""
+    classifier = task.classifier.set_params(time_budget=task.deadline.left)
+    goals = [task.goals[i] for i in part]
+    return Sweep(
+        classifier, task.training, task.held, task.external, goals=goals, levels=task.levels[part], place=task.place
+    ).train()
 
 
 def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:
