@@ -25,7 +25,7 @@ from widemargin.distributed.recipes import (
 )
 
 __all__ = [
-    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "JoinedMap", "NpyRows", "ParquetRows", "Recipe",
-    "SerialMap", "array_rows", "block_map", "frame_partitions", "labelled_parquet",
+    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "JoinedMap", "NpyRows",
+    "ParquetRows", "Recipe", "SerialMap", "array_rows", "block_map", "frame_partitions", "labelled_parquet",
     "labelled_rows", "npy_rows", "parquet_rows", "spool",
 ]  # fmt: skip

@@ -61,7 +61,9 @@ def labelled_rows(
     if len(set(lengths.values())) > 1:
         raise DataError(f"X, y and what belongs to them differ in length: {lengths}. Give one value per row.")
     if block_rows < 1 or not lengths["X"]:
-        raise DataError(f"there are {lengths['X']} rows and block_rows is {block_rows}; a block needs one row at least.")
+        raise DataError(
+            f"there are {lengths['X']} rows and block_rows is {block_rows}; a block needs one row at least."
+        )
     nothing = dict.fromkeys(_PARTS)
     return [
         ArrayRows({**nothing, **{name: _sliced(part, low, low + block_rows) for name, part in given.items()}})
@@ -144,7 +146,9 @@ class LabelledParquet:
         import pyarrow as pa
 
         column = table[name]
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
+        if not (
+            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+        ):
             raise DataError(
                 f"column {name!r} of {self.rows.path} holds {column.type}, no numbers. Encode it, or leave it out of "
                 "features."
@@ -193,7 +197,9 @@ def labelled_parquet(
     aside = {target, sample_weight}
     if features is None:
         numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-        features = [field.name for field in schema if field.name not in aside and any(is_(field.type) for is_ in numbers)]
+        features = [
+            field.name for field in schema if field.name not in aside and any(is_(field.type) for is_ in numbers)
+        ]
     wanted = [target, *features, *([] if sample_weight is None else [sample_weight])]
     if missing := [name for name in wanted if name not in schema.names]:
         raise DataError(f"{rows[0].path} has no column {missing[0]!r}; it has {', '.join(sorted(schema.names)[:10])}.")

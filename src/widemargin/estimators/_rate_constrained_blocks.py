@@ -204,9 +204,7 @@ def _survey(block: Block, _: None) -> Survey:
     if names is None and data.get("names"):
         names = np.asarray(data["names"], dtype=object)
     rows = RowBlocks([(X, None)])
-    return Survey(
-        labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names
-    )
+    return Survey(labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names)
 
 
 def _source(data: Mapping[str, Any], labels: Labels) -> Source:
@@ -267,4 +265,4 @@ def _mapped(array: Any, folder: str) -> Any:
 def _sizes(block: Block, _: None) -> _Sizes:
     problem: RateConstrainedProblem = block.data
     count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
-    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)  # type: ignore[union-attr]
+    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)

@@ -24,7 +24,16 @@ from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampResul
 from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.tightening import Candidate, Enforced, Measures, enforce
 
-__all__ = ["SOLVERS", "Trained", "make_measures", "refuse_overflow", "result_status", "step_plan", "train", "train_problem"]
+__all__ = [
+    "SOLVERS",
+    "Trained",
+    "make_measures",
+    "refuse_overflow",
+    "result_status",
+    "step_plan",
+    "train",
+    "train_problem",
+]
 
 _CONTINUE_FROM = 1.0  # C
 _CONTINUED_SLOPES = (30.0, 5.0)  # lambda times n
@@ -134,7 +143,7 @@ def train(
 
 
 def train_problem(
-    problem: Problem,
+    problem: Any,
     convex: ConvexSolver,
     used: Sequence[str],
     *,

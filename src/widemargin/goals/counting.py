@@ -113,7 +113,9 @@ class CountedRows:
         -------
         ndarray of int32, shape (n_rows,)
         """
-        known = {(key[0], *key[2:-1]): number for (key, _), number in zip(self._ordered(), of_kind.tolist(), strict=True)}
+        known = {
+            (key[0], *key[2:-1]): number for (key, _), number in zip(self._ordered(), of_kind.tolist(), strict=True)
+        }
         labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
         signs = [labels + 1, *(source.baselines[name] > 0 for name in self._baselines)]
         fields: list[tuple[npt.NDArray[Any], list[Key]]] = [(codes, [0, 1, 2]) for codes in signs]

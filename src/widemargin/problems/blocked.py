@@ -118,11 +118,13 @@ class BlockedProblem:
 
     def ramp_mass(self, at: BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
-        return self._masses(at)[0]
+        mass: Floats = self._masses(at)[0]
+        return mass
 
     def hard_mass(self, at: BlockedPoint) -> Floats:
         """Weight with a positive score in each cell, shape (k,)."""
-        return self._masses(at)[1]
+        mass: Floats = self._masses(at)[1]
+        return mass
 
     def values(self, positive: Floats) -> tuple[float, Floats]:
         """Loss (no regulariser) and excess of each constraint when `positive[c]` of cell c is called positive."""
@@ -156,7 +158,7 @@ class BlockedProblem:
         """The same problem without constraints."""
         return replace(self, head=self.head.unconstrained(), variant=(*self.variant, ("unconstrained", ())))
 
-    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> "BlockedProblem":
+    def restricted(self, kept: Sequence[int], objective: int | None = None) -> "BlockedProblem":
         """The same problem with some constraints only, see `RateConstrainedProblem.restricted`."""
         step = ("restricted", (tuple(kept), objective))
         return replace(self, head=self.head.restricted(kept, objective=objective), variant=(*self.variant, step))
@@ -183,7 +185,9 @@ class BlockedProblem:
 def _drawn(block: Block, message: tuple[Floats, int]) -> tuple[Any, npt.NDArray[np.int32], Floats]:
     """Features, cells and weights of the rows of a block that are drawn."""
     (chance, seed), problem = message, block.data
-    kept = np.flatnonzero(np.random.default_rng((seed, block.index)).random(problem.cell.shape[0]) < chance[problem.cell])
+    kept = np.flatnonzero(
+        np.random.default_rng((seed, block.index)).random(problem.cell.shape[0]) < chance[problem.cell]
+    )
     (rows,) = problem.rows.take(kept).blocks
     return rows.X[rows.row_of], problem.cell[kept], problem.weight[kept].astype(np.float64)
 

@@ -75,7 +75,7 @@ class NewtonPasses(Protocol):
     @property
     def centre(self) -> Floats: ...
     def smooth(self, step: float, delta: float) -> Floats: ...
-    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width, lam: float) -> Floats: ...
+    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats: ...
     def moments(self, lam: float, *, exact: bool = False) -> Moments: ...
     def band(self) -> BandProducts: ...
     def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float: ...
@@ -100,9 +100,7 @@ class NewtonRows:
         Whether systems are iterated: there is no Gram matrix then.
     """
 
-    def __init__(
-        self, sub: HingeRows, z: Floats, up: Floats | Shares, um: Floats | Shares, *, iterative: bool
-    ) -> None:
+    def __init__(self, sub: HingeRows, z: Floats, up: Floats | Shares, um: Floats | Shares, *, iterative: bool) -> None:
         n, d, k = sub.rows.n_rows, sub.rows.n_features, sub.coef.n_cells
         self.sub, self.z, self.up, self.um, self.iterative = sub, z, up, um, iterative
         self._sums = np.empty((k, 4))
@@ -134,7 +132,7 @@ class NewtonRows:
             row[0], row[1:] = sub.coef.totals(positive, negative, m)
         return out
 
-    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width, lam: float) -> Floats:
+    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """Go the step; then the first derivatives, and by row, kept for `moments`, the second ones.
 
         A Newton step of the band alone would overshoot: rows enter while it is made. So the rows that the last step

@@ -21,6 +21,7 @@ __all__ = ["best_threshold_of_blocks"]
 _BINS = 2048  # of a round
 _FETCHED = 200_000  # rows that may be fetched
 _TIE = 1e-12  # relative to the largest score: no threshold between scores closer than this
+_DIGITS = 11  # of violations
 _ROUNDS = 12  # by then an interval is as narrow as the numbers are
 
 Flags = npt.NDArray[np.bool_]
@@ -35,13 +36,12 @@ class _Bins(NamedTuple):
         What objective and constraints gain when all of them turn positive.
     least : ndarray of shape (p, 1 + m)
         The same of those alone that gain less than nothing.
-    count : ndarray of shape (p,)
-        Rows.
+    n_rows : ndarray of shape (p,)
     """
 
     gains: Floats
     least: Floats
-    count: Floats
+    n_rows: Floats
 
 
 def best_threshold_of_blocks(
@@ -68,13 +68,14 @@ def best_threshold_of_blocks(
     edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, _BINS + 1), [0.0]]))[::-1]
     bins: _Bins = rows.blocks.sum(_bins, (at, coef, edges))
     tie = _TIE * max(abs(low), abs(high), 1.0)
+    bins, edges = _merged_empty(bins, edges)
+    wanted = _wanted(start, bins, edges, tie)
     for _ in range(_ROUNDS):
-        bins, edges = _merged_empty(bins, edges)
-        wanted = _wanted(start, bins, edges, tie)
-        if bins.count[wanted].sum() <= _FETCHED:
+        if bins.n_rows[wanted].sum() <= _FETCHED:
             break
         edges = _cut(edges, wanted)
-        bins = rows.blocks.sum(_bins, (at, coef, edges))
+        bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, edges)), edges)
+        wanted = _wanted(start, bins, edges, tie)
     return _swept(rows, at, coef, start, bins, edges, wanted, tie)
 
 
@@ -84,7 +85,9 @@ def _at_edges(start: Floats, bins: _Bins) -> Floats:
 
 
 def _violation(values: Floats) -> Floats:
-    return np.asarray(np.where(values[..., 1:] > FEASIBLE, values[..., 1:], 0.0).sum(axis=-1))
+    """Sums of excesses, without the digits that are rounding: where bounds pull against each other many are equal."""
+    excess: Floats = np.where(values[..., 1:] > FEASIBLE, values[..., 1:], 0.0).sum(axis=-1)
+    return np.round(excess, _DIGITS)
 
 
 def _best_edge(values: Floats, edges: Floats) -> int:
@@ -101,12 +104,12 @@ def _wanted(start: Floats, bins: _Bins, edges: Floats, tie: float) -> Flags:
     slack = 1e-12 * max(1.0, abs(values[best, 0]))
     wanted = (violation < least) | ((violation <= least) & (bound[:, 0] < values[best, 0] - slack))
     wanted[max(best - 1, 0) : best + 1] = True
-    return np.asarray(wanted & (bins.count > 1) & (edges[:-1] - edges[1:] > tie))
+    return np.asarray(wanted & (bins.n_rows > 1) & (edges[:-1] - edges[1:] > tie))
 
 
 def _merged_empty(bins: _Bins, edges: Floats) -> tuple[_Bins, Floats]:
     """The same without the edges between two empty intervals: the same rates hold at all of them."""
-    empty = bins.count == 0
+    empty = bins.n_rows == 0
     dull = np.zeros(edges.shape[0], bool)
     dull[1:-1] = empty[:-1] & empty[1:] & (edges[1:-1] != 0.0)
     kept = np.flatnonzero(~dull)
@@ -125,9 +128,11 @@ def _swept(
     wanted: Flags, tie: float,
 ) -> ThresholdChoice:  # fmt: skip
     """The best of the edges and of all thresholds inside the wanted intervals."""
-    values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.count)])
+    values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.n_rows)])
     best = _best_edge(values, edges)
-    found = [ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))]
+    found = [
+        ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
+    ]
     parts = rows.blocks.map(_fetched, (at, edges, wanted)) if wanted.any() else []
     z, weight, cell = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.zeros(0),) * 3
     ends = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
@@ -145,7 +150,7 @@ def _swept(
         found.append(
             ThresholdChoice(threshold, float(values[first, 0] + result[0]), float(result[1]), int(above[first]) + count)
         )
-    return min(found, key=lambda choice: (choice.violation, choice.objective, abs(choice.threshold)))
+    return min(found, key=lambda choice: (round(choice.violation, _DIGITS), choice.objective, abs(choice.threshold)))
 
 
 # what runs where a block is
@@ -158,7 +163,8 @@ def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
 
 def _interval(z: Floats, edges: Floats) -> npt.NDArray[np.intp]:
     """Number of the interval of each score, edges falling."""
-    return edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    number: npt.NDArray[np.intp] = edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    return number
 
 
 def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, Floats]) -> _Bins:
@@ -186,9 +192,7 @@ def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, Floats]) 
     return _Bins(gains, least, np.bincount(interval, minlength=n_bins).astype(np.float64))
 
 
-def _fetched(
-    block: Block, message: tuple[BlockedPoint, Floats, Flags]
-) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+def _fetched(block: Block, message: tuple[BlockedPoint, Floats, Flags]) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
     """Scores, weights and cells of the rows in the wanted intervals."""
     at, edges, wanted = message
     z = block_scores(block, at.w, at.b)
