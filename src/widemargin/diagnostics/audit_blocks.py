@@ -11,6 +11,7 @@ import numpy as np
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map
+from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import as_frame, is_collection, part_recipes
 from widemargin.exceptions import DataError
 from widemargin.goals.binding import baselines_used
@@ -64,22 +65,12 @@ class Roles:
             parts["X"] = frame.drop(columns=list(self.named.values()))
         return parts
 
-    def features(self, X: Any) -> Any:
-        """The columns of X that the model was fitted to, where it knows them."""
-        names = getattr(self.model, "feature_names_in_", None)
-        if names is None or not hasattr(X, "columns"):
-            return X
-        absent = [str(name) for name in names if name not in X.columns]
-        if absent:
-            raise DataError(f"X lacks {len(absent)} column(s) of the model: {listing(absent[:5])}. Add them.")
-        return X[list(names)]
-
     def answer(self, name: str, parts: Mapping[str, Any]) -> Any:
         """What a method of the model says; None where it has none."""
         method = getattr(self.model, name, None)
         if method is None:
             return None
-        table, X = parts.get("populations"), self.features(parts["X"])
+        table, X = parts.get("populations"), fitted_columns(self.model, parts["X"])
         takes = table is not None and "populations" in inspect.signature(method).parameters
         return method(X, populations=table) if takes else method(X)
 

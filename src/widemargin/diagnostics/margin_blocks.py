@@ -10,6 +10,7 @@ from widemargin.diagnostics.margin_counts import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import group_rows, margins_of, row_weights, weighted_quantiles
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map
+from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, part_recipes
 from widemargin.exceptions import DataError
 
@@ -77,7 +78,7 @@ def _count(block: Block, asked: _Asked) -> MarginCounts:
         return counts
     model = asked.roles.model
     clf = np.asarray(parts["predictions"]) if model is None else model
-    X = None if parts.get("X") is None else asked.roles.features(parts["X"])
+    X = None if parts.get("X") is None else fitted_columns(model, parts["X"])
     weight = row_weights(parts.get("sample_weight"), y.shape[0])
     margins = margins_of(clf, X, y, normalize=asked.normalize, classes=asked.classes, sample_weight=weight)
     counts.add(margins, weight, *group_rows(parts.get("groups"), y.shape[0]))

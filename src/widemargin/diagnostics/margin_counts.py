@@ -1,8 +1,9 @@
 """Margins of rows that come in blocks: one pass, sums and a sketch that add up, for the numbers of `margin_report`.
 
-The sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits, their number, weight
-and mean. What is read off it (quantiles, median, IQR, the Catoni estimate) is off by at most 1/4096 of its size (the IQR: of the quartiles'); the
-rest is kept exactly: numbers of rows, mean, standard deviation, skewness, minimum, the share below the level.
+The sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits, their weight and
+mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its size, the IQR by that
+of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness, minimum, the share
+below the level.
 """
 
 import dataclasses

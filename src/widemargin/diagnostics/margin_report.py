@@ -234,7 +234,8 @@ def margin_report(
     -----
     Rows may come in blocks, as in `audit`: Dask collections, or X as the path of a Parquet file or folder and y, groups
     and sample_weight as names of columns. They are read once. Quantiles, median, IQR and the Catoni estimate then come
-    from a sketch, and are off by at most 1/4096 of their size; all else is as of all rows at once.
+    from a sketch, and are off by at most 1/4096 of their size (the IQR: of the quartiles); all else is as of all
+    rows at once, up to the median in `normalize="median"`.
 
     Raises
     ------

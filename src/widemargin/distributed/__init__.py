@@ -11,6 +11,7 @@ from widemargin.distributed.dask_map import DaskMap
 from widemargin.distributed.joined import JoinedMap
 from widemargin.distributed.labelled import labelled_parquet, labelled_rows
 from widemargin.distributed.local import JoblibMap, SerialMap
+from widemargin.distributed.predict import predict_files, predict_in_blocks
 from widemargin.distributed.recipes import (
     ArrayRows,
     FramePartition,
@@ -23,9 +24,10 @@ from widemargin.distributed.recipes import (
     parquet_rows,
     spool,
 )
+from widemargin.distributed.sweep import side_by_side
 
 __all__ = [
-    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "JoinedMap", "NpyRows",
-    "ParquetRows", "Recipe", "SerialMap", "array_rows", "block_map", "frame_partitions", "labelled_parquet",
-    "labelled_rows", "npy_rows", "parquet_rows", "spool",
+    "ArrayRows", "Block", "BlockMap", "DaskMap", "FramePartition", "JoblibMap", "JoinedMap", "NpyRows", "ParquetRows",
+    "Recipe", "SerialMap", "array_rows", "block_map", "frame_partitions", "labelled_parquet", "labelled_rows",
+    "npy_rows", "parquet_rows", "predict_files", "predict_in_blocks", "side_by_side", "spool",
 ]  # fmt: skip

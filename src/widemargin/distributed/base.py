@@ -1,6 +1,6 @@
 """What a back end offers: blocks of rows that can be built again, functions called on all of them, sums."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 from widemargin.distributed.recipes import Recipe
@@ -115,6 +115,9 @@ class BlockMap(Protocol):
     def map(self, function: BlockFunction, message: Any = None) -> list[Any]:
         """What the function returns for every block, in the order of the blocks."""
 
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """As `map`, but one result after the other, as soon as it and those before it are there."""
+
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
         """The sum of what the function returns for every block.
 
@@ -128,8 +131,13 @@ class BlockMap(Protocol):
         them. With `restart` the new state does not look at the old one, and what was remembered is forgotten.
         """
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "BlockMap":
-        """The same blocks with `function(data, message)` for data, and no state."""
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "BlockMap":
+        """The same blocks with `function(data, message)` for data, and no state.
+
+        With `hold` these data stay in memory between two calls, or do not; None: as before.
+        """
 
     def close(self) -> None:
         """Let go of blocks and states."""

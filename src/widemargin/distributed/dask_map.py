@@ -11,7 +11,7 @@ import pickle
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,20 @@ class DaskMap:
         step = Step(function, message)
         return self._sure(lambda: self._calls(step), step, gather=True)
 
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`; what is not asked for any more is given up."""
+        step = Step(function, message)
+        waiting = dict(enumerate(self._calls(step)))
+        try:
+            for i in range(self.n_blocks):
+
+                def one(i: int = i) -> list[Any]:
+                    return [waiting.pop(i) if i in waiting else self._one_call(self._sent(step), i)]
+
+                yield self._sure(one, step, gather=True)[0]
+        finally:
+            self._client.cancel(list(waiting.values()))
+
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
         """See `BlockMap`; the workers add, and only the sum comes here."""
 
@@ -120,11 +134,13 @@ class DaskMap:
         self._states = self._sure(states, step, gather=False)
         self._log.append(step)
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "DaskMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "DaskMap":
         """See `BlockMap`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold)
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
     def close(self) -> None:
@@ -134,8 +150,11 @@ class DaskMap:
 
     def _calls(self, step: Step) -> list[Any]:
         """One task a block."""
-        sent, n = self._sent(step), len(self._log)
-        return [self._submit("call", _call, sent, self._block(i), self._state(i), n) for i in range(self.n_blocks)]
+        sent = self._sent(step)
+        return [self._one_call(sent, i) for i in range(self.n_blocks)]
+
+    def _one_call(self, sent: Any, i: int) -> Any:
+        return self._submit("call", _call, sent, self._block(i), self._state(i), len(self._log))
 
     def _block(self, i: int) -> Any:
         """The task that makes block i."""

@@ -1,6 +1,6 @@
 """Blocks of several back ends as one: rows of a cluster, say, with a few that this process holds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from widemargin.distributed.base import BlockFunction, BlockMap
@@ -29,6 +29,11 @@ class JoinedMap:
         """See `BlockMap`."""
         return [result for one in self._maps for result in one.map(function, message)]
 
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`."""
+        for one in self._maps:
+            yield from one.stream(function, message)
+
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
         """See `BlockMap`; first each of the maps by itself."""
         return combined([one.sum(function, message) for one in self._maps])
@@ -38,9 +43,11 @@ class JoinedMap:
         for one in self._maps:
             one.advance(function, message, restart=restart)
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "JoinedMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "JoinedMap":
         """See `BlockMap`."""
-        return JoinedMap([one.prepared(function, message) for one in self._maps])
+        return JoinedMap([one.prepared(function, message, hold=hold) for one in self._maps])
 
     def close(self) -> None:
         """See `BlockMap`."""

@@ -1,9 +1,10 @@
 """Blocks on this machine: one after the other, or by joblib."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 
 from widemargin.distributed.base import Block, BlockFunction, Step
 from widemargin.distributed.recipes import Recipe
@@ -54,32 +55,35 @@ class SerialMap:
 
     def map(self, function: BlockFunction, message: Any = None) -> list[Any]:
         """See `BlockMap`."""
-        return list(self._results(function, message))
+        return list(self.stream(function, message))
 
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
         """See `BlockMap`."""
-        return RunningSum().add_all(self._results(function, message)).result()
+        return RunningSum().add_all(self.stream(function, message)).result()
 
     def advance(self, function: BlockFunction, message: Any = None, *, restart: bool = False) -> None:
         """See `BlockMap`; nothing is lost here, so nothing is remembered."""
         if restart:
             for block in self._blocks:
                 block.state, block.n_advances = None, 0
-        for block, state in zip(self._blocks, list(self._results(function, message)), strict=True):
+        for block, state in zip(self._blocks, list(self.stream(function, message)), strict=True):
             block.state, block.n_advances = state, block.n_advances + 1
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "SerialMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "SerialMap":
         """See `BlockMap`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold)
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
     def close(self) -> None:
         """See `BlockMap`."""
         self._blocks = []
 
-    def _results(self, function: BlockFunction, message: Any) -> Any:
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`."""
         return (called(function, block, message) for block in self._blocks)
 
 
@@ -93,20 +97,28 @@ class JoblibMap(SerialMap):
         Blocks worked on at a time; -1: as many as there are cores; None: what `joblib.parallel_config` says, else 1.
     hold : bool, default=True
         As in `SerialMap`.
+    prefer : {"threads", "processes"}, default="threads"
+        What joblib is to use, unless `joblib.parallel_config` names a backend.
 
     Notes
     -----
-    Threads by default: compiled loops and BLAS let go of the interpreter, and rows and notes stay where they are. Under
-    `joblib.parallel_config(backend="loky")` recipes and states travel to the workers and back at every call.
+    In threads compiled loops and BLAS let go of the interpreter, and rows and notes stay where they are.
+    In other processes (or on other machines, by joblib's backend "dask") recipes and states travel to the workers and
+    back at every call.
     """
 
-    def __init__(self, recipes: Sequence[Recipe], n_jobs: int | None = None, *, hold: bool = True) -> None:
+    def __init__(
+        self, recipes: Sequence[Recipe], n_jobs: int | None = None, *, hold: bool = True, prefer: str = "threads"
+    ) -> None:
         super().__init__(recipes, hold=hold)
-        self._n_jobs = n_jobs
+        self._n_jobs, self._prefer = n_jobs, prefer
 
-    def _results(self, function: BlockFunction, message: Any) -> Any:
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`; where the backend cannot do it, all results come at once."""
         calls = (delayed(called)(function, block, message) for block in self._blocks)
-        return Parallel(n_jobs=self._n_jobs, prefer="threads", return_as="generator")(calls)
+        one_by_one = get_active_backend()[0].supports_return_generator
+        kind = "generator" if one_by_one else "list"
+        return iter(Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls))
 
 
 def called(function: BlockFunction, block: Block, message: Any) -> Any:

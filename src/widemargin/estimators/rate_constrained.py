@@ -48,7 +48,7 @@ class RateConstrainedClassifier(
     RefitMixin,
     OutcomeMixin,
     PredictionMixin,
-    ClassifierMixin,
+    ClassifierMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.

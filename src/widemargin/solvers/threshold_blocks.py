@@ -66,7 +66,7 @@ def best_threshold_of_blocks(
     reach = rows.blocks.map(_reach, at)
     low, high = min(part[0] for part in reach), max(part[1] for part in reach)
     edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, _BINS + 1), [0.0]]))[::-1]
-    bins: _Bins = rows.blocks.sum(_bins, (at, coef, edges))
+    bins: _Bins = rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges))
     tie = _TIE * max(abs(low), abs(high), 1.0)
     bins, edges = _merged_empty(bins, edges)
     wanted = _wanted(start, bins, edges, tie)
@@ -74,14 +74,15 @@ def best_threshold_of_blocks(
         if bins.n_rows[wanted].sum() <= _FETCHED:
             break
         edges = _cut(edges, wanted)
-        bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, edges)), edges)
+        bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges)), edges)
         wanted = _wanted(start, bins, edges, tie)
     return _swept(rows, at, coef, start, bins, edges, wanted, tie)
 
 
 def _at_edges(start: Floats, bins: _Bins) -> Floats:
     """Objective and excesses when everything above each edge is positive, shape (p + 1, 1 + m)."""
-    return start + np.concatenate([np.zeros((1, start.shape[0])), np.cumsum(bins.gains, axis=0)])
+    risen: Floats = np.concatenate([np.zeros((1, start.shape[0])), np.cumsum(bins.gains, axis=0)])
+    return start + risen
 
 
 def _violation(values: Floats) -> Floats:
@@ -167,9 +168,9 @@ def _interval(z: Floats, edges: Floats) -> npt.NDArray[np.intp]:
     return number
 
 
-def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, Floats]) -> _Bins:
-    at, coef, edges = message
-    problem, n_bins, m = block.data, edges.shape[0] - 1, block.data.n_constraints
+def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, int, Floats]) -> _Bins:
+    at, coef, m, edges = message
+    problem, n_bins = block.data, edges.shape[0] - 1
     interval = _interval(block_scores(block, at.w, at.b), edges)
     pair = interval * coef.n_cells + problem.cell
     if n_bins * coef.n_cells > 4 * pair.shape[0]:  # few rows, many cells: only the pairs that occur
