@@ -36,7 +36,7 @@ class ForgetfulMap(SerialMap):
     n_lost = n_calls = 0
     stop_after: int | None = None
 
-    def _results(self, function: Any, message: Any) -> Any:
+    def stream(self, function: Any, message: Any = None) -> Any:
         self.n_calls += 1
         if self.stop_after is not None and self.n_calls > self.stop_after:
             raise StoppedError
@@ -45,7 +45,7 @@ class ForgetfulMap(SerialMap):
             if rng.random() < self.chance:
                 block.scratch.clear()
                 self.n_lost += 1
-        return super()._results(function, message)
+        return super().stream(function, message)
 
 
 def _problem_of(data: Any, message: tuple[RateConstrainedProblem, np.ndarray]) -> RateConstrainedProblem:
