@@ -113,7 +113,7 @@ def test_block_sizes_and_back_ends_change_nothing_but_rounding(tmp_path: Path) -
 
 
 def test_external_rows_and_baselines() -> None:
-    X, y, table = task()
+    X, y, _ = task()
     traffic = np.random.default_rng(5).standard_normal((300, 5))
     old = DummyClassifier(strategy="constant", constant="no").fit(X, y)
     goal = """
@@ -143,7 +143,7 @@ def test_a_parquet_folder(tmp_path: Path) -> None:
     check_report(model, here, y, table)
     with pytest.raises(DataError, match="no column 'z'"):
         labelled_parquet(tmp_path, "z")
-    with pytest.raises(DataError, match="'sex' .* holds .*string"):
+    with pytest.raises(DataError, match=r"'sex' .* holds .*string"):
         SerialMap(labelled_parquet(tmp_path, "y", features=["sex"])).map(lambda block, _: block.data)
 
 
@@ -159,7 +159,7 @@ def test_checkpoints_go_on_and_say_when_they_are_foreign(tmp_path: Path) -> None
 
 
 def test_what_cannot_be_met_is_refused_with_its_reason() -> None:
-    X, y, table = task()
+    X, y, _ = task()
     goal = "minimize error_rate()\nsubject to a: positive_rate() <= 0.1\nsubject to b: recall() >= 0.9"
     with pytest.raises(InfeasibleGoalError, match="Proved") as caught:
         RateConstrainedClassifier(goal).fit_blocks(blocks(X, y))
@@ -170,7 +170,7 @@ def test_bad_rows_name_their_block() -> None:
     X, y, table = task()
     broken = X.copy()
     broken[900, 2] = np.nan
-    with pytest.raises(DataError, match="block 2: .*NaN"):
+    with pytest.raises(DataError, match=r"block 2: .*NaN"):
         RateConstrainedClassifier(GOAL).fit_blocks(blocks(broken, y, populations=table))
     with pytest.raises(DataError, match="has no labels"):
         RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, None, populations=table))
@@ -182,7 +182,7 @@ def test_bad_rows_name_their_block() -> None:
         RateConstrainedClassifier('a = population(sex == "x")\nsubject to recall(a) >= 0.5').fit_blocks(
             blocks(X, y, populations=table)
         )
-    with pytest.raises(DataError, match="weights .* negative"):
+    with pytest.raises(DataError, match=r"weights .* negative"):
         RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table, sample_weight=np.full(len(y), -1.0)))
     recipes = [*labelled_rows(X, y, populations=table), *labelled_rows(X[:, :3], y, populations=table)]
     with pytest.raises(DataError, match="5 features and others 3"):

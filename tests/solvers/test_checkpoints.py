@@ -53,7 +53,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     problem, _, _ = random_ramp_problem(4, 80, 3, 1)
     path = tmp_path / "run.json"
     run(blocked(problem, 40), path)
-    with pytest.raises(CheckpointError, match="convex step 1 of .* was one of other rows"):
+    with pytest.raises(CheckpointError, match=r"convex step 1 of .* was one of other rows"):
         run(blocked(replace(problem, lam=1.0), 40), path, resume=True)
     text = path.read_text()
     for damaged in (text[:-20], "", "[]", json.dumps(json.loads(text) | {"steps": "[]"}), '{"format": 7}'):

@@ -33,7 +33,7 @@ def test_the_optimum_in_memory_is_reached_with_a_certificate(seed: int, iterativ
     check_certificate(sub, result, 1e-7)
     here = solve(sub, tol=1e-7, rho=100.0, iterative=iterative)
     np.testing.assert_allclose(result.w, here.w, rtol=0, atol=1e-4)
-    loss, excess = sub.values(sub.scores(result.w, result.b))
+    _, excess = sub.values(sub.scores(result.w, result.b))
     np.testing.assert_allclose(result.violation, excess, rtol=0, atol=1e-10)
 
 
