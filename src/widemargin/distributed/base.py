@@ -131,8 +131,13 @@ class BlockMap(Protocol):
         them. With `restart` the new state does not look at the old one, and what was remembered is forgotten.
         """
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "BlockMap":
-        """The same blocks with `function(data, message)` for data, and no state."""
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "BlockMap":
+        """The same blocks with `function(data, message)` for data, and no state.
+
+        With `hold` these data stay in memory between two calls, or do not; None: as before.
+        """
 
     def close(self) -> None:
         """Let go of blocks and states."""

@@ -1,4 +1,4 @@
-"""What a solver knows of rows that live in blocks somewhere: how many they are, and their mean; and who is to be asked."""
+"""What a solver knows of rows that live in blocks: how many they are, their mean, and whom to ask about them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

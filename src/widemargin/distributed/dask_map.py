@@ -134,11 +134,13 @@ class DaskMap:
         self._states = self._sure(states, step, gather=False)
         self._log.append(step)
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "DaskMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "DaskMap":
         """See `BlockMap`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold)
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
     def close(self) -> None:

@@ -43,9 +43,11 @@ class JoinedMap:
         for one in self._maps:
             one.advance(function, message, restart=restart)
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "JoinedMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "JoinedMap":
         """See `BlockMap`."""
-        return JoinedMap([one.prepared(function, message) for one in self._maps])
+        return JoinedMap([one.prepared(function, message, hold=hold) for one in self._maps])
 
     def close(self) -> None:
         """See `BlockMap`."""

@@ -69,11 +69,13 @@ class SerialMap:
         for block, state in zip(self._blocks, list(self.stream(function, message)), strict=True):
             block.state, block.n_advances = state, block.n_advances + 1
 
-    def prepared(self, function: Callable[[Any, Any], Any], message: Any = None) -> "SerialMap":
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "SerialMap":
         """See `BlockMap`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold)
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ def blocked_problem(
     """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
     d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
     task = _Task(labels, counts, bound, lam, fit_intercept, centre, scratch)
-    prepared = blocks.prepared(_problem_of, task)
+    prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
     sizes: _Sizes = prepared.sum(_sizes)
     nothing = tuple(np.zeros(0, np.int32) for _ in bound.cell)
     empty = replace(bound, cell=nothing, row_weight=(None,) * len(nothing))
@@ -265,4 +265,4 @@ def _mapped(array: Any, folder: str) -> Any:
 def _sizes(block: Block, _: None) -> _Sizes:
     problem: RateConstrainedProblem = block.data
     count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
-    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)  # type: ignore[union-attr]
+    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)

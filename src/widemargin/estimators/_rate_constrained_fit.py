@@ -143,7 +143,7 @@ def train(
 
 
 def train_problem(
-    problem: Problem,
+    problem: Any,
     convex: ConvexSolver,
     used: Sequence[str],
     *,

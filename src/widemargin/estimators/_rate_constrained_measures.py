@@ -133,7 +133,8 @@ class Randomized:
         self._problem = problem
 
     def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
-        return self._problem.ramp_values(w, self._problem.scores(w, b))
+        values: tuple[float, Floats] = self._problem.ramp_values(w, self._problem.scores(w, b))
+        return values
 
     def objective(self, w: Floats, b: float) -> float:
         """Ramp objective with the regulariser, in the problem's scale."""

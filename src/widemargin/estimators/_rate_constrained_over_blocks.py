@@ -38,7 +38,7 @@ class BlockTrainingMixin:
     """Training over blocks."""
 
     def fit_blocks(
-        self,
+        self: Any,
         blocks: BlockMap,
         external: Mapping[str, External] | None = None,
         *,
@@ -109,10 +109,11 @@ class BlockTrainingMixin:
                 together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
                 fit_intercept=self.fit_intercept, scratch=scratch,
             )  # fmt: skip
-            convex = Remembered(_BlockConvex(self.solver, problem.n_features), checkpoint, resume=resume)
+            solver = _BlockConvex(self.solver, problem.n_features)
+            convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
-                    problem, convex, convex.solver.used, enforcement=self.enforce,
+                    problem, convex, solver.used, enforcement=self.enforce,
                     options=step_plan(self.C, self.max_steps, self.tol, self.step_tol), budget=budget,
                 )  # fmt: skip
             finally:
@@ -130,7 +131,7 @@ class BlockTrainingMixin:
         self._conclude(trained, budget, None)
         return self
 
-    def _refuse_for_blocks(self) -> None:
+    def _refuse_for_blocks(self: Any) -> None:
         for name, plain in (("kernel", None), ("feature_map", None), ("confidence", None), ("calibration", None)):
             if getattr(self, name) != plain:
                 raise CapabilityError(
@@ -139,7 +140,7 @@ class BlockTrainingMixin:
         if self.solver not in ("auto", "newton"):
             raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
 
-    def _with_external(self, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
+    def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
         """The training rows and the external rows that the goal uses."""
         maps: list[BlockMap] = [blocks]
         for name in sorted(name for name in baselines_used(self.goal_) if name is not None):
@@ -164,4 +165,5 @@ class _BlockConvex:
             return self._here(sub, **options)
         if "newton" not in self.used:
             self.used.append("newton")
-        return pmm_newton.solve(sub, **options)
+        problem: Any = sub  # its rows are in blocks
+        return pmm_newton.solve(problem, **options)

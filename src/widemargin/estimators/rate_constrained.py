@@ -13,6 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.distributed.choice import block_map
+from widemargin.distributed.labelled import is_dask, labelled_rows
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
 from widemargin.estimators._infeasible import Infeasibility, find_out, measure_other
@@ -42,8 +44,13 @@ __all__ = ["RateConstrainedClassifier"]
 
 
 class RateConstrainedClassifier(
-    BlockTrainingMixin, RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator
-):  # type: ignore[misc]
+    BlockTrainingMixin,
+    RefitMixin,
+    OutcomeMixin,
+    PredictionMixin,
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -157,6 +164,8 @@ class RateConstrainedClassifier(
     n_rounds_ : int
         Rounds of tightening.
     history_ : tuple of dict
+    n_passes_ : int
+        Only after `fit_blocks`: how often all rows were looked at.
     infeasibility_ : Infeasibility or None
         Why the goal is not met, where `on_infeasible="warn"` keeps a model that misses it: violations, the constraints
         in conflict, the best value found of each while the others hold, and whether there is a proof. The error that is
@@ -309,8 +318,10 @@ class RateConstrainedClassifier(
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            float32 and float64 are used as they are; anything else is converted.
+        X : array-like, data frame or CSR matrix of shape (n, d), or Dask array or data frame
+            float32 and float64 are used as they are; anything else is converted. Dask collections stay on their
+            cluster, see `fit_blocks`; y, sample_weight and populations are then Dask collections, too, partitioned
+            alike.
         y : array-like of shape (n,)
             Two classes.
         sample_weight : array-like of shape (n,), default=None
@@ -334,6 +345,10 @@ class RateConstrainedClassifier(
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
+        if is_dask(X):
+            rows = labelled_rows(X, y, sample_weight=sample_weight, populations=populations)
+            fitted: RateConstrainedClassifier = self.fit_blocks(block_map(rows), external)
+            return fitted
         self._forget_refits()
         return self._fit_rows(X, y, sample_weight, populations, external, goal=as_goal(self.goal))
 

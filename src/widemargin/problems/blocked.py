@@ -118,11 +118,13 @@ class BlockedProblem:
 
     def ramp_mass(self, at: BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
-        return self._masses(at)[0]
+        mass: Floats = self._masses(at)[0]
+        return mass
 
     def hard_mass(self, at: BlockedPoint) -> Floats:
         """Weight with a positive score in each cell, shape (k,)."""
-        return self._masses(at)[1]
+        mass: Floats = self._masses(at)[1]
+        return mass
 
     def values(self, positive: Floats) -> tuple[float, Floats]:
         """Loss (no regulariser) and excess of each constraint when `positive[c]` of cell c is called positive."""
@@ -156,7 +158,7 @@ class BlockedProblem:
         """The same problem without constraints."""
         return replace(self, head=self.head.unconstrained(), variant=(*self.variant, ("unconstrained", ())))
 
-    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> "BlockedProblem":
+    def restricted(self, kept: Sequence[int], objective: int | None = None) -> "BlockedProblem":
         """The same problem with some constraints only, see `RateConstrainedProblem.restricted`."""
         step = ("restricted", (tuple(kept), objective))
         return replace(self, head=self.head.restricted(kept, objective=objective), variant=(*self.variant, step))

@@ -37,6 +37,8 @@ class BlockedHinge(Protocol):
     @property
     def rows(self) -> BlockedRows: ...
     @property
+    def lam(self) -> float: ...
+    @property
     def variant(self) -> Variant: ...
     @property
     def at(self) -> BlockedPoint:
@@ -124,7 +126,7 @@ class BlockPasses:
         return _Pass(self._serial, self._sub.variant, self._begin, self._iterative, journal, call)
 
     def ask(self, name: str, *arguments: Any, note: bool = False, reads: bool = True) -> Any:
-        """What all blocks say, added up; with `note` they will go on from there, with `reads` features are looked at."""
+        """What all blocks say, added up. `note`: they go on from there; `reads`: it looks at features."""
         call = _Call(name, arguments)
         said = self._blocks.sum(_answer, self._message(call))
         if note:
@@ -143,9 +145,9 @@ class BlockPasses:
             return self._full[1]
         return np.asarray(self.ask("smooth", step, delta, reads=False))
 
-    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width, lam: float) -> Floats:
+    def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """See `NewtonRows`; the sums over the band come with them."""
-        share = lam / self._rows.n_rows  # what a row has of the regulariser
+        share = self._sub.lam / self._rows.n_rows  # what a row has of the regulariser
         sums, self._moments = self.ask("slopes", step, multipliers, active, width, share, note=True)
         return np.asarray(sums)
 
@@ -279,7 +281,8 @@ def _do(block: Block, notes: _Notes, call: _Call) -> Any:
         if rest[0] != 0.0:
             block.scratch.pop("scores", None)  # they are the iterate's, which goes on
         notes.band = None
-        sums = live.slopes(*rest, lam=n * share)
+        step, multipliers, active, width = rest
+        sums = live.slopes(step, multipliers, active, width)
         return sums, None if live.iterative else live.moments(n * share)
     if call.name == "moments":
         share, exact = arguments

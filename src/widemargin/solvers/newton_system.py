@@ -300,7 +300,7 @@ class IterativeSystem(_Centred):
             out += lam * v
         else:
             d = centre.shape[0]
-            out, total = self._band.product(v[:d], float(centre @ v[:d]) + v[d])
+            out, total = self._band.product(v[:d], float(centre @ v[:d] + v[d]))
             out -= total * centre
             out = np.append(out, self.curvature.floor * v[d] - total)
             out[:d] += lam * v[:d]

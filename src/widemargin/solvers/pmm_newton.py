@@ -11,7 +11,7 @@ result (see `certificate`). The penalty weight `rho` makes every problem feasibl
 multipliers.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class _Run:
         vh, d = self.here.vh, self.w.shape[0]
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
         width = Width(self.delta, 0.0 if first else _AHEAD * self.reach / self.delta, first, afresh)
-        sums = self.rows.slopes(step, vh, active, width, self.sub.lam)
+        sums = self.rows.slopes(step, vh, active, width)
         rise, fall, *_ = sums
         return _Slopes(rise[:d], fall[:d], float(rise[d]), float(fall[d]), sums[2:, :d], sums[2:, d])
 
@@ -296,7 +296,7 @@ class _Run:
         self.rows.rescale(before / self.delta)
 
 
-def _passes(sub: ConstrainedHinge, start: ConvexState | None, w: Floats, b: float, *, iterative: bool) -> NewtonPasses:
+def _passes(sub: Any, start: ConvexState | None, w: Floats, b: float, *, iterative: bool) -> NewtonPasses:
     """Who works on the rows: this process, or those where their blocks live."""
     if isinstance(sub, BlockedHinge):
         return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)

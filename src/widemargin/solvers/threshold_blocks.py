@@ -21,6 +21,7 @@ __all__ = ["best_threshold_of_blocks"]
 _BINS = 2048  # of a round
 _FETCHED = 200_000  # rows that may be fetched
 _TIE = 1e-12  # relative to the largest score: no threshold between scores closer than this
+_DIGITS = 11  # of violations
 _ROUNDS = 12  # by then an interval is as narrow as the numbers are
 
 Flags = npt.NDArray[np.bool_]
@@ -35,13 +36,12 @@ class _Bins(NamedTuple):
         What objective and constraints gain when all of them turn positive.
     least : ndarray of shape (p, 1 + m)
         The same of those alone that gain less than nothing.
-    count : ndarray of shape (p,)
-        Rows.
+    n_rows : ndarray of shape (p,)
     """
 
     gains: Floats
     least: Floats
-    count: Floats
+    n_rows: Floats
 
 
 def best_threshold_of_blocks(
@@ -66,25 +66,29 @@ def best_threshold_of_blocks(
     reach = rows.blocks.map(_reach, at)
     low, high = min(part[0] for part in reach), max(part[1] for part in reach)
     edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, _BINS + 1), [0.0]]))[::-1]
-    bins: _Bins = rows.blocks.sum(_bins, (at, coef, edges))
+    bins: _Bins = rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges))
     tie = _TIE * max(abs(low), abs(high), 1.0)
+    bins, edges = _merged_empty(bins, edges)
+    wanted = _wanted(start, bins, edges, tie)
     for _ in range(_ROUNDS):
-        bins, edges = _merged_empty(bins, edges)
-        wanted = _wanted(start, bins, edges, tie)
-        if bins.count[wanted].sum() <= _FETCHED:
+        if bins.n_rows[wanted].sum() <= _FETCHED:
             break
         edges = _cut(edges, wanted)
-        bins = rows.blocks.sum(_bins, (at, coef, edges))
+        bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges)), edges)
+        wanted = _wanted(start, bins, edges, tie)
     return _swept(rows, at, coef, start, bins, edges, wanted, tie)
 
 
 def _at_edges(start: Floats, bins: _Bins) -> Floats:
     """Objective and excesses when everything above each edge is positive, shape (p + 1, 1 + m)."""
-    return start + np.concatenate([np.zeros((1, start.shape[0])), np.cumsum(bins.gains, axis=0)])
+    risen: Floats = np.concatenate([np.zeros((1, start.shape[0])), np.cumsum(bins.gains, axis=0)])
+    return start + risen
 
 
 def _violation(values: Floats) -> Floats:
-    return np.asarray(np.where(values[..., 1:] > FEASIBLE, values[..., 1:], 0.0).sum(axis=-1))
+    """Sums of excesses, without the digits that are rounding: where bounds pull against each other many are equal."""
+    excess: Floats = np.where(values[..., 1:] > FEASIBLE, values[..., 1:], 0.0).sum(axis=-1)
+    return np.round(excess, _DIGITS)
 
 
 def _best_edge(values: Floats, edges: Floats) -> int:
@@ -101,12 +105,12 @@ def _wanted(start: Floats, bins: _Bins, edges: Floats, tie: float) -> Flags:
     slack = 1e-12 * max(1.0, abs(values[best, 0]))
     wanted = (violation < least) | ((violation <= least) & (bound[:, 0] < values[best, 0] - slack))
     wanted[max(best - 1, 0) : best + 1] = True
-    return np.asarray(wanted & (bins.count > 1) & (edges[:-1] - edges[1:] > tie))
+    return np.asarray(wanted & (bins.n_rows > 1) & (edges[:-1] - edges[1:] > tie))
 
 
 def _merged_empty(bins: _Bins, edges: Floats) -> tuple[_Bins, Floats]:
     """The same without the edges between two empty intervals: the same rates hold at all of them."""
-    empty = bins.count == 0
+    empty = bins.n_rows == 0
     dull = np.zeros(edges.shape[0], bool)
     dull[1:-1] = empty[:-1] & empty[1:] & (edges[1:-1] != 0.0)
     kept = np.flatnonzero(~dull)
@@ -125,7 +129,7 @@ def _swept(
     wanted: Flags, tie: float,
 ) -> ThresholdChoice:  # fmt: skip
     """The best of the edges and of all thresholds inside the wanted intervals."""
-    values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.count)])
+    values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.n_rows)])
     best = _best_edge(values, edges)
     found = [
         ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
@@ -147,7 +151,7 @@ def _swept(
         found.append(
             ThresholdChoice(threshold, float(values[first, 0] + result[0]), float(result[1]), int(above[first]) + count)
         )
-    return min(found, key=lambda choice: (choice.violation, choice.objective, abs(choice.threshold)))
+    return min(found, key=lambda choice: (round(choice.violation, _DIGITS), choice.objective, abs(choice.threshold)))
 
 
 # what runs where a block is
@@ -160,12 +164,13 @@ def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
 
 def _interval(z: Floats, edges: Floats) -> npt.NDArray[np.intp]:
     """Number of the interval of each score, edges falling."""
-    return edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    number: npt.NDArray[np.intp] = edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    return number
 
 
-def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, Floats]) -> _Bins:
-    at, coef, edges = message
-    problem, n_bins, m = block.data, edges.shape[0] - 1, block.data.n_constraints
+def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, int, Floats]) -> _Bins:
+    at, coef, m, edges = message
+    problem, n_bins = block.data, edges.shape[0] - 1
     interval = _interval(block_scores(block, at.w, at.b), edges)
     pair = interval * coef.n_cells + problem.cell
     if n_bins * coef.n_cells > 4 * pair.shape[0]:  # few rows, many cells: only the pairs that occur
