@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from widemargin.cli.blocks import TableBlocks
-from widemargin.distributed import side_by_side
 from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 
@@ -29,6 +28,8 @@ def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
 
 def by_pieces(function: Callable[[Any], Any], blocks: TableBlocks, workers: str) -> Iterator[Any]:
     """What a function says of every piece of the table, in order."""
+    from widemargin.distributed.sweep import side_by_side
+
     with connected(workers) as found:
         yield from side_by_side(function, blocks.pieces(), found)
 

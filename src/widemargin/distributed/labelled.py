@@ -13,18 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin.distributed.recipes import ArrayRows, FramePartition, ParquetRows, Recipe, parquet_rows
+from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 
-__all__ = ["LabelledParquet", "is_dask", "labelled_parquet", "labelled_rows"]
+__all__ = ["LabelledParquet", "labelled_parquet", "labelled_rows"]
 
 _PARTS = ("X", "y", "sample_weight", "populations")
 _BLOCK_ROWS = 65_536
 _SMALL = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # numbers that float32 holds exactly
-
-
-def is_dask(data: Any) -> bool:
-    """Whether data are a Dask data frame, series or array."""
-    return hasattr(data, "to_delayed") and hasattr(data, "dask")
 
 
 def labelled_rows(
@@ -55,7 +51,7 @@ def labelled_rows(
     """
     given = {name: part for name, part in zip(_PARTS, (X, y, sample_weight, populations), strict=True)
              if part is not None}  # fmt: skip
-    if any(is_dask(part) for part in given.values()):
+    if any(is_collection(part) for part in given.values()):
         return list(_partitions(given))
     lengths = {name: _length(part) for name, part in given.items()}
     if len(set(lengths.values())) > 1:
@@ -74,7 +70,7 @@ def labelled_rows(
 def _partitions(given: dict[str, Any]) -> list[FramePartition]:
     import dask
 
-    if strange := [name for name, part in given.items() if not is_dask(part)]:
+    if strange := [name for name, part in given.items() if not is_collection(part)]:
         raise DataError(f"some of the data are Dask collections and {strange[0]} is not. Give all of them as such.")
     parts = {name: np.asarray(part.to_delayed(), dtype=object) for name, part in given.items()}
     numbers = {name: part.shape[0] for name, part in parts.items()}

@@ -14,7 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin.distributed.choice import block_map
-from widemargin.distributed.labelled import is_dask, labelled_rows
+from widemargin.distributed.labelled import labelled_rows
+from widemargin.distributed.tables import is_collection
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
 from widemargin.estimators._infeasible import Infeasibility, find_out, measure_other
@@ -345,7 +346,7 @@ class RateConstrainedClassifier(
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
-        if is_dask(X):
+        if is_collection(X):
             rows = labelled_rows(X, y, sample_weight=sample_weight, populations=populations)
             fitted: RateConstrainedClassifier = self.fit_blocks(block_map(rows), external)
             return fitted
