@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
+GROUND = {"_files", "_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
