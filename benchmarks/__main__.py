@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     audit_stream,
     cut_choosers,
+    distributed,
     fairness_a9a,
     frontier_a9a,
     guarantees,
@@ -46,6 +47,7 @@ SCRIPTS = (
     audit_stream,
     scaling,
     guarantees,
+    distributed,
 )
 
 
