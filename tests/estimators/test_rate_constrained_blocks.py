@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from clusters import kill_a_worker
 from sklearn.dummy import DummyClassifier
 
+from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import JoblibMap, SerialMap, labelled_parquet, labelled_rows
 from widemargin.exceptions import CapabilityError, CheckpointError, DataError, GoalError, InfeasibleGoalError
