@@ -40,7 +40,7 @@ from benchmarks.distributed_task import (
     adult_columns,
     cluster,
     limited,
-    peak_bytes,
+    watched,
     write_synthetic,
 )
 from benchmarks.scaling_task import resampled_task
@@ -217,14 +217,14 @@ def large_case(case: Case) -> Case:
     folder = Path(case["folder"])
     recipes = adult_columns(folder / "rows")
     blocks = SerialMap(recipes, hold=False)
-    model, seconds = timed(
-        lambda: fit_blocks(GOAL, blocks, scratch=str(folder), checkpoint=folder / "run.json")
-    )  # fmt: skip
+    with watched() as peak:
+        options = {"scratch": str(folder), "checkpoint": folder / "run.json"}
+        model, seconds = timed(lambda: fit_blocks(GOAL, blocks, **options))
     report = model.goal_report_
     return {
         "n": case["n"], "seconds": seconds, "processor": time.process_time(), "passes": model.n_passes_,
         "gap": model.subproblem_gap_, "objective": report.objective, "met": report.all_met(),
-        "slacks": [item.slack for item in report.constraints], "status": model.status_, **peak_bytes(),
+        "slacks": [item.slack for item in report.constraints], "status": model.status_, **peak,
         "checkpoint": (folder / "run.json").stat().st_size, "coef": model.coef_[0].tolist(),
         "intercept": float(model.intercept_[0]),
     }  # fmt: skip

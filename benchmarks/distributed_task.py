@@ -21,7 +21,7 @@ from benchmarks.common import Adult
 from widemargin.distributed import DaskMap, ParquetRows, Recipe, parquet_rows
 
 __all__ = [
-    "GOAL", "AdultColumns", "KilledMap", "Kills", "adult_columns", "cluster", "limited", "peak_bytes",
+    "GOAL", "AdultColumns", "KilledMap", "Kills", "adult_columns", "cluster", "limited", "watched",
     "write_synthetic",
 ]  # fmt: skip
 
@@ -118,11 +118,26 @@ def limited(n_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
 
-def peak_bytes() -> dict[str, int]:
-    """Largest resident set so far; and how much of the present one is private, in mapped files."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    names = {"peak": "VmHWM", "private": "RssAnon", "files": "RssFile"}
-    return {name: int(status[key].split()[0]) * 1024 for name, key in names.items()}
+@contextmanager
+def watched(every: float = 0.1) -> Iterator[dict[str, int]]:
+    """Largest bytes so far, looked at ten times a second: resident, of that private, and what the limit is on."""
+    names = {"resident": "VmRSS", "private": "RssAnon", "limited": "VmData"}
+    peak, done = dict.fromkeys(names, 0), threading.Event()
+
+    def look() -> None:
+        while not done.wait(every):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            status = dict(line.split(":", 1) for line in lines if ":" in line)
+            for name, key in names.items():
+                peak[name] = max(peak[name], int(status[key].split()[0]) * 1024)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        thread.join()
 
 
 @dataclass

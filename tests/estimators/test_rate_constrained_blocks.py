@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.dummy import DummyClassifier
 
+from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import JoblibMap, SerialMap, labelled_parquet, labelled_rows
 from widemargin.exceptions import CapabilityError, CheckpointError, DataError, GoalError, InfeasibleGoalError
@@ -195,3 +196,27 @@ def test_what_needs_all_rows_in_one_place_is_refused(option: dict[str, Any]) -> 
     X, y, _ = task(100)
     with pytest.raises(CapabilityError, match="all rows in one place"):
         RateConstrainedClassifier(**option).fit_blocks(blocks(X, y))
+
+
+def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
+    """`fit` on Dask frames with a worker killed on the way: the model of this process, bit by bit."""
+    dd = pytest.importorskip("dask.dataframe")
+    X, y, table = task(300, 3)
+    features = pd.DataFrame(X, columns=list("abc"))
+    plan: dict[str, Any] = {"max_steps": 2, "enforce": "randomized", "tol": 1e-2, "step_tol": 1e-2}
+    recipes = [labelled_rows(features[low : low + 150], y[low : low + 150], populations=table[low : low + 150])[0]
+               for low in (0, 150)]  # fmt: skip
+    here = RateConstrainedClassifier(GOAL, **plan).fit_blocks(SerialMap(recipes))
+    given = [dd.from_pandas(part, npartitions=2, sort=False) for part in (features, pd.Series(y), table)]
+    steps: list[int] = []
+
+    def kill(progress: Any) -> None:
+        steps.append(progress.iteration)
+        if len(steps) == 1:
+            kill_a_worker(dask_client)
+
+    model = RateConstrainedClassifier(GOAL, callbacks=[kill], **plan)
+    model.fit(given[0], given[1], populations=given[2])
+    assert np.array_equal(model.coef_, here.coef_)
+    assert model.goal_report_.objective == here.goal_report_.objective
+    assert len(steps) >= 2

@@ -66,7 +66,7 @@ class SerialMap:
         if restart:
             for block in self._blocks:
                 block.state, block.n_advances = None, 0
-        for block, state in zip(self._blocks, list(self.stream(function, message)), strict=True):
+        for block, state in zip(self._blocks, self.stream(function, message), strict=True):
             block.state, block.n_advances = state, block.n_advances + 1
 
     def prepared(

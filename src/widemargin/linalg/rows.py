@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ class RowBlocks:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
-            rows = np.arange(X.shape[0], dtype=np.int64) if row_of is None else row_of
+            rows = _every_row(X.shape[0]) if row_of is None else row_of
             built.append(_Block(X, rows, start))
             start += rows.shape[0]
         self.blocks = tuple(built)
@@ -303,6 +304,17 @@ class RowBlocks:
             else:
                 _loops.dense_norms2(X, block.row_of, scale, mine)
         return out
+
+
+_EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()
+
+
+def _every_row(n: int) -> Ints:
+    """The numbers of n rows; blocks of one length share them."""
+    rows = _EVERY.get(n)
+    if rows is None:
+        rows = _EVERY[n] = np.arange(n, dtype=np.int64)
+    return rows
 
 
 def _unsigned(indices: Any) -> Any:
