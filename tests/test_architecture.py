@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_files", "_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
+GROUND = {"_byte_dots", "_files", "_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "_files": set(),
     "_text": set(),
     "_threads": set(),
+    "_byte_dots": set(),
     "exceptions": set(),
     "linalg": {"exceptions", "_numba", "_threads"},
     "distributed": GROUND - {"linalg"},  # back ends of blocks of rows; knows no solver, so both wings may use it
@@ -100,7 +101,7 @@ def test_optional_libraries_are_imported_where_they_are_used(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_loops_reach_numba_through_one_decorator(path):
-    if part_of(path) not in ("_numba", "_threads"):
+    if part_of(path) not in ("_byte_dots", "_numba", "_threads"):
         assert "numba" not in {name.split(".")[0] for name in imported(path)}
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "OracleError",
     "OracleWarning",
     "TableWarning",
+    "TimeBudgetError",
     "WidemarginError",
     "WorkerLostError",
 ]
@@ -84,7 +85,18 @@ class InfeasibleGoalError(GoalError):
 
 
 class DataError(WidemarginError, ValueError):
-    """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite."""
+    """Data that do not fit the goal or the model: wrong length, missing column, missing labels, not finite.
+
+    Parameters
+    ----------
+    *message : str
+    row : int, optional
+        The first row of the data at hand that is wrong, where there is one.
+    """
+
+    def __init__(self, *message: str, row: int | None = None) -> None:
+        super().__init__(*message)
+        self.row = row
 
 
 class MissingDataError(DataError):
@@ -125,6 +137,22 @@ class WorkerLostError(WidemarginError, RuntimeError):
 
 class OracleWarning(UserWarning):
     """An oracle that can be used but proves little: what is found with it need not be the best, nor the certificate."""
+
+
+class TimeBudgetError(WidemarginError):
+    """The time is up before all was done, so nothing is decided; the message says how far it came.
+
+    Parameters
+    ----------
+    message : str
+    done, total : int, optional
+    kept : str, optional
+        The file that holds what was done.
+    """
+
+    def __init__(self, message: str, *, done: int = 0, total: int = 0, kept: str | None = None) -> None:
+        super().__init__(message)
+        self.done, self.total, self.kept = done, total, kept
 
 
 class GoalWarning(UserWarning):

@@ -7,6 +7,7 @@ from pathlib import Path
 import joblib
 import jsonschema
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from any_models import frame, linear_pipeline, onnx_bytes, project
 from command_line import people, write_csv
-from widemargin.cli.junit import junit_xml
+from widemargin.cli.junit import audit_suite, junit_xml
 from widemargin.cli.main import main
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
@@ -208,7 +209,7 @@ def test_junit_escapes_names_and_says_numbers():
     table = pa.table({"g": ["a", "b", "a", "b"]})
     with pytest.warns(UserWarning, match="dropped"):
         report = audit([1, 0, 0, 1], goal, y=[1, 0, 1, 1], populations=table, pos_label=1, decide="confident")
-    suite = ET.fromstring(junit_xml(report, suite="goals\x1b[31m <&.toml"))[0]
+    suite = ET.fromstring(junit_xml([audit_suite(report, suite="goals\x1b[31m <&.toml")]))[0]
     first, second, third = suite.iter("testcase")
     assert first.get("name") == '<i>&"x"' and suite.get("name") == "goals?[31m <&.toml"
     message = first.find("failure").get("message")
@@ -251,7 +252,8 @@ BAD = {
     ),
     "empty folder": (lambda folder: ["--model", folder / "m.skops", "--data", folder / "empty"], "no Parquet file"),
     "column absent": (
-        lambda folder: ["--model", folder / "m.skops", "--data", folder / "few.parquet"], "lacks 1 column(s): 'age'",
+        lambda folder: ["--model", folder / "m.skops", "--data", folder / "few.parquet"],
+        "few.parquet: 1 column(s) are missing: 'age'",
     ),
 }  # fmt: skip
 
@@ -280,6 +282,40 @@ def test_large_csv_is_read_in_blocks(made, capsys, monkeypatch, tmp_path):
     assert code == 2 and "hours" in err
 
 
+SPOILT = {
+    "missing label": (None, "'income' is missing in 1 of 100 row(s) looked at, the first is row 250 (counted from 0)"),
+    "third class": ("middle", "Join some, or drop rows: 'middle' is first in row 250 (counted from 0)"),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_rows_are_counted_in_the_file_and_not_in_the_block(made, capsys, monkeypatch, tmp_path, kind):
+    folder, rows = made
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    value, text = SPOILT[kind]
+    spoilt_rows = rows.copy()
+    spoilt_rows.loc[250, "income"] = value
+    spoilt_rows.to_parquet(tmp_path / "spoilt.parquet")
+    model, data = ["--model", folder / "m.skops"], ["--data", tmp_path / "spoilt.parquet"]
+    code, _, err = run(capsys, "audit", folder / "goals.toml", *model, *data)
+    assert code == 2 and f"{tmp_path / 'spoilt.parquet'}: " in err and text in err
+
+
+def test_errors_of_the_schema_name_the_file_and_its_row(project, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    assert main(["train", str(project / "goals.toml")]) in (0, 1)
+    rows = pd.DataFrame(people(400)).astype({"age": float})
+    rows.loc[250, "age"] = np.inf
+    rows.to_parquet(tmp_path / "spoilt.parquet")
+    rows.drop(columns="age").to_parquet(tmp_path / "few.parquet")
+    model = ["--model", project / "out" / "people.skops", "--rows", "all", "--data"]
+    code, _, err = run(capsys, "audit", project / "goals.toml", *model, tmp_path / "spoilt.parquet")
+    assert code == 2 and f"{tmp_path / 'spoilt.parquet'}: column 'age' holds 1 infinite number(s)" in err
+    assert "That is row 250 of the file, counted from 0" in err
+    code, _, err = run(capsys, "audit", project / "goals.toml", *model, tmp_path / "few.parquet")
+    assert code == 2 and f"{tmp_path / 'few.parquet'}: " in err and "age" in err
+
+
 def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):
     folder, _ = made
 
@@ -289,6 +325,22 @@ def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):
     monkeypatch.setattr("widemargin.diagnostics.AuditCounts.add", interrupt)
     code, out, err = run(capsys, "audit", folder / "goals.toml", "--model", folder / "m.skops")
     assert (code, out) == (130, "") and err.endswith("widemargin: interrupted\n") and "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["audit", "compare"])
+def test_no_verdict_on_the_first_rows_when_the_time_is_up(made, capsys, monkeypatch, tmp_path, command):
+    folder, _ = made
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    moments = iter([0.0, 1.0, 2.0, 11.0])
+    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    classifier = {"audit": ["--model", folder / "m.skops"], "compare": ["--models", *2 * [folder / "m.skops"]]}[command]
+    files = ["--report-json", tmp_path / "r.json", *(["--junit", tmp_path / "r.xml"] * (command == "audit"))]
+    code, out, err = run(
+        capsys, command, folder / "goals.toml", *classifier, "--rows", "all", "--time-budget", 10, *files, "--json"
+    )
+    assert code == 1 and "used up after 200 of 400 rows" in err and "would mislead" in err and "Give more time" in err
+    assert json.loads(out)["done"] == 200 and "report" not in json.loads(out)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_frame_of_the_project_is_fixed():

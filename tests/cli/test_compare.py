@@ -81,6 +81,33 @@ def test_predictions_and_missing_labels(made, capsys, tmp_path):
     assert report.reports is not None
 
 
+def test_row_weights_and_external_data_sets(made, capsys, tmp_path):
+    """Weights 1, 2 and 0 are rows that are there once, twice or not at all."""
+    folder, rows = made
+    goals = (folder / "goals.toml").read_text()
+    few = "traffic = external()\nsubject to few: positive_rate(on=traffic) <= 0.9\nsubject to recall() >= 0.1"
+    text = f'text = """\n{few}\n"""'
+    goals = goals[: goals.index("[goal]")] + f'[external.traffic]\ntable = "traffic.parquet"\n[goal]\n{text}\n'
+    (tmp_path / "goals.toml").write_text(goals.replace("[data]", '[data]\nweight = "w"'))
+    weight = np.random.default_rng(0).integers(0, 3, len(rows))
+    rows.assign(w=weight).to_parquet(tmp_path / "people.parquet")
+    rows.drop(columns="income")[:100].to_parquet(tmp_path / "traffic.parquet")
+    models = ["--models", folder / "tree.skops", folder / "m.skops", "--data", tmp_path / "people.parquet"]
+    found = ComparisonReport.from_dict(compared(capsys, tmp_path, *models)["comparison"])
+    assert [item.name for item in found.populations] == ["all rows", "traffic"] and found["traffic"].n_rows == 100
+    assert found["traffic"].churn is not None and found["traffic"].verdict == "no labels"
+    assert found.reports[0].external_rows == (("traffic", 100),)
+    twice = rows.loc[rows.index.repeat(weight)].assign(w=1)
+    twice.to_parquet(tmp_path / "people.parquet")
+    other = ComparisonReport.from_dict(compared(capsys, tmp_path, *models)["comparison"])
+    assert found.overall.churn == pytest.approx(other.overall.churn)
+    assert found.overall.gain == pytest.approx(other.overall.gain)
+    assert found.reports[1].constraints[1].rate == pytest.approx(other.reports[1].constraints[1].rate)
+    write_csv(tmp_path / "p.csv", {"prediction": ["low"] * len(twice)})
+    files = ["--predictions", tmp_path / "p.csv", tmp_path / "p.csv", *models[3:]]
+    assert "about the main rows only" in compared(capsys, tmp_path, *files)["error"]
+
+
 def test_bad_input_is_named(made, capsys):
     folder, _ = made
     models = ["--models", folder / "m.skops", folder / "m.skops"]
@@ -96,6 +123,16 @@ def test_one_of_two_files_may_have_labels_of_its_own(made, capsys, tmp_path):
     write_csv(tmp_path / "b.csv", {"prediction": (said == "high").astype(int).tolist()})
     files = ["--predictions", tmp_path / "a.csv", tmp_path / "b.csv"]
     assert "its labels are" in compared(capsys, folder, *files)["error"]
+    write_csv(tmp_path / "c.csv", {"prediction": (said == "low").astype(int).tolist()})
+    opposite = ["--predictions", tmp_path / "b.csv", tmp_path / "c.csv"]
+    for first, second, n_changed in (("1", "0", 0), ("0", "1", 0), ("1", "1", len(rows))):
+        each = ["--model-positive", first, "--model-positive", second]
+        found = compared(capsys, folder, *opposite, *each)["comparison"]
+        assert found["populations"][0]["changes"] == n_changed
+        truth = np.mean((said == "high") == (rows["income"] == "high"))
+        assert found["reports"][0]["objective"] == pytest.approx(1 - truth if first == "1" else truth)
+    thrice = compared(capsys, folder, *opposite, *3 * ["--model-positive", "1"])["error"]
+    assert "stands 3 times for 2 models" in thrice
     for positive, n_changed in (("1", 0), ("0", len(rows))):
         content = compared(capsys, folder, *files, "--model-positive", positive)
         assert content["comparison"]["populations"][0]["changes"] == n_changed

@@ -181,3 +181,33 @@ def test_names_of_columns_are_told_on_one_line_and_bytes_by_their_cure(tmp_path,
     written = (tmp_path / "goals.toml").read_text()
     assert len(max(written.split("\n"), key=len)) < 1000
     assert main(["train", "goals.toml"]) in (0, 1)
+
+
+def test_the_separator_is_guessed_written_and_used_by_every_command(tmp_path, capsys):
+    columns = people(1200)
+    rows = zip(*columns.values(), strict=True)
+    lines = [";".join("" if value is None else str(value) for value in row) for row in rows]
+    (tmp_path / "people.csv").write_text("\n".join([";".join(columns), *lines, ""]))
+    init(tmp_path, "people.csv", capsys)
+    assert read_goals_file(tmp_path / "goals.toml").data.separator == ";"
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+    model, data = ["--model", str(tmp_path / "goals.skops")], ["--data", str(tmp_path / "people.csv")]
+    assert main(["audit", str(tmp_path / "goals.toml"), *model]) == 0
+    out = ["--out", str(tmp_path / "p.csv")]
+    capsys.readouterr()
+    assert main(["predict", *model, *data, *out]) == 2
+    assert "it seems to be separated by semicolon" in capsys.readouterr().err
+    assert main(["predict", *model, *data, *out, "--separator", ";"]) == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 1201
+    with pytest.raises(SystemExit):
+        main(["predict", *model, *data, *out, "--separator", ";;"])
+    assert "is not one character" in capsys.readouterr().err
+
+
+def test_a_slow_machine_does_not_change_what_a_plain_model_does(tmp_path, capsys, monkeypatch):
+    write_csv(tmp_path / "people.csv", people(1200))
+    asked = init(tmp_path, "people.csv", capsys)["goal"]
+    monkeypatch.setattr("widemargin.cli.proposals._SECONDS", 1e-9)
+    slow = init(tmp_path, "people.csv", capsys, "--force")["goal"]
+    reached = [float(text.split("recall() >= ")[1].split()[0]) for text in (asked, slow)]
+    assert reached[1] > 0.3 and abs(reached[0] - reached[1]) <= 0.05

@@ -296,7 +296,7 @@ BAD_FOR_TRAINING = {
     "misspelt target": (changed_goals('"income"', '"incme"'), 2, ["'incme' (data.target)", "Did you mean 'income'?"]),
     "wrong positive class": (changed_goals('"high"', '"rich"'), 2, ["data.positive is 'rich'", "'high', 'low'"]),
     "infinite number": (changed_table(age=["inf", *people()["age"][1:]]), 2, ["'age' holds 1 infinite number(s)"]),
-    "missing label": (changed_table(income=[None, *people()["income"][1:]]), 2, ["'income' is missing in 1 row(s)"]),
+    "missing label": (changed_table(income=[None, *people()["income"][1:]]), 2, ["'income' is missing in 1 of "]),
     "wrong split": (changed_goals('test = "test"', 'test = "tset"'), 2, ["0 rows have 'tset' in column 'split'"]),
     "baseline of another label space": (changed_table(old=[0, 1] * 300), 2, ["'deployed'"]),
     "no place for the model": (

@@ -129,7 +129,7 @@ def test_a_column_that_would_be_written_twice(made, capsys, tmp_path):
     assert code == 2 and "--keep score: a column of that name is written" in err
 
 
-def test_ctrl_c_leaves_no_file(made, capsys, monkeypatch, tmp_path):
+def test_ctrl_c_keeps_the_rows_done_beside_an_earlier_file(made, capsys, monkeypatch, tmp_path):
     folder, _, _ = made
     monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
     from widemargin.cli.csv_out import TableWriter
@@ -145,8 +145,35 @@ def test_ctrl_c_leaves_no_file(made, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(TableWriter, "write", interrupt)
     (tmp_path / "p.csv").write_text("before")
     arguments = ["--model", folder / "ours.skops", "--data", folder / "people.parquet", "--out", tmp_path / "p.csv"]
-    assert run(capsys, *arguments)[0] == 130
-    assert (tmp_path / "p.csv").read_text() == "before" and len(list(tmp_path.iterdir())) == 1
+    code, _, err = run(capsys, *arguments)
+    kept = tmp_path / "p.partial.csv"
+    assert code == 130 and f"interrupted; the predictions of the first 100 rows are in {kept}" in err
+    assert (tmp_path / "p.csv").read_text() == "before" and len(list(tmp_path.iterdir())) == 2
+    assert len(kept.read_text().splitlines()) == 101
+
+
+@pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
+def test_the_time_keeps_the_rows_done_and_says_how_many(made, capsys, monkeypatch, tmp_path, source):
+    folder, rows, model = made
+    monkeypatch.setattr("widemargin.cli.blocks.BLOCK_ROWS", 100)
+    moments = iter([0.0, 1.0, 2.0, 3.0, 11.0])
+    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    (tmp_path / "p.partial.parquet").write_text("an earlier one")
+    arguments = ["--model", folder / "ours.skops", "--data", folder / source, "--out", tmp_path / "p.parquet"]
+    code, out, err = run(capsys, *arguments, "--time-budget", 10, "--json")
+    kept, told = tmp_path / "p.partial2.parquet", json.loads(out)
+    assert code == 1 and "--time-budget of 10 s is used up after 300 of 400 rows of" in err
+    assert (told["done"], told["total"], told["kept"]) == (300, 400, str(kept))
+    assert pq.read_table(kept)["prediction"].to_pylist() == model.predict(rows)[:300].tolist()
+    assert not (tmp_path / "p.parquet").exists()
+
+
+def test_no_time_at_all_leaves_no_file(made, capsys, tmp_path):
+    folder, _, _ = made
+    arguments = ["--model", folder / "ours.skops", "--data", folder / "people.csv", "--out", tmp_path / "p.csv"]
+    code, _, err = run(capsys, *arguments, "--time-budget", 1e-9)
+    assert code == 1 and "used up after 0 of 400 rows" in err and "Nothing was written" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_words_are_told_once_for_all_blocks(made, capsys, monkeypatch, tmp_path):

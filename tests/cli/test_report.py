@@ -52,6 +52,23 @@ def test_the_page_of_a_trained_model(trained, capsys):
     assert str(trained) not in page.text  # no place on the machine
 
 
+def test_the_owner_speaks_in_the_goals_file_and_on_the_command_line(trained, capsys):
+    goals = trained / "goals.toml"
+    card = '[card]\nintended_use = "Rank <b>files</b>."\nowner = "Nobody"\nlimits = "<script>alert(1)</script>"\n'
+    goals.write_text(goals.read_text() + card)
+    more = ["--no-tradeoff", "--card", "owner=Risk & Co <risk@example.org>", "--card", "Review=every <i>year</i>"]
+    assert report(trained, *more) == 0
+    page = page_of(trained)
+    raw = (trained / "page" / "report.html").read_text("utf-8")
+    for text in ("Rank <b>files</b>.", "Risk & Co <risk@example.org>", "Review", "every <i>year</i>", "Further limits"):
+        assert text in page.text, text
+    assert "Nobody" not in raw and "<b>files" not in raw and "<script>alert" not in raw and "<i>year" not in raw
+    assert page.text.count("Not stated.") == 3
+    with pytest.raises(SystemExit):
+        report(trained, "--card", "owner")
+    assert "is no KEY=TEXT" in capsys.readouterr().err
+
+
 def test_stored_paths_are_shown_as_they_are(trained, capsys):
     out = trained / "recall.json"
     asked = ["--constraint", "recall", "--from", "0.5", "--to", "0.7", "--points", "5", "--out", str(out)]

@@ -103,3 +103,24 @@ def test_tables_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"the table cannot be written"):
         write_table(TABLE, tmp_path / "file" / "t.csv")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_another_separator_is_named_and_can_be_said(tmp_path, name, separator):
+    opened = gzip.open if name.endswith("gz") else open
+    with opened(tmp_path / name, "wt") as file:
+        file.write(separator.join(["a", '"b,c"']) + "\n" + separator.join(["1,5", "x"]) + "\n")
+    said = {";": "semicolon", "\t": "tab", "|": "vertical bar"}[separator]
+    with pytest.raises(DataError, match=rf"{name}: the first line has no comma.*separated by {said}.*--separator"):
+        read_table(tmp_path / name)
+    table = read_table(tmp_path / name, separator=separator)
+    assert table.to_pydict() == {"a": ["1,5"], "b,c": ["x"]}
+
+
+def test_a_table_of_one_column_is_one(tmp_path):
+    (tmp_path / "t.csv").write_text("prediction\nyes\n")
+    assert read_table(tmp_path / "t.csv").to_pydict() == {"prediction": ["yes"]}
+    (tmp_path / "t.tsv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"no tab.*separated by comma"):
+        read_table(tmp_path / "t.tsv")

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from widemargin.cli.goals_file import DataSection, GoalsFile, ModelSection, Split
-from widemargin.cli.tables import feature_columns, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.tables import Block, feature_columns, read_table, require_columns, rows_of, split_rows
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 
@@ -115,16 +115,19 @@ def test_a_split_value_without_rows_is_named(tmp_path, value):
 
 def test_baselines_get_their_own_names(tmp_path):
     table = pa.table({"y": ["no", "yes"], "old": ["yes", "no"]})
-    rows = rows_of(table, goals(tmp_path, baselines={"deployed": "old"}), "t.csv")
+    rows = rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"deployed": "old"}))
     assert rows.table["deployed"].to_pylist() == ["yes", "no"]
     assert rows.labels.tolist() == ["no", "yes"] and len(rows) == 2
-    assert rows_of(table, goals(tmp_path, baselines={"old": "old"}), "t.csv").table.column_names == ["y", "old"]
+    assert rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"old": "old"})).table.column_names == [
+        "y",
+        "old",
+    ]
     with pytest.raises(DataError, match=r"baselines\.y reads column 'old', but there is a column 'y' too"):
-        rows_of(table, goals(tmp_path, baselines={"y": "old"}), "t.csv")
+        rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"y": "old"}))
 
 
 def test_labels_may_be_absent(tmp_path):
-    assert rows_of(pa.table({"a": [1]}), goals(tmp_path), "t.csv").labels is None
+    assert rows_of(Block.whole(pa.table({"a": [1]}), "t.csv"), goals(tmp_path)).labels is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_labels_may_be_absent(tmp_path):
     [(["no", "yes"], "yes"), ([0, 1], 1), ([-1.0, 1.0], 1.0), ([True, False], True), (["no", "no"], "yes")],
 )
 def test_labels_of_every_kind(tmp_path, labels, positive):
-    rows = rows_of(pa.table({"y": labels}), goals(tmp_path, positive=positive), "t.csv")
+    rows = rows_of(Block.whole(pa.table({"y": labels}), "t.csv"), goals(tmp_path, positive=positive))
     np.testing.assert_array_equal(rows.labels, labels)
 
 
@@ -143,14 +146,14 @@ def test_labels_of_every_kind(tmp_path, labels, positive):
         (["a", "b"], "c", r"data\.positive is 'c', but the target 'y' holds 'a', 'b'"),
         ([0, 1], "1", r"data\.positive is '1', but the target 'y' holds 0, 1"),
         ([0, 1], True, r"data\.positive is True, but the target 'y' holds 0, 1"),
-        (["a", None], "a", r"the target 'y' is missing in 1 row\(s\), the first is row 1"),
+        (["a", None], "a", r"the target 'y' is missing in 1 of 2 row\(s\) looked at, the first is row 1"),
         ([0.0, float("nan")], 1.0, r"the target 'y' holds numbers that are not finite"),
         ([[1], [2]], 1, r"the target 'y' holds list"),
     ],
 )
 def test_labels_that_cannot_be_used(tmp_path, labels, positive, message):
     with pytest.raises(DataError, match=message):
-        rows_of(pa.table({"y": labels}), goals(tmp_path, positive=positive), "t.csv")
+        rows_of(Block.whole(pa.table({"y": labels}), "t.csv"), goals(tmp_path, positive=positive))
 
 
 def test_absent_columns_are_named_with_their_key():

@@ -51,18 +51,63 @@ def test_a_whole_path_is_not_trained_again_and_another_one_is(project, capsys, m
     assert json.loads(out.read_text())["table"]["rows"] == {"train": 401, "test": 200}
 
 
-def test_the_points_done_are_kept_and_the_rest_is_missed(project, capsys, monkeypatch):
-    def interrupted(*arguments, **options):
-        path = real(*arguments, **options)
-        return TradeoffPath.from_dict(path.to_dict() | {"n_asked": 5})
+class EndsAfter:
+    """A callback that ends a sweep once so many points are done."""
 
-    real = paths.tradeoff_path
-    monkeypatch.setattr(paths, "tradeoff_path", interrupted)
-    assert sweep(project, "--out", project / "path.json") == 130
-    assert "3 of 5 points" in " ".join(capsys.readouterr().out.split())
-    assert json.loads((project / "path.json").read_text())["path"]["n_asked"] == 5
+    def __init__(self, points):
+        self.points = points
+
+    def __call__(self, progress):
+        return progress.stage == "path" and progress.iteration >= self.points
+
+
+@pytest.mark.parametrize("model", ["", 'kernel = "rbf"', 'kernel = "rbf"\nfeature_map = "fourier"\nn_components = 20'])
+def test_a_path_that_ended_early_goes_on_from_its_points(project, capsys, monkeypatch, model):
+    text = (project / "goals.toml").read_text().replace("[output]\nmodel", f"[model]\n{model}\n[output]\nmodel")
+    (project / "goals.toml").write_text(text)
+    whole, part = project / "whole.json", project / "part.json"
+    assert sweep(project, "--out", whole, points=4) in (0, 1)
+
+    def early(self, *arguments):
+        made = real(self, *arguments)
+        return made.set_params(callbacks=[*made.callbacks, EndsAfter(2)])
+
+    real = paths.Prepared.classifier
+    monkeypatch.setattr(paths.Prepared, "classifier", early)
+    assert sweep(project, "--out", part, points=4) == 130
+    assert "2 of 4 points" in " ".join(capsys.readouterr().out.split())
+    stored = json.loads(part.read_text())
+    assert stored["path"]["n_asked"] == 4 and len(stored["models"]) == 2
     monkeypatch.undo()
-    assert sweep(project, "--out", project / "path.json") == 0  # an unfinished path is trained again
+    sweep(project, "--out", part, points=4)
+    assert f"Went on from the 2 points that {part} held already" in capsys.readouterr().out
+    found, wanted = (json.loads(file.read_text()) for file in (part, whole))
+    assert "models" not in found and len(found["path"]["values"]) == 4
+    for name in ("objective", "reached"):
+        ended, uninterrupted = (np.array(item["path"]["held_out"][name])[:2] for item in (found, wanted))
+        np.testing.assert_allclose(ended, uninterrupted, atol=1e-12)
+    np.testing.assert_allclose(
+        np.array(found["path"]["training"]["objective"]), wanted["path"]["training"]["objective"], atol=0.02
+    )
+    assert found["path"]["met"] == wanted["path"]["met"]
+
+
+def test_points_that_do_not_fit_are_trained_again(project, capsys, monkeypatch):
+    def early(self, *arguments):
+        made = real(self, *arguments)
+        return made.set_params(callbacks=[*made.callbacks, EndsAfter(2)])
+
+    real, part = paths.Prepared.classifier, project / "part.json"
+    monkeypatch.setattr(paths.Prepared, "classifier", early)
+    assert sweep(project, "--out", part) == 130
+    monkeypatch.undo()
+    stored = json.loads(part.read_text())
+    stored["models"][1]["intercept"] += 1.0
+    part.write_text(json.dumps(stored))
+    assert sweep(project, "--out", part) == 0
+    said = capsys.readouterr()
+    assert "the numbers were changed. Train all points" in said.err and "Went on" not in said.out
+    assert len(json.loads(part.read_text())["path"]["values"]) == 3
 
 
 def test_time_ends_a_sweep(project, capsys):

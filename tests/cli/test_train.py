@@ -1,6 +1,7 @@
 """What `train` does with the further sections of a goals file."""
 
 import json
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pyarrow as pa
@@ -158,6 +159,63 @@ def test_the_time_budget_of_the_command_line_comes_first(folder, capsys):
     assert "stopped after" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["train", str(folder / "goals.toml"), "--time-budget", "0"])
+
+
+def cases(file):
+    """By suite and test case, whether it failed and why."""
+    root = ET.parse(file).getroot()
+    assert root.get("name") == "widemargin train"
+    assert root.get("failures") == str(len(root.findall(".//failure")))
+    return {
+        (suite.get("name").rpartition(": ")[2], case.get("name")): next((f.get("message") for f in case), None)
+        for suite in root
+        for case in suite.findall("testcase")
+    }
+
+
+def test_junit_has_a_suite_for_each_part_that_decides(folder, capsys):
+    file = folder / "out" / "train.xml"
+    audit = "[goal.audit]\ntext = 'subject to high: recall() >= 0.99'\n[output]"
+    train(folder, capsys, "[output]", f"[validation]\nfraction = 0.25\n{audit}", "--junit", str(file), code=1)
+    found = cases(file)
+    assert list(found) == [("training rows", "recall"), ("test rows", "high")]
+    assert found["training rows", "recall"] is None and " < bound 0.99 " in found["test rows", "high"]
+
+
+def test_junit_of_a_proof_and_of_randomized_training(folder, capsys):
+    file = folder / "train.xml"
+    train(folder, capsys, "[output]", "[validation]\nconfidence = 0.9\n[output]", "--junit", str(file))
+    assert cases(file) == {("validation", "proved with confidence 0.9"): None}
+    train(folder, capsys, "confidence = 0.9", "fraction = 0.2", "--junit", str(file))
+    train(folder, capsys, "[output]", "[model]\nenforce = 'randomized'\n[output]", "--junit", str(file))
+    assert ("training rows", "recall") in cases(file)
+
+
+def test_junit_where_no_model_meets_the_goal(folder, capsys):
+    file = folder / "train.xml"
+    train(folder, capsys, "recall() >= 0.7", "error_rate() <= 0.001", "--junit", str(file), code=1)
+    ((name, why),) = cases(file).items()
+    assert name[1] == "a model that meets the goal" and "0.001" in why
+
+
+def test_weights_are_rows_that_are_there_several_times(folder, capsys):
+    weight, columns = np.random.default_rng(0).integers(0, 3, 600), people()
+    write_csv(folder / "people.csv", columns | {"w": weight.tolist()})
+    weighted = train(folder, capsys, "[data]", '[data]\nweight = "w"\nfeatures = ["age"]')
+    assert model_info(folder / "m.skops").metadata["weight"] == "w"
+    said = load_model(folder / "m.skops").predict(pa.table(columns))
+    constraint = weighted["reports"]["train"]["this model"]["constraints"][0]
+    positive = weight * (np.array(columns["income"]) == "high")
+    assert constraint["rate"] == pytest.approx((positive * (said == "high")).sum() / positive.sum())
+
+
+def test_a_weight_is_a_number_from_0_on_and_plays_no_other_part(folder, capsys):
+    write_csv(folder / "people.csv", people() | {"w": [1.0, 2.0, -1.0, *[1.0] * 597]})
+    assert "'w' is missing, negative or not finite in 1 of 600 row(s)" in train(
+        folder, capsys, "[data]", '[data]\nweight = "w"', code=2
+    )["error"]  # fmt: skip
+    assert "holds string" in train(folder, capsys, '"w"', '"work"', code=2)["error"]
+    assert "'sex' is also named by data.protected" in train(folder, capsys, '"work"', '"sex"', code=2)["error"]
 
 
 def test_protected_columns_are_features_only_when_asked_and_the_report_says_so(folder, capsys):

@@ -117,6 +117,70 @@ def test_labels_of_some_rows_are_used(data):
     assert report.overall.churn == pytest.approx((a != b).mean())
 
 
+def test_external_data_sets_are_counted_as_by_hand(data):
+    table, y, a, b, h = data
+    text = """
+women = population(sex == "F")
+traffic = external()
+subject to few: positive_rate(on=traffic & women) <= 0.9
+subject to calm: churn("h", on=traffic) <= 0.9
+subject to recall() >= 0.5
+"""
+    said = ({None: a[:1500], "traffic": a[1500:]}, {None: b[:1500], "traffic": b[1500:]})
+    some = np.where(np.arange(500) % 3, y[1500:], None)
+    external = {"traffic": External(None, some, populations=table[1500:], h=h[1500:])}
+    report = compare_models(*said, text, y=y[:1500], populations=table[:1500], external=external, pos_label="yes")
+    differ, labelled = (a != b)[1500:], np.arange(500) % 3 > 0
+    women = (table.sex == "F").to_numpy()[1500:]
+    names = {"traffic": np.ones(500, bool), 'traffic: sex == "F"': women}
+    assert [item.name for item in report.populations] == ["all rows", *names]
+    for name, rows in names.items():
+        wins = (differ & labelled & rows & (b == y)[1500:]).sum()
+        losses = (differ & labelled & rows & (a == y)[1500:]).sum()
+        item = report[name]
+        assert (item.n_rows, item.changes, item.wins, item.losses) == (rows.sum(), (differ & rows).sum(), wins, losses)
+    assert (report.n_rows, report.n_labelled) == (1500, 1500) and report.reports is not None
+    with pytest.raises(DataError, match="no predictions for external 'traffic'"):
+        compare_models(a[:1500], b[:1500], text, y=y[:1500], external=external, pos_label="yes")
+
+
+def test_weights_count_as_effective_rows(data):
+    table, y, a, b, h = data
+    plain = compare_models(a, b, GOAL, y=y, populations=table, baselines={"h": h}, pos_label="yes")
+    equal = compare_models(
+        a, b, GOAL, y=y, populations=table, baselines={"h": h}, pos_label="yes", sample_weight=np.full(2000, 2.5)
+    )
+    for one, other in zip(plain.populations, equal.populations, strict=True):
+        for field in ("churn", "churn_lower", "gain", "gain_lower", "gain_upper", "p_value", "rows_needed", "verdict"):
+            assert getattr(other, field) == pytest.approx(getattr(one, field))
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 3.0], 2000)
+    report = compare_models(
+        a, b, "subject to recall() >= 0.5", y=y, pos_label="yes", sample_weight=weight, names=("A", "B")
+    )
+    item = report.overall
+    assert item.n_rows == (weight > 0).sum() and item.wins == ((b == y) & (a != y) & (weight > 0)).sum()
+    assert item.churn == pytest.approx(np.average(a != b, weights=weight))
+    assert item.gain == pytest.approx(np.average(b == y, weights=weight) - np.average(a == y, weights=weight))
+    size = weight.sum() ** 2 / (weight**2).sum()
+    ends = scipy.stats.beta.ppf([0.025, 0.975], [item.churn * size, item.churn * size + 1],
+                                [size * (1 - item.churn) + 1, size * (1 - item.churn)])  # fmt: skip
+    assert (item.churn_lower, item.churn_upper) == pytest.approx(tuple(ends))
+    assert f"{size:.6g} of all" in " ".join(str(report).split())
+    assert report.reports[1] == audit(b, "subject to recall() >= 0.5", y=y, pos_label="yes", sample_weight=weight)
+
+
+def test_the_test_of_weighted_rows_keeps_its_level():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(400):
+        weight = rng.choice([1.0, 2.0, 5.0], 300)
+        y, a = rng.integers(0, 2, (2, 300))
+        b = np.where(rng.random(300) < 0.3, rng.integers(0, 2, 300), a)
+        report = compare_models(a, b, "subject to recall() >= 0.5", y=y, pos_label=1, sample_weight=weight)
+        found += report.overall.p_value <= 0.05
+    assert found <= 0.05 * 400 + 2 * np.sqrt(400 * 0.05 * 0.95)
+
+
 def test_equal_classifiers(data):
     _, y, a, _, _ = data
     report = compare_models(a, a, "subject to recall() >= 0.5", y=y, pos_label="yes")

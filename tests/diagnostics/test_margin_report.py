@@ -276,3 +276,15 @@ def test_labels_that_the_classifier_does_not_know_are_refused():
     clf = LogisticRegression().fit(X, Y)
     with pytest.raises(DataError, match="the classifier knows"):
         wm.margin_report(clf, X, np.where(Y > 0, 1, 7))
+
+
+def test_margins_of_some_rows_are_described_as_they_are():
+    clf = LogisticRegression().fit(X, Y)
+    found, rows, weight = margins_of(clf, X, Y), X[:, 0] > 0, np.random.default_rng(0).random(200)
+    report = wm.margin_report(found.of(rows), sample_weight=weight[rows], data_name="some")
+    wanted = wm.margin_report(clf, X[rows], Y[rows], sample_weight=weight[rows], data_name="some")
+    assert report.overall == wanted.overall and (report.source, report.unit) == (wanted.source, wanted.unit)
+    with pytest.raises(DataError, match="normalize where they are made"):
+        wm.margin_report(found, normalize="median")
+    with pytest.raises(DataError, match="1 margins are not finite"):
+        wm.margin_report(found._replace(values=np.array([0.0, np.inf])))

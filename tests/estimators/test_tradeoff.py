@@ -309,3 +309,21 @@ def test_paths_of_kernel_models(options):
         assert path.held_out.objective[i] == pytest.approx((model.predict(X[held]) != y[held]).mean(), abs=1e-12)
     with pytest.raises(CapabilityError, match="precomputed"):
         tradeoff_path(clf.set_params(kernel="precomputed"), X @ X.T, y, values=[0.5], constraint="parity")
+
+
+def test_a_path_that_ended_early_goes_on(data, path):
+    X, y, table = data
+    asked = {"values": LEVELS, "constraint": "parity", "populations": table}
+    stopped = RateConstrainedClassifier(GOAL, random_state=0, callbacks=[stopping(2, None)])
+    with pytest.warns(MarginConvergenceWarning, match="2 of 6 points"):
+        early = tradeoff_path(stopped, X, y, **asked)
+    clf = RateConstrainedClassifier(GOAL, random_state=0)
+    whole = tradeoff_path(clf, X, y, resume=early, **asked)
+    assert len(whole) == 6 and whole.met.all() and whole.models[:2] == early.models
+    np.testing.assert_array_equal(whole.held_out.objective[:2], path.held_out.objective[:2])
+    assert np.isfinite(whole.held_out.covariance).all()  # also between old points and new ones
+    np.testing.assert_allclose(whole.training.objective, path.training.objective, atol=0.03)  # local solutions
+    with pytest.raises(DataError, match="are not the first of these"):
+        tradeoff_path(clf, X, y, resume=early, **asked | {"values": LEVELS[1:]})
+    with pytest.raises(DataError, match="the rows are others"):
+        tradeoff_path(clf, X, 1 - y, resume=early, **asked)

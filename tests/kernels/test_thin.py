@@ -70,9 +70,9 @@ def test_every_kernel_is_that_of_full_rows(name, dtype):
     X = rows(dtype=dtype)
     kernel, backend = Kernel(name, 0.2, 2, 0.5), NumpyBackend()
     placed = backend.place(X, kernel, dtype)
-    assert placed.thin is not None
+    assert placed.packed is not None
     full = backend.place(X, kernel, dtype)
-    full.thin = None
+    full.packed = None
     np.testing.assert_allclose(
         backend.block(kernel, placed, placed), backend.block(kernel, full, full), rtol=1e-4, atol=1e-5
     )
@@ -137,7 +137,7 @@ def test_compiled_loops_are_their_python(binary):
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("thin", [False, True])
 def test_threads_change_nothing(binary, thin, monkeypatch):
-    monkeypatch.setattr("widemargin.kernels.thin._WORTH", 100)
+    monkeypatch.setattr("widemargin.kernels.thin.Thin.worth", 100)
     monkeypatch.setattr("widemargin.kernels.backend._WORTH", 100)
     monkeypatch.setattr("widemargin.kernels.rows._WORTH", 100)
     monkeypatch.setattr("widemargin.kernels.rows._WIDTH", 32)

@@ -1,6 +1,7 @@
 """ONNX files decide like the models they were made from."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA
@@ -17,6 +18,8 @@ from widemargin import (
     RateConstrainedClassifier,
     SBPClassifier,
 )
+from widemargin.cli.onnx_model import OnnxModel
+from widemargin.cli.tables import Block
 from widemargin.exceptions import CapabilityError, ModelFileError
 from widemargin.persistence import to_onnx
 from widemargin.preprocessing import make_preprocessor
@@ -54,6 +57,16 @@ MODELS = {
     "sbp": SBPClassifier(nu=0.05, gamma=0.4, random_state=0),
     "threshold": GoalThresholdClassifier(LogisticRegression(), FLOOR, random_state=0),
     "threshold of ours": GoalThresholdClassifier(MarginPursuitClassifier(), FLOOR, pos_label="no", random_state=0),
+    "fourier": RateConstrainedClassifier(FLOOR, kernel="rbf", feature_map="fourier", n_components=40, random_state=0),
+    "nystroem": RateConstrainedClassifier(FLOOR, kernel="rbf", feature_map="nystroem", n_components=30, random_state=0),
+    "nystroem poly": MarginPursuitClassifier(
+        kernel="poly", degree=2, coef0=1.0, feature_map="nystroem", n_components=15, random_state=0
+    ),
+    "threshold of features": GoalThresholdClassifier(
+        MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", n_components=20, random_state=0),
+        FLOOR,
+        random_state=0,
+    ),
     "pipeline": make_pipeline(StandardScaler(), PCA(3), RateConstrainedClassifier(FLOOR)),
 }
 
@@ -73,7 +86,11 @@ def test_two_classes(data, name, tmp_path):
     assert len(set(label)) == 2
 
 
-@pytest.mark.parametrize("model", [KernelSVC(multi_class="ovr"), MarginPursuitClassifier()])
+@pytest.mark.parametrize(
+    "model",
+    [KernelSVC(multi_class="ovr"), MarginPursuitClassifier(), KernelSVC(), KernelSVC(break_ties=True),
+     KernelSVC(kernel="poly", decision_function_shape="ovo")],
+)  # fmt: skip
 def test_several_classes(data, model, tmp_path):
     X, _, y = data
     model.fit(X, y)
@@ -100,10 +117,12 @@ def test_sparse_support_vectors(data, tmp_path):
 
 
 REFUSED = {
-    "feature map": (lambda X, y, z: MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", n_components=20,
-                                                            random_state=0).fit(X, y), "a feature map cannot be"),
+    "feature map": (
+        lambda X, y, z: RateConstrainedClassifier(
+            FLOOR, kernel="laplacian", feature_map="nystroem", n_components=20).fit(X, y),
+        "the kernel 'laplacian' of a feature map",
+    ),
     "kernel": (lambda X, y, z: KernelSVC(kernel="laplacian").fit(X, y), "the kernel 'laplacian' cannot be"),
-    "pairs": (lambda X, y, z: KernelSVC().fit(X, z), "votes of pairs"),
     "groups": (
         lambda X, y, z: GoalThresholdClassifier(
             LogisticRegression(), "subject to positive_rate() <= 0.9", per_population="g", pos_label="yes",
@@ -111,8 +130,17 @@ REFUSED = {
         ).fit(X, y, populations=_groups(len(X))), "thresholds of several populations",
     ),
     "tree": (lambda X, y, z: DecisionTreeClassifier().fit(X, y), "DecisionTreeClassifier cannot be"),
-    "table": (
-        lambda X, y, z: make_pipeline(make_preprocessor(), KernelSVC()).fit(_groups(len(X)), y), "the steps before",
+    "behind a table": (
+        lambda X, y, z: make_pipeline(make_preprocessor(), PCA(1), RateConstrainedClassifier()).fit(_groups(len(X)), y),
+        "steps between table and model",
+    ),
+    "column called label": (
+        lambda X, y, z: make_pipeline(make_preprocessor(), RateConstrainedClassifier()).fit(
+            _groups(len(X)).rename(columns={"g": "label"}), y), "column 'label' has a name that the graph needs",
+    ),
+    "empty word": (
+        lambda X, y, z: make_pipeline(make_preprocessor(), RateConstrainedClassifier()).fit(
+            _groups(len(X)).replace("a", ""), y), "an empty text is one of its words",
     ),
 }  # fmt: skip
 
@@ -143,3 +171,47 @@ def test_refused_before_the_file(data, tmp_path):
         to_onnx(KernelSVC(), tmp_path / "m.onnx")
     with pytest.raises(ModelFileError, match="cannot be written"):
         to_onnx(KernelSVC().fit(data[0], data[1]), tmp_path / "no" / "m.onnx")
+
+
+def table(n, seed=0):
+    """Numbers, words and flags, some missing, with values that later tables do not know."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "age": [None if rng.random() < 0.1 else float(value) for value in rng.integers(18, 70, n)],
+        "gain": np.where(rng.random(n) < 0.8, 0.0, rng.exponential(1000.0, n)).tolist(),
+        "work of": [None if rng.random() < 0.1 else str(word) for word in rng.choice(["own", "state", "a,b"], n)],
+        "rare": rng.choice(["x", "y", "z1", "z2"], n, p=[0.6, 0.36, 0.02, 0.02]).tolist(),
+        "code": rng.integers(1, 5, n).tolist(),
+        "flag": (rng.random(n) < 0.5).tolist(),
+    }
+    score = np.array([40.0 if age is None else age for age in columns["age"]]) / 10 + np.array(columns["code"])
+    return pa.table(columns), np.where(score + rng.normal(size=n) > 6.5, "yes", "no")
+
+
+@pytest.mark.filterwarnings("ignore::widemargin.exceptions.TableWarning")
+@pytest.mark.parametrize("numbers", ["scale", "bins"])
+@pytest.mark.parametrize("last", [RateConstrainedClassifier(FLOOR), KernelSVC(gamma=0.1)], ids=["linear", "rbf"])
+def test_pipelines_of_tables(tmp_path, numbers, last):
+    rows, y = table(400)
+    step = make_preprocessor(words=["code"], numbers=numbers, n_bins=5, rare_words=20)
+    model = make_pipeline(step, last).fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    new, _ = table(200, seed=1)
+    strange = new["rare"].to_pylist()
+    strange[:3] = ["never seen", None, "z1"]
+    new = new.set_column(3, "rare", pa.array(strange))
+    code = new["code"].to_pylist()
+    code[0] = 99
+    new = new.set_column(4, "code", pa.array(code))
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(new), everything=True)
+    wanted = model.decision_function(new)
+    assert np.allclose(said.scores, wanted, rtol=1e-9, atol=1e-9)
+    assert said.labels.tolist() == model.predict(new).tolist() and len(set(said.labels)) == 2
+
+
+def test_a_table_without_missing_values_or_edges(tmp_path):
+    rows = pa.table({"one": [1.0, 1.0, 1.0, 1.0], "word": ["a", "b", "a", "b"]})
+    model = make_pipeline(make_preprocessor(numbers="bins"), RateConstrainedClassifier()).fit(rows, [1, 0, 1, 0])
+    to_onnx(model, tmp_path / "m.onnx")
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(rows), everything=True)
+    assert np.allclose(said.scores, model.decision_function(rows)) and said.labels.tolist() == [1, 0, 1, 0]

@@ -6,7 +6,7 @@ CSV up to 64 MB is read whole, so that every value has a say in the type of its 
 import copy
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from widemargin.cli.goals_file import Split, TablePath, table_text
-from widemargin.cli.table_files import CSV_ENDINGS, PARQUET_ENDINGS, table_files
-from widemargin.cli.tables import held_out, read_table, rows_equal
+from widemargin.cli.table_files import CSV_ENDINGS, PARQUET_ENDINGS, separator_of, table_files
+from widemargin.cli.tables import Block, held_out, read_table, rows_equal
 from widemargin.exceptions import DataError
 
 __all__ = ["Block", "TableBlocks"]
@@ -24,13 +24,6 @@ __all__ = ["Block", "TableBlocks"]
 BLOCK_ROWS = 1 << 16
 CSV_BLOCK = 1 << 26
 _PACKED = 8  # how many times smaller a packed CSV file may be than its text
-
-
-class Block(NamedTuple):
-    """Some rows of a file: a pyarrow table, and the number of each row in the file."""
-
-    table: Any
-    rows: npt.NDArray[np.int64]
 
 
 class TableBlocks:
@@ -42,8 +35,12 @@ class TableBlocks:
         CSV, Parquet, Arrow, a folder of Parquet files with the same columns, or the parts of a table.
     words : collection of str
         Columns of a CSV file that are text even if they look like numbers.
+    separator : str, optional
+        As in `read_table`.
     fraction : float, default=None
         The share of rows that training held out of this table, where no column says which.
+    pieces : bool, default=False
+        Whether a table that is read whole is also given out in blocks, so that work on it can stop between them.
 
     Attributes
     ----------
@@ -61,10 +58,18 @@ class TableBlocks:
         The file cannot be read, the files of a folder differ in their columns, there are no rows.
     """
 
-    def __init__(self, path: TablePath, *, words: Collection[str] = (), fraction: float | None = None) -> None:
-        self.title, self.fraction = table_text(path), fraction
+    def __init__(
+        self,
+        path: TablePath,
+        *,
+        words: Collection[str] = (),
+        separator: str | None = None,
+        fraction: float | None = None,
+        pieces: bool = False,
+    ) -> None:
+        self.title, self.fraction, self._pieces = table_text(path), fraction, pieces
         self._table: Any = None
-        self._words = tuple(words)
+        self._words, self._separator = tuple(words), separator
         self._files = _parts(path)
         self._groups: list[int] | None = None  # of the one file of a piece
         self._first = 0  # number of its first row
@@ -72,10 +77,10 @@ class TableBlocks:
         self.names: list[str]
         self._large: Path | None = path if isinstance(path, Path) and not self._files and _is_large_csv(path) else None
         if self._large is not None:
-            self.names = list(_csv_reader(self._large, self._words, None).schema.names)
+            self.names = list(self._reader(None).schema.names)
             self.n_rows = sum(table.num_rows for table in self._csv_tables(self.names[:1]))
         elif not self._files:
-            self._table = read_table(path, words=words)
+            self._table = read_table(path, words=words, separator=separator)
             self.names = list(self._table.column_names)
             self.n_rows = int(self._table.num_rows)
         else:
@@ -127,9 +132,9 @@ class TableBlocks:
                 keep = self._kept(table, rows, split, part)
                 table, rows = table.filter(keep), rows[np.asarray(keep)]
             if table.num_rows:
-                yield Block(table, rows)
+                yield Block(table, rows, self.title)
 
-    def pieces(self) -> "list[TableBlocks]":
+    def cut(self) -> "list[TableBlocks]":
         """The same table cut into pieces that can be sent elsewhere, a row group each; none if it is not Parquet."""
         cut, first = [], 0
         for file in self._files:
@@ -150,7 +155,8 @@ class TableBlocks:
 
     def _tables(self, columns: list[str]) -> Iterator[Any]:
         if self._table is not None:
-            yield self._table
+            size = BLOCK_ROWS if self._pieces else self._table.num_rows
+            yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
         elif not self._files:
             yield from self._csv_tables(columns)
         for file in self._files:
@@ -161,10 +167,14 @@ class TableBlocks:
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
                 raise _unreadable(file, error) from error
 
+    def _reader(self, columns: list[str] | None) -> Any:
+        assert self._large is not None
+        return _csv_reader(self._large, self._words, separator_of(self._large, self._separator), columns)
+
     def _csv_tables(self, columns: list[str]) -> Iterator[Any]:
         assert self._large is not None
         try:
-            for batch in _csv_reader(self._large, self._words, columns):
+            for batch in self._reader(columns):
                 yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _unreadable(self._large, error) from error
@@ -177,14 +187,12 @@ def _is_large_csv(path: Path) -> bool:
     return path.stat().st_size * (_PACKED if name.endswith(".gz") else 1) > CSV_BLOCK
 
 
-def _csv_reader(path: Path, words: Collection[str], columns: list[str] | None) -> Any:
+def _csv_reader(path: Path, words: Collection[str], separator: str, columns: list[str] | None) -> Any:
     try:
         return pyarrow.csv.open_csv(
             path,
             read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter="\t" if ".tsv" in path.name.lower() else ",", newlines_in_values=True
-            ),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(
                 strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
                 column_types=dict.fromkeys(words, pa.string()),

@@ -2,21 +2,31 @@
 
 import argparse
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.audit import audited_rows, blocks_and_candidates, columns_needed, named_part
+from widemargin.cli.audit import (
+    NO_VERDICT,
+    audited_rows,
+    blocks_and_candidates,
+    columns_needed,
+    named_part,
+    refuse_main_rows_only,
+)
 from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
+from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
 from widemargin.cli.models import Candidate
 from widemargin.cli.report_files import FORMAT, write_json
-from widemargin.cli.tables import require_columns
-from widemargin.diagnostics import AuditBlock, AuditCounts, ComparisonCounts, ComparisonReport, comparison_report
+from widemargin.cli.tables import Block, Rows, external_rows, require_columns
+from widemargin.diagnostics import AuditCounts, ComparisonCounts, ComparisonReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
-from widemargin.exceptions import DataError, TableWarning
+from widemargin.exceptions import TableWarning
+from widemargin.goals import Goal
 
 __all__ = ["run"]
 
@@ -24,13 +34,14 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Compare and print; the exit code and the content for --json."""
     goals = goals_of(options)
+    deadline = Deadline(options.time_budget, NO_VERDICT)
     path = options.data or goals.data.table
     given = [str(name) for name in options.predictions or options.models]
     with Progress() as progress:
         progress.step("loading the models")
         blocks, candidates = blocks_and_candidates(given, goals, path, options)
         part = named_part(blocks, goals, options.rows)
-        report = _compared(candidates, _names(given), blocks, goals, part, options, progress)
+        report = _compared(candidates, _names(given), blocks, goals, part, options, progress, deadline)
     content = {
         "format": FORMAT,
         "widemargin": __version__,
@@ -63,13 +74,9 @@ def _compared(
     part: str,
     options: argparse.Namespace,
     progress: Progress,
+    deadline: Deadline,
 ) -> ComparisonReport:
     goal, positive = goals.audit_goal or goals.goal, goals.data.positive
-    if goal.sources:
-        raise DataError(
-            f"the goal is measured on the external data set {goal.sources[0]!r} too, and a comparison is about the "
-            "rows of one table. Audit the two models, or leave it out of the goal"
-        )
     baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
     require_columns(SimpleNamespace(column_names=blocks.names), baselines, blocks.title)
     classes = next((item.classes for item in candidates if item.classes is not None), None)
@@ -77,12 +84,11 @@ def _compared(
     audits = [AuditCounts(goal, classes=item.classes, pos_label=positive) for item in candidates]
     columns = columns_needed(goals, goal, candidates)
     measurable = (goals.data.target in blocks.names and not _has_missing(blocks, goals, part)) or not needs_labels(goal)
-    for block, rows in audited_rows(blocks, goals, part, columns, some_labels=True):
+    for block, rows in audited_rows(blocks, goals, part, columns, some_labels=True, deadline=deadline):
         progress.step(f"comparing: {counts.n_rows} rows")
         said = [candidate.answer(block).labels for candidate in candidates]
-        counts.update(said[0], said[1], rows.labels, populations=rows.table)
-        for audit, labels in zip(audits, said, strict=True) if measurable else ():
-            audit.add(AuditBlock(labels, rows.labels, populations=rows.table))
+        _count(counts, audits if measurable else [], said, rows)
+    _add_external(counts, audits if measurable else [], candidates, goals, goal)
     for text in dict.fromkeys(text for candidate in candidates for text in candidate.finish()):
         warnings.warn(text, TableWarning, stacklevel=2)
     data_name = f"{part} rows of {blocks.title}"
@@ -91,6 +97,31 @@ def _compared(
         both = [audit.report(decide=options.decide, data_name=data_name) for audit in audits]
         reports = both[0], both[1]
     return comparison_report(counts, reports, names=names, power=options.power, gain=options.gain, data_name=data_name)
+
+
+def _count(
+    counts: ComparisonCounts, audits: Sequence[AuditCounts], said: Sequence[Any], rows: Rows, source: str | None = None
+) -> None:
+    """Count some rows for the comparison and for the audits of both."""
+    more = {"sample_weight": rows.weights, "populations": rows.table, "source": source}
+    counts.update(said[0], said[1], rows.labels, **more)
+    for audit, labels in zip(audits, said, strict=False):
+        audit.update(labels, rows.labels, **more)
+
+
+def _add_external(
+    counts: ComparisonCounts,
+    audits: Sequence[AuditCounts],
+    candidates: Sequence[Candidate],
+    goals: GoalsFile,
+    goal: Goal,
+) -> None:
+    """The rows of the external data sets that the goal names."""
+    refuse_main_rows_only(goal, candidates)
+    words = [word for candidate in candidates for word in candidate.words]
+    for name, rows in external_rows(goals, goal, words=words).items():
+        block = Block.whole(rows.table, f"external.{name}")
+        _count(counts, audits, [candidate.answer(block).labels for candidate in candidates], rows, name)
 
 
 def _has_missing(blocks: TableBlocks, goals: GoalsFile, part: str) -> bool:

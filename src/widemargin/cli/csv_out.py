@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from widemargin.cli.replaced import free_name
 from widemargin.exceptions import DataError
 
 __all__ = ["TableWriter", "plain_text", "safe_table"]
@@ -77,6 +78,22 @@ class TableWriter:
             self._writer.write_table(ready.cast(self._writer.schema) if not self._is_csv else ready)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise self._unwritable(error) from error
+
+    def keep_part(self) -> Path | None:
+        """Close the file and keep what has been written under a name that says so; None where nothing has been.
+
+        `pred.csv` becomes `pred.partial.csv`, or the first of `pred.partial2.csv`, ... that is free.
+        """
+        if self._writer is None:
+            return None
+        try:
+            self._writer.close()
+            self._writer = None
+            path = free_name(self.path, "partial")
+            self._neighbour.replace(path)
+        except OSError as problem:
+            raise self._unwritable(problem) from problem
+        return path
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,7 +7,7 @@ from widemargin.cli.column_checks import check_features, check_names
 from widemargin.cli.findings import Findings
 from widemargin.cli.goal_checks import check_goals
 from widemargin.cli.goals_file import GoalsFile, table_text
-from widemargin.cli.tables import Rows, external_rows, named_columns, parts_of, read_table, rows_of
+from widemargin.cli.tables import Block, Rows, external_rows, named_columns, parts_of, read_table, rows_of
 from widemargin.cli.training_data import one_class
 from widemargin.exceptions import DataError, WidemarginError
 
@@ -25,7 +25,7 @@ def examine(goals: GoalsFile, path: Path | None = None) -> tuple[Findings, dict[
     """
     findings, where = Findings(goals), table_text(path or goals.data.table)
     try:
-        table = read_table(path or goals.data.table, words=goals.data.words)
+        table = read_table(path or goals.data.table, words=goals.data.words, separator=goals.data.separator)
     except DataError as error:
         findings.problem(("data", "table"), str(error))
         return findings, {}
@@ -46,14 +46,14 @@ def _parts(findings: Findings, table: Any, where: str) -> dict[str, Rows]:
     """The rows by part, as far as they can be used."""
     goals, rows = findings.goals, {}
     try:
-        parts = parts_of(table, goals) if _has_split(goals, table) else {"train": table}
+        parts = parts_of(table, goals) if _has_split(goals, table) else {"train": Block.whole(table, where)}
     except DataError as error:
         key = ("data", "split") if goals.data.split is not None else ("validation", "fraction")
         findings.problem(key, str(error))
-        parts = {"train": table}
+        parts = {"train": Block.whole(table, where)}
     for part, content in parts.items():
         try:
-            rows[part] = rows_of(content, goals, where)
+            rows[part] = rows_of(content._replace(title=where), goals)
         except WidemarginError as error:
             findings.problem(_key_of(goals, str(error)), str(error))
             continue
@@ -73,6 +73,8 @@ def _key_of(goals: GoalsFile, message: str) -> tuple[str, ...]:
     for name in goals.baseline_names:
         if f"baselines.{name}" in message:
             return ("baselines", name)
+    if "the weight" in message:
+        return ("data", "weight")
     return ("data", "positive") if "data.positive" in message else ("data", "target")
 
 

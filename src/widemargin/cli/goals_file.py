@@ -6,10 +6,12 @@ what it reads beside the main table, or writes, has to lie within its own folder
 """
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from widemargin.cli.card import CARD_KEYS
 from widemargin.cli.goals_keys import KERNEL_KEYS, LINEAR
 from widemargin.cli.goals_reader import read_text, read_values, refusal
 from widemargin.cli.goals_records import (
@@ -37,6 +39,9 @@ def goals_of(options: argparse.Namespace) -> GoalsFile:
     """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`."""
     allow_code, outside = getattr(options, "allow_code", False), getattr(options, "allow_outside", None)
     goals = read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
+    separator = getattr(options, "separator", None)
+    if separator is not None:
+        goals = dataclasses.replace(goals, data=dataclasses.replace(goals.data, separator=separator))
     refuse_to_replace(options, goals)
     return goals
 
@@ -100,12 +105,13 @@ def _records(path: Path, values: dict[str, Any], lines: TomlLines, folders: tupl
         report=in_folder(output["report"]),
         predictions=in_folder(output["predictions"]),
         external={
-            name: ExternalSection(table(said.get("table")), said.get("target"))
+            name: ExternalSection(table(said.get("table")), said.get("target"), said.get("separator"))
             for name, said in values["external"].items()
         },
         baseline_models={name: path.parent / said["model"] for name, said in baselines.items() if "model" in said},
         baseline_functions={name: said["function"] for name, said in baselines.items() if "function" in said},
         validation=ValidationSection(**values["validation"]),
+        card={CARD_KEYS[key]: text for key, text in values["card"].items() if text is not None},
         allowed_folders=folders,
         lines=lines,
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from widemargin.cli.card import CARD_KEYS
 from widemargin.cli.goals_kinds import (
     BINS,
     CONFIDENCE,
@@ -17,6 +18,7 @@ from widemargin.cli.goals_kinds import (
     LABEL,
     NUMBER,
     POSITIVE,
+    SEPARATOR,
     TABLE,
     TEXT,
     TEXTS,
@@ -80,6 +82,7 @@ _DATA = Section(
             "CSV (also .gz), Parquet or Arrow file, a list of such files (parts of one table), or a folder of Parquet "
             "parts",
         ),
+        "separator": Key(SEPARATOR, 'between the fields of CSV files, such as ";"; of .tsv files a tab', None),
         "target": Key(TEXT, "column to predict"),
         "positive": Key(LABEL, "its value that rates call positive"),
         "features": Key(TEXTS, "columns to learn from; by default all that have no other role", None),
@@ -87,6 +90,7 @@ _DATA = Section(
         "protected_as_features": Key(TEXTS, "protected columns that the model may see all the same", ()),
         "ignore": Key(TEXTS, "columns that nobody uses", ()),
         "words": Key(TEXTS, "columns to treat as words although they hold numbers (codes)", ()),
+        "weight": Key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it", None),
         "split": Section(
             "Which rows to train on and which are held out; by default all rows train.",
             {
@@ -105,6 +109,7 @@ _EXTERNAL = Section(
     {
         "table": Key(TABLE, "like data.table, but within the folder of this file"),
         "target": Key(TEXT, "column of its labels; by default data.target where it has it, else no labels", None),
+        "separator": Key(SEPARATOR, "of its CSV files; by default data.separator", None),
     },
 )
 
@@ -173,6 +178,11 @@ _OUTPUT = Section(
     },
 )
 
+_CARD = Section(
+    "What only the owner can say of the model; the report's model card shows it, and marks what is not stated.",
+    {key: Key(TEXT, f"the entry “{heading}”", None) for key, heading in CARD_KEYS.items()},
+)
+
 GOALS_FILE = Section(
     "A goals file of widemargin.",
     {
@@ -183,6 +193,7 @@ GOALS_FILE = Section(
         "model": _MODEL,
         "validation": _VALIDATION,
         "output": _OUTPUT,
+        "card": _CARD,
     },
 )
 

@@ -9,7 +9,7 @@ from widemargin.goals import Goal
 
 __all__ = [
     "BINS", "CONFIDENCE", "COUNT", "FILE", "FLAG", "FOLDS", "FRACTION", "FUNCTION", "GAMMA", "GOAL", "LABEL", "NUMBER",
-    "POSITIVE", "TABLE", "TEXT", "TEXTS", "Kind", "one_of", "shown",
+    "POSITIVE", "SEPARATOR", "TABLE", "TEXT", "TEXTS", "Kind", "one_of", "shown",
 ]  # fmt: skip
 
 
@@ -28,6 +28,9 @@ class Kind(NamedTuple):
     schema: Mapping[str, Any]
 
 
+SEPARATORS_REFUSED = '\r\n"\0'
+
+
 def shown(value: Any) -> str:
     """A value in a message."""
     text = repr(value)
@@ -44,6 +47,12 @@ def _file(value: Any) -> str:
     if not _text(value).isprintable():
         raise ValueError(f"must be a file name without control characters; got {shown(value)}")
     return str(value)
+
+
+def _separator(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in SEPARATORS_REFUSED:
+        raise ValueError(f'must be one character, such as ";" or "\\t"; got {shown(value)}')
+    return value
 
 
 def _table(value: Any) -> str | tuple[str, ...]:
@@ -162,6 +171,7 @@ _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
 
 TEXT = Kind(_text, _SOME_TEXT)
 FILE = Kind(_file, _SOME_TEXT)
+SEPARATOR = Kind(_separator, {"type": "string", "pattern": "^[\\x01-\\x09\\x0b\\x0c\\x0e-!#-\\x7f]$"})
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]})
 TEXTS = Kind(_texts, {"type": "array", "items": _SOME_TEXT, "uniqueItems": True})
 LABEL = Kind(_label, {"type": ["string", "number", "boolean"]})

@@ -40,14 +40,18 @@ class DataSection:
     words: tuple[str, ...]
     split: Split | None
     protected_as_features: tuple[str, ...] = ()
+    separator: str | None = None
+    weight: str | None = None
 
 
 @dataclass(frozen=True)
 class ExternalSection:
-    """The table of an external data set, and the column of its labels (None: that of the main target, if there)."""
+    """The table of an external data set, the column of its labels (None: that of the main target, if there), and what
+    separates the fields of its CSV files (None: as in the main table)."""
 
     table: TablePath
     target: str | None = None
+    separator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class GoalsFile:
     baseline_functions : mapping of str to str
         Name in the goal -> "module:function"; empty unless the command line allowed code.
     validation : ValidationSection
+    card : mapping of str to str
+        What the owner says in the report's model card, by heading.
     allowed_folders : tuple of Path
         Where external tables may lie: the folder of the file, and those that the command line allowed.
     lines : TomlLines or None
@@ -119,6 +125,7 @@ class GoalsFile:
     baseline_models: Mapping[str, Path] = field(default_factory=dict)
     baseline_functions: Mapping[str, str] = field(default_factory=dict)
     validation: ValidationSection = ValidationSection()
+    card: Mapping[str, str] = field(default_factory=dict)
     allowed_folders: tuple[Path, ...] = ()
     lines: TomlLines | None = field(default=None, compare=False, repr=False)
 

@@ -38,6 +38,11 @@ def _roles(goals: GoalsFile) -> Iterator[Problem]:
         if split.train == split.test:
             text = f"train and test are both {split.train!r}. Name two different values"
             yield Problem(("data", "split"), text)
+    if data.weight is not None:
+        if data.weight in taken and taken[data.weight] != "data.ignore":
+            text = f"{data.weight!r} is also named by {taken[data.weight]}. Name another column, or drop one"
+            yield Problem(("data", "weight"), text)
+        taken[data.weight] = "data.weight"
     for name in data.protected_as_features:
         if taken.get(name) != "data.protected":
             other = f"is named by {taken[name]}" if name in taken else "is not in data.protected"

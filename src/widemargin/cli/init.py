@@ -13,6 +13,7 @@ from widemargin.cli.goals_file import Label, read_goals_file
 from widemargin.cli.guesses import Guesses, guess_roles
 from widemargin.cli.proposals import RARE_WORDS, Proposal, propose, proposed_goal
 from widemargin.cli.replaced import refuse_to_replace
+from widemargin.cli.table_files import CSV_ENDINGS, likely_separator, usual_separator
 from widemargin.cli.tables import hold_out, read_table, split_rows
 from widemargin.exceptions import DataError
 
@@ -31,12 +32,13 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     refuse_to_replace(options)
     with Progress() as progress:
         progress.step("looking at the table")
-        table = read_table(options.table)
+        separator = options.separator or _separator(options.table)
+        table = read_table(options.table, separator=separator)
         guesses = guess_roles(table, options.target, str(options.table))
         parts = hold_out(table, _HELD_OUT) if guesses.split is None else split_rows(table, guesses.split, str(out))
         progress.step("fitting a plain model to see what can be asked")
         proposals = propose(parts["train"], guesses, parts["test"].num_rows)
-    text = _text(guesses, proposals, _relative(options.table, out), out.stem)
+    text = _text(guesses, proposals, _relative(options.table, out), out.stem, separator)
     _write(out, text)
     read_goals_file(out)  # what is written is read again, lest it be refused later
     if not options.json:
@@ -50,6 +52,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "features": list(guesses.features),
         "goal": str(proposed_goal(proposals, promised=False)),
     }
+
+
+def _separator(table: Path) -> str | None:
+    """What separates the fields of a CSV file, where it is not what its name says."""
+    if not table.name.lower().endswith(CSV_ENDINGS) or not table.is_file():
+        return None
+    seen = likely_separator(table)
+    return seen if seen != usual_separator(table) else None
 
 
 def _relative(table: Path, out: Path) -> str:
@@ -67,10 +77,10 @@ def _write(path: Path, text: str) -> None:
         raise DataError(f"{path}: the file cannot be written ({error.strerror}). Choose another place") from error
 
 
-def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str) -> str:
+def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str, separator: str | None) -> str:
     sections = [
         _header(),
-        _data(guesses, table),
+        _data(guesses, table, separator),
         _baselines(guesses),
         _goal(proposals),
         _model(),
@@ -86,10 +96,11 @@ def _header() -> list[str]:
     ]
 
 
-def _data(guesses: Guesses, table: str) -> list[str]:
+def _data(guesses: Guesses, table: str, separator: str | None) -> list[str]:
     lines = [
         "[data]",
         f"table = {_quoted(table)}  # relative to this file",
+        *([] if separator is None else [f"separator = {_quoted(separator)}  # between the fields of a line"]),
         f"target = {_quoted(guesses.target)}  # {guesses.why_target}",
         f"positive = {_value(guesses.positive)}  # the rarer of its two values; rates call it positive",
     ]

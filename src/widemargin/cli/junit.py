@@ -1,56 +1,99 @@
-"""An audit as JUnit XML, which CI servers show: one test case a constraint."""
+"""Goal reports as JUnit XML, which CI servers show: one test case a constraint."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from widemargin._text import printable
 from widemargin.cli.report_files import write_text
 from widemargin.diagnostics import ConstraintReport, GoalReport
 
-__all__ = ["junit_xml", "write_junit"]
+__all__ = ["Case", "Suite", "audit_suite", "junit_xml", "write_junit"]
 
 
-def junit_xml(report: GoalReport, *, suite: str) -> str:
-    """The report as a `<testsuites>` document.
+class Case(NamedTuple):
+    """A test case; `failure` is (kind, message, text), `skipped` a reason."""
 
-    A constraint that does not count as met (by `report.decide`) is a failure, a dropped one is skipped. Names and texts
-    are escaped, control characters in them replaced.
+    name: str
+    failure: tuple[str, str, str] | None = None
+    skipped: str | None = None
+
+
+class Suite(NamedTuple):
+    """Test cases of one report, and the report as text; `part` tells apart suites of one goals file."""
+
+    name: str
+    cases: Sequence[Case]
+    output: str
+    part: str = ""
+
+
+def audit_suite(report: GoalReport, *, suite: str, ramp: bool = False) -> Suite:
+    """A report as test cases.
+
+    A constraint that does not count as met is a failure, a dropped one is skipped.
 
     Parameters
     ----------
     report : GoalReport
     suite : str
         Name of the test suite.
+    ramp : bool, default=False
+        Whether the rates of the randomised classifier decide; else those of `report.decide`.
     """
-    failed = [item for item in report.constraints if not item.passes(report.decide)]
-    numbers = {
-        "tests": str(len(report.constraints) + len(report.dropped)),
-        "failures": str(len(failed)),
-        "errors": "0",
-        "skipped": str(len(report.dropped)),
-    }
-    root = ET.Element("testsuites", {"name": "widemargin audit", **numbers})
-    parent = ET.SubElement(root, "testsuite", {"name": printable(suite), **numbers})
+    cases = []
     for item in report.constraints:
-        case = ET.SubElement(parent, "testcase", {"name": printable(item.label), "classname": _class(suite)})
-        if item in failed:
-            message = printable(_failure(item, report))
-            ET.SubElement(case, "failure", {"message": message, "type": item.verdict}).text = printable(item.text)
-    for dropped in report.dropped:
-        case = ET.SubElement(parent, "testcase", {"name": printable(dropped.label), "classname": _class(suite)})
-        ET.SubElement(case, "skipped", {"message": printable(dropped.reason)})
-    ET.SubElement(parent, "system-out").text = "\n".join(map(printable, str(report).split("\n")))
+        passes = item.ramp_met if ramp else item.passes(report.decide)
+        kind, message = ("not met", _ramp_failure(item)) if ramp else (item.verdict, _failure(item, report))
+        cases.append(Case(item.label, None if passes else (kind, message, item.text)))
+    cases += [Case(dropped.label, skipped=dropped.reason) for dropped in report.dropped]
+    return Suite(suite, cases, str(report))
+
+
+def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
+    """Test suites as a `<testsuites>` document; names and texts are escaped, control characters in them replaced.
+
+    Parameters
+    ----------
+    suites : sequence of Suite
+    command : str
+        What they are the result of.
+    """
+    every = [case for suite in suites for case in suite.cases]
+    root = ET.Element("testsuites", {"name": f"widemargin {command}", **_numbers(every)})
+    for suite in suites:
+        name = f"{suite.name}: {suite.part}" if suite.part else suite.name
+        parent = ET.SubElement(root, "testsuite", {"name": printable(name), **_numbers(suite.cases)})
+        for item in suite.cases:
+            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": _class(suite)})
+            if item.failure is not None:
+                kind, message, text = map(printable, item.failure)
+                ET.SubElement(case, "failure", {"message": message, "type": kind}).text = text
+            if item.skipped is not None:
+                ET.SubElement(case, "skipped", {"message": printable(item.skipped)})
+        ET.SubElement(parent, "system-out").text = "\n".join(map(printable, suite.output.split("\n")))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def write_junit(report: GoalReport, path: Path, *, suite: str) -> None:
+def _numbers(cases: Sequence[Case]) -> dict[str, str]:
+    return {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failure is not None for case in cases)),
+        "errors": "0",
+        "skipped": str(sum(case.skipped is not None for case in cases)),
+    }
+
+
+def write_junit(suites: Sequence[Suite], path: Path, *, command: str = "audit") -> None:
     """Write the XML whole or not at all."""
-    write_text(junit_xml(report, suite=suite), path)
+    write_text(junit_xml(suites, command=command), path)
 
 
-def _class(suite: str) -> str:
-    return printable(Path(suite).stem) or "goal"
+def _class(suite: Suite) -> str:
+    stem = printable(Path(suite.name).stem) or "goal"
+    return f"{stem}.{suite.part}" if suite.part else stem
 
 
 def _failure(item: ConstraintReport, report: GoalReport) -> str:
@@ -65,3 +108,10 @@ def _failure(item: ConstraintReport, report: GoalReport) -> str:
         )
         text += f"; {100 * item.interval.confidence:g}% of slack: [{low}, {high}]"
     return f"{item.verdict}: {text} (decided by {report.decide})"
+
+
+def _ramp_failure(item: ConstraintReport) -> str:
+    if item.ramp_rate is None or item.ramp_slack is None:
+        return f"undefined: a denominator is 0 on {item.n_rows} rows"
+    numbers = f"ramp rate {item.ramp_rate:.6g} (slack {item.ramp_slack:+.6g}, {item.n_rows} rows)"
+    return f"not met: {numbers}, decided by the randomised classifier"

@@ -1,7 +1,8 @@
 """The command line: `widemargin train`, `widemargin audit`, `widemargin reproduce`.
 
-Exit codes: 0 the goal is met, 1 it is not, 2 the input is bad (or something unexpected happened), 130 interrupted.
-Results go to stdout, everything else to stderr; no traceback unless `--traceback` is given.
+Exit codes: 0 the goal is met, 1 it is not, or the time was up before that was known, 2 the input is bad (or something
+unexpected happened), 130 interrupted. Results go to stdout, everything else to stderr; no traceback unless
+`--traceback` is given.
 """
 
 import argparse
@@ -10,12 +11,12 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from widemargin.cli.output import finish, printable, put
 from widemargin.cli.parser import make_parser
-from widemargin.exceptions import InfeasibleGoalError, WidemarginError
+from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, WidemarginError
 
 __all__ = ["main"]
 
@@ -63,6 +64,9 @@ def _run(options: argparse.Namespace) -> int:
     except InfeasibleGoalError as error:
         text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
         return _failed(options, NOT_MET, f"the goal cannot be met: {text}")
+    except TimeBudgetError as error:
+        facts = {"done": error.done, "total": error.total, "kept": error.kept}
+        return _failed(options, NOT_MET, str(error), facts)
     except WidemarginError as error:
         return _failed(options, BAD_INPUT, str(error))
     except Exception as error:
@@ -70,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(options, BAD_INPUT, text)
 
 
-def _failed(options: argparse.Namespace, code: int, text: str) -> int:
+def _failed(options: argparse.Namespace, code: int, text: str, facts: Mapping[str, Any] | None = None) -> int:
     if options.traceback:
         import traceback
 
@@ -78,7 +82,7 @@ def _failed(options: argparse.Namespace, code: int, text: str) -> int:
     lines = "\n".join(printable(line) for line in text.split("\n"))
     put(f"widemargin: {lines}", sys.stderr)
     if options.json:
-        _print_json({"command": options.command, "exit_code": code, "error": text})
+        _print_json({"command": options.command, "exit_code": code, "error": text, **(facts or {})})
     return code
 
 

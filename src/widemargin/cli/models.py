@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from widemargin.cli.blocks import Block
+from widemargin.cli.tables import Block
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -25,7 +25,7 @@ from widemargin.exceptions import (
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["Answer", "Candidate", "FrameModel", "TableModel", "load_candidate"]
+__all__ = ["Answer", "Candidate", "FrameModel", "TableModel", "lacking", "load_candidate"]
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -147,7 +147,10 @@ class TableModel:
         """See `Candidate`."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            X = block.table if self._before is None else self._before.transform(block.table)
+            try:
+                X = block.table if self._before is None else self._before.transform(block.table)
+            except DataError as error:
+                raise _of_file(error, block) from error
         self._blocks += 1
         for item in caught:
             if issubclass(item.category, TableWarning):
@@ -189,7 +192,7 @@ class FrameModel:
             raise DataError(f"{self.title} does not know its columns. Give the goals file, which names them")
         absent = [name for name in self.features if name not in block.table.column_names]
         if absent:
-            raise DataError(f"the table lacks {len(absent)} column(s): {', '.join(map(repr, absent[:5]))}. Add them")
+            raise lacking(block, absent)
         frame = block.table.select(self.features).to_pandas()
         try:
             found = _answer(self.last, frame if self._named else frame.to_numpy(), block.table, everything)
@@ -208,6 +211,18 @@ class FrameModel:
     def finish(self) -> list[str]:
         """See `Candidate`."""
         return []
+
+
+def lacking(block: Block, absent: Sequence[str]) -> DataError:
+    """The error that the table has no such columns."""
+    named = ", ".join(map(repr, absent[:5]))
+    return DataError(f"{block.title or 'the table'}: {len(absent)} column(s) are missing: {named}. Add them")
+
+
+def _of_file(error: DataError, block: Block) -> DataError:
+    """An error about some rows, with the name of their file, and the row as the file counts it."""
+    place = "" if error.row is None else f". That is row {int(block.rows[error.row])} of the file, counted from 0"
+    return DataError(f"{block.title}: {error}{place}" if block.title else str(error))
 
 
 def _answer(model: Any, X: Any, table: Any, everything: bool) -> Answer:

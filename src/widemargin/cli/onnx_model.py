@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin.cli.blocks import Block
-from widemargin.cli.models import Answer
+from widemargin.cli.models import Answer, lacking
+from widemargin.cli.tables import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
+from widemargin.persistence.onnx_tables import MISSING_KEY
+from widemargin.preprocessing.schema import words_of
 
 __all__ = ["OnnxModel"]
 
@@ -69,6 +71,7 @@ class OnnxModel:
         if strange:
             raise ModelFileError(f"{path}: input {strange[0].name!r} is a {strange[0].type}. Give tensors as inputs")
         self._inputs = [(item.name, item.type) for item in inputs]
+        self._missing = self._session.get_modelmeta().custom_metadata_map.get(MISSING_KEY)
         self._is_matrix = len(inputs) == 1 and (len(inputs[0].shape) != 2 or inputs[0].shape[1] != 1)
         self.features: list[str] | None = None if features is None else list(features)
         if not self._is_matrix:
@@ -92,7 +95,7 @@ class OnnxModel:
             raise DataError(f"{self.title} takes a matrix without names. Give the goals file, which names the columns")
         absent = [name for name in self.features if name not in block.table.column_names]
         if absent:
-            raise DataError(f"the table lacks {len(absent)} column(s): {', '.join(map(repr, absent[:5]))}. Add them")
+            raise lacking(block, absent)
         wanted = [self._label, *((self._maps[:1] + self._scores[:1]) if everything else [])]
         try:
             found = dict(zip(wanted, self._session.run(wanted, self._feed(block.table)), strict=True))
@@ -123,9 +126,16 @@ class OnnxModel:
 
     def _feed(self, table: Any) -> dict[str, npt.NDArray[Any]]:
         if not self._is_matrix:
-            return {name: _values(table[name], name, kind)[:, None] for name, kind in self._inputs}
+            return {name: self._column(table[name], name, kind)[:, None] for name, kind in self._inputs}
         name, kind = self._inputs[0]
         return {name: np.column_stack([_values(table[column], column, kind) for column in self.features or []])}
+
+    def _column(self, column: Any, name: str, kind: str) -> npt.NDArray[Any]:
+        """A column as the model takes it; words as our own graphs spell them, with their text for missing ones."""
+        if kind != _STRING or self._missing is None:
+            return _values(column, name, kind)
+        spelt = words_of(column, name)
+        return np.array([self._missing if word is None else word for word in spelt], dtype=object)
 
 
 def _values(column: Any, name: str, kind: str) -> npt.NDArray[Any]:

@@ -1,5 +1,6 @@
 """Sweeps of one bound for the command line: rows prepared as `train` does it, values to sweep, stored paths."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from widemargin.cli.goals_file import GoalsFile, TablePath
 from widemargin.cli.table_files import table_files
 from widemargin.cli.tables import as_external
 from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
+from widemargin.estimators._tradeoff_resume import model_from_numbers, model_numbers
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.estimators.tradeoff import tradeoff_path
 from widemargin.exceptions import DataError, GoalError
@@ -83,17 +85,24 @@ def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
 
 
 def sweep(
-    prepared: Prepared, label: str, values: Sequence[float], progress: Progress, *, budget: float | None
+    prepared: Prepared,
+    label: str,
+    values: Sequence[float],
+    progress: Progress,
+    *,
+    budget: float | None,
+    resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
-    """The path of one constraint, measured on the held-out rows."""
+    """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
     rows, matrices = prepared.data.rows, prepared.matrices.rows
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
-        held = {"validation": (matrices["test"], rows["test"].labels, rows["test"].table)}
+        test = rows["test"]
+        held = {"validation": (matrices["test"], test.labels, test.table, test.weights)}
     return tradeoff_path(
         prepared.classifier(progress, prepared.goals.goal, budget), matrices["train"], rows["train"].labels,
-        values=values, constraint=label, populations=rows["train"].table,
-        external=as_external(prepared.data.external, prepared.matrices.external), **held,
+        values=values, constraint=label, sample_weight=rows["train"].weights, populations=rows["train"].table,
+        external=as_external(prepared.data.external, prepared.matrices.external), resume=resume, **held,
     )  # fmt: skip
 
 
@@ -125,8 +134,9 @@ def _is_possible(entry: Constraint | Bundle, level: float) -> bool:
 
 
 def stored(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
-    """A path with what it was made from, fit for JSON."""
+    """A path with what it was made from, fit for JSON; as long as points are missing also its models, as numbers."""
     goals = prepared.goals
+    unfinished = len(path) < path.n_asked and len(path.models) == len(path)
     return {
         "kind": KIND,
         "format": FORMAT,
@@ -140,6 +150,7 @@ def stored(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
             "rows": {part: len(content) for part, content in prepared.data.rows.items()},
         },
         "path": path.to_dict(),
+        **({"models": [model_numbers(model) for model in path.models]} if unfinished else {}),
     }
 
 
@@ -147,7 +158,8 @@ def settings_of(goals: GoalsFile) -> dict[str, Any]:
     """What the models of a path were trained with besides the goal."""
     model = goals.model
     plain = {"C": model.C, "enforce": model.enforce, "numbers": model.numbers, "bins": model.bins, "seed": SEED}
-    return plain | {"rare_words": model.rare_words, "kernel": dict(model.kernel)}
+    weight = {} if goals.data.weight is None else {"weight": goals.data.weight}
+    return plain | {"rare_words": model.rare_words, "kernel": dict(model.kernel)} | weight
 
 
 def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
@@ -180,7 +192,10 @@ def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
             "Make it again by widemargin tradeoff"
         )
     try:
-        return TradeoffPath.from_dict(plain.get("path"))
+        path, models = TradeoffPath.from_dict(plain.get("path")), plain.get("models")
+        if not isinstance(models, list) or len(models) != len(path):
+            return path
+        return dataclasses.replace(path, models=tuple(map(model_from_numbers, models)))
     except DataError as error:
         raise DataError(f"{file}: {error}") from None
 

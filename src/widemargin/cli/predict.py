@@ -15,22 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.console import Progress, say
 from widemargin.cli.csv_out import TableWriter
+from widemargin.cli.deadline import Deadline
 from widemargin.cli.goals_file import GoalsFile, goals_of
 from widemargin.cli.models import Candidate, load_candidate
 from widemargin.cli.predictions import PREDICTION
 from widemargin.cli.replaced import refuse_to_replace
-from widemargin.cli.tables import feature_columns, is_it
+from widemargin.cli.tables import Block, feature_columns, is_it
 from widemargin.cli.workers import by_pieces, in_pieces
-from widemargin.exceptions import DataError, TableWarning
+from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
 __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Write the predictions; the exit code and the content for --json."""
+    deadline = Deadline(options.time_budget, "Give more time, or a table of fewer rows")
     if options.goals is None:
         refuse_to_replace(options)
     goals = None if options.goals is None else goals_of(options)
@@ -38,7 +40,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     path = _model_path(options, goals)
     with Progress() as progress:
         progress.step("loading the model")
-        blocks = TableBlocks(options.data)
+        separator = options.separator if goals is None else goals.data.separator
+        how: dict[str, Any] = {"pieces": options.time_budget is not None, "separator": separator}
+        blocks = TableBlocks(options.data, **how)
         names = SimpleNamespace(column_names=blocks.names)
         candidate = load_candidate(
             path, features=None if goals is None else feature_columns(names, goals), trust_code=options.trust_code
@@ -46,10 +50,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         kept_as_text = [name for name in options.keep if name not in (candidate.features or ())]
         words = [*kept_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
         if blocks.is_guessed and words:
-            blocks = TableBlocks(options.data, words=words)
+            blocks = TableBlocks(options.data, words=words, **how)
         _check(blocks, candidate, options)
         positive = _positive(candidate, goals)
-        n_rows, columns = _written(blocks, candidate, positive, options, progress)
+        n_rows, columns = _written(blocks, candidate, positive, options, progress, deadline)
     for text in candidate.finish():
         warnings.warn(text, TableWarning, stacklevel=2)
     if not options.json:
@@ -98,15 +102,33 @@ def _check(blocks: TableBlocks, candidate: Candidate, options: argparse.Namespac
 
 
 def _written(
-    blocks: TableBlocks, candidate: Candidate, positive: Any, options: argparse.Namespace, progress: Progress
+    blocks: TableBlocks,
+    candidate: Candidate,
+    positive: Any,
+    options: argparse.Namespace,
+    progress: Progress,
+    deadline: Deadline,
 ) -> tuple[int, list[str]]:
+    """Write block after block; what is done when the time is up, or at Ctrl-C, is kept in a file of its own."""
     columns = None if candidate.features is None or _takes_table(candidate) else {*candidate.features, *options.keep}
     n_rows, names = 0, []
     with TableWriter(options.out) as writer:
-        for table in _tables(blocks, _Asking(candidate, positive, options.keep, columns), options.workers):
-            progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows")
-            writer.write(table)
-            n_rows, names = n_rows + table.num_rows, table.column_names
+        try:
+            deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
+            for table in _tables(blocks, _Asking(candidate, positive, options.keep, columns), options.workers):
+                progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
+                writer.write(table)
+                n_rows, names = n_rows + table.num_rows, table.column_names
+                deadline.check(n_rows, blocks.n_rows, f"rows of {blocks.title}")
+        except (KeyboardInterrupt, TimeBudgetError) as stop:
+            kept = writer.keep_part()
+            text = (
+                "Nothing was written" if kept is None else f"The predictions of the first {n_rows} rows are in {kept}"
+            )
+            if isinstance(stop, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"{text[0].lower()}{text[1:]}") from None
+            told = {"done": n_rows, "total": blocks.n_rows, "kept": None if kept is None else str(kept)}
+            raise TimeBudgetError(f"{stop}. {text}", **told) from None
     return n_rows, list(names)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.blocks import Block, TableBlocks
+from widemargin.cli.blocks import TableBlocks
 from widemargin.cli.csv_out import plain_text
 from widemargin.cli.models import Answer
-from widemargin.cli.tables import is_it
+from widemargin.cli.table_files import CSV_ENDINGS, likely_separator
+from widemargin.cli.tables import Block, is_it
 from widemargin.exceptions import DataError
 
 __all__ = ["PREDICTION", "PredictionsFile"]
@@ -39,7 +40,9 @@ class PredictionsFile:
 
     def __init__(self, given: str, key: str | None, n_rows: int) -> None:
         path, column = _parted(given)
-        blocks = TableBlocks(path, words=[] if key is None else [key])
+        is_csv = path.name.lower().endswith(CSV_ENDINGS)
+        separator = likely_separator(path) if is_csv and path.is_file() else None
+        blocks = TableBlocks(path, words=[] if key is None else [key], separator=separator)
         column = column or _only(blocks.names, key, path)
         for name in (column, *([] if key is None else [key])):
             if name not in blocks.names:
@@ -49,7 +52,7 @@ class PredictionsFile:
         self.classes: list[Any] | None = None
         self.features: list[str] | None = [] if key is None else [key]
         self.words: list[str] = [] if key is None else [key]
-        plain = plain_text if path.name.lower().endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")) else _plain
+        plain = plain_text if is_csv else _plain
         said = self._said = plain(_one([part.table[column] for part in parts]))
         if said.null_count:
             raise DataError(f"{path}: column {column!r} has {said.null_count} missing values. Fill them in")

@@ -1,6 +1,7 @@
 """No command replaces what it reads: every file that is to be written is compared with every file that is read."""
 
 import argparse
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from widemargin.cli.goals_records import GoalsFile
 from widemargin.exceptions import DataError
 
-__all__ = ["files_read", "refuse_to_replace", "what_is_replaced"]
+__all__ = ["files_read", "free_name", "refuse_to_replace", "what_is_replaced"]
 
 _TABLE = "the table that is read"
 _MODEL = "a model that is read"
@@ -30,6 +31,13 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
         if what is not None:
             raise DataError(f"{path}: {option} is {what}, which would be replaced. Give another name")
         read.append((f"written by {option} too", path))
+
+
+def free_name(path: Path, word: str) -> Path:
+    """A name beside a file for an unfinished one, which no file has: `p.csv` gives `p.WORD.csv`, `p.WORD2.csv`, ..."""
+    numbers = itertools.chain([""], map(str, itertools.count(2)))
+    candidates = (path.with_name(f"{path.stem}.{word}{number}{path.suffix}") for number in numbers)
+    return next(candidate for candidate in candidates if not candidate.exists())
 
 
 def files_read(goals: GoalsFile) -> list[tuple[str, Path]]:

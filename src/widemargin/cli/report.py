@@ -107,7 +107,7 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
             on_interrupt="raise"
         )
         try:
-            svm.fit(prepared.matrices.rows["train"], train.labels)
+            svm.fit(prepared.matrices.rows["train"], train.labels, sample_weight=train.weights)
         except KeyboardInterrupt:
             clock.interrupt()
             return None
@@ -168,12 +168,13 @@ def _page(
         )
     return html_report(
         subject.model, goals.audit_goal or goals.goal, rows.table, rows.labels,
-        populations=rows.table, external=as_external(subject.external), others=_others(prepared, subject, plain),
+        sample_weight=rows.weights, populations=rows.table, external=as_external(subject.external),
+        others=_others(prepared, subject, plain),
         pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
         confidence=0.95 if fresh else None, decide=options.decide,
         title=options.title or f"{goals.path.stem}: does the model meet its goal?",
         model_name=subject.name, data_name=f"{subject.part} rows of {table_name(data)}",
-        record=_record(prepared, subject, paths, options, data),
+        record=_record(prepared, subject, paths, options, data), card={**goals.card, **dict(options.card)},
     )  # fmt: skip
 
 
@@ -214,6 +215,7 @@ def _record(
                for part, number in training.items()},
             "rows measured here": len(subject.rows),
             "target": f"{goals.data.target}, positive: {goals.data.positive}",
+            "weight": goals.data.weight or "none: every row counts the same",
             "features": subject.candidate.features or prepared.data.features,
             "protected: used for rates, never to decide": [
                 name for name in goals.data.protected if name not in goals.data.protected_as_features

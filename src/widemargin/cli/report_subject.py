@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.audit import audited_rows, blocks_and_candidates, named_part
-from widemargin.cli.blocks import Block
 from widemargin.cli.goals_file import GoalsFile, TablePath
 from widemargin.cli.models import Answer, Candidate
-from widemargin.cli.tables import Rows
+from widemargin.cli.tables import Block, Rows
 from widemargin.exceptions import TableWarning
 
 __all__ = ["Subject", "read_subject"]
@@ -107,12 +106,13 @@ def read_subject(
     for block, rows in audited_rows(blocks, goals, part, None):
         pieces.append(rows)
         answers.append(candidate.answer(block, everything=True))
-    outside = {name: candidate.answer(Block(rows.table, np.arange(len(rows)))) for name, rows in external.items()}
+    outside = {name: candidate.answer(Block.whole(rows.table, f"external.{name}")) for name, rows in external.items()}
     for text in candidate.finish():
         warnings.warn(text, TableWarning, stacklevel=2)
     labels = [rows.labels for rows in pieces if rows.labels is not None]
     table = pa.concat_tables([rows.table for rows in pieces], promote_options="permissive")
-    whole = Rows(table, np.concatenate(labels) if labels else None)
+    weights = [rows.weights for rows in pieces if rows.weights is not None]
+    whole = Rows(table, np.concatenate(labels) if labels else None, np.concatenate(weights) if weights else None)
     joined = Answer(*(_joined([answer[j] for answer in answers]) for j in range(len(Answer._fields))))
     return Subject(candidate, part, whole, joined, external, outside)
 

@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import json
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,10 @@ from widemargin.cli.csv_out import safe_table
 from widemargin.cli.goals_file import TablePath, table_text
 from widemargin.exceptions import DataError
 
-__all__ = ["CSV_ENDINGS", "PARQUET_ENDINGS", "read_table", "table_files", "write_table"]
+__all__ = [
+    "CSV_ENDINGS", "PARQUET_ENDINGS", "likely_separator", "read_table", "separator_of", "table_files",
+    "usual_separator", "write_table",
+]  # fmt: skip
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -23,9 +28,12 @@ _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
 # Types are guessed from the first block; most tables fit into one this large.
 _BLOCK = 1 << 26
+SEPARATORS = (",", ";", "\t", "|")
+"""What commonly separates the fields of CSV files."""
+_FIRST_LINE = 1 << 20
 
 
-def read_table(path: TablePath, *, words: Collection[str] = ()) -> Any:
+def read_table(path: TablePath, *, words: Collection[str] = (), separator: str | None = None) -> Any:
     """Read a table: one file, a list of files that hold its parts, or a folder of Parquet files.
 
     Missing in a CSV file: empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes.
@@ -36,6 +44,8 @@ def read_table(path: TablePath, *, words: Collection[str] = ()) -> Any:
         Files end in .csv, .tsv (both may be followed by .gz), .parquet, .pq, .arrow, .feather or .ipc.
     words : collection of str
         Columns of a CSV file that are text even if they look like numbers.
+    separator : str, optional
+        What stands between the fields of CSV files; by default a comma, in .tsv files a tab.
 
     Returns
     -------
@@ -48,7 +58,7 @@ def read_table(path: TablePath, *, words: Collection[str] = ()) -> Any:
         there are no rows.
     """
     files = table_files(path)
-    parts = [_read_file(file, words) for file in files]
+    parts = [_read_file(file, words, separator) for file in files]
     table = parts[0] if len(parts) == 1 else _joined(parts, files)
     if not table.num_rows:
         raise DataError(f"{table_text(path)}: the table has 0 rows. Give at least one row")
@@ -75,7 +85,7 @@ def table_files(path: TablePath) -> list[Path]:
     return files
 
 
-def _read_file(path: Path, words: Collection[str]) -> Any:
+def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any:
     name = path.name.lower()
     try:
         if not name.endswith(_ENDINGS):
@@ -84,7 +94,7 @@ def _read_file(path: Path, words: Collection[str]) -> Any:
             what = "a folder" if path.is_dir() else "no file but a device or pipe"
             raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
         if name.endswith(CSV_ENDINGS):
-            table = _read_csv(path, words)
+            table = _read_csv(path, words, separator)
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -106,8 +116,50 @@ def _why(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error)[:300]
 
 
-def _read_csv(path: Path, words: Collection[str]) -> Any:
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+def separator_of(path: Path, said: str | None) -> str:
+    """What separates the fields of a CSV file: as said, else a comma, or a tab in .tsv files.
+
+    Raises
+    ------
+    DataError
+        It does not occur in the first line, and another common one does.
+    """
+    separator = said or usual_separator(path)
+    seen = likely_separator(path, separator)
+    if seen != separator:
+        raise DataError(
+            f"{path}: the first line has no {_named(separator)}, and is all one column; it seems to be separated by "
+            f"{_named(seen)}. Say so: [data] separator = {json.dumps(seen)} in the goals file, or --separator"
+        )
+    return separator
+
+
+def usual_separator(path: Path) -> str:
+    """A comma, or in .tsv files a tab."""
+    return "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+
+
+def likely_separator(path: Path, expected: str | None = None) -> str:
+    """The expected (or usual) separator of a CSV file, unless only another common one occurs in its first line."""
+    expected = expected or usual_separator(path)
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rb") as file:
+        line = re.sub(rb'"[^"]*"', b"", file.readline(_FIRST_LINE).lstrip(b"\xef\xbb\xbf"))
+    if expected.encode() in line:
+        return expected
+    return max(SEPARATORS, key=lambda other: line.count(other.encode())) if _any_of(line) else expected
+
+
+def _any_of(line: bytes) -> bool:
+    return any(other.encode() in line for other in SEPARATORS)
+
+
+def _named(separator: str) -> str:
+    return {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}.get(separator, repr(separator))
+
+
+def _read_csv(path: Path, words: Collection[str], separator: str | None) -> Any:
+    delimiter = separator_of(path, separator)
     return pyarrow.csv.read_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),

@@ -1,9 +1,9 @@
 """Tables of the command line: their rows and the roles of their columns, by the goals file."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,33 @@ from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
-    "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it", "named_columns",
-    "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows",
+    "Block", "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it",
+    "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows", "third_class",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
+
+
+class Block(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    rows : ndarray of int, shape (n,)
+        The number of each row in the file, from 0.
+    title : str
+        The file in messages; empty: not told.
+    """
+
+    table: Any
+    rows: npt.NDArray[np.int64]
+    title: str = ""
+
+    @classmethod
+    def whole(cls, table: Any, title: str = "") -> "Block":
+        """All rows of a file."""
+        return cls(table, np.arange(table.num_rows), title)
 
 
 @dataclass(frozen=True)
@@ -34,10 +56,13 @@ class Rows:
         All columns, and each baseline under its own name.
     labels : ndarray of shape (n_rows,) or None
         The target; None where the table has none.
+    weights : ndarray of float64, shape (n_rows,), or None
+        `data.weight`; None where there is none.
     """
 
     table: Any
     labels: npt.NDArray[Any] | None
+    weights: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -73,6 +98,8 @@ def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
     if data.features is not None:
         return [*data.features, *(name for name in data.protected_as_features if name not in data.features)]
     others = {data.target, *data.protected, *data.ignore, *goals.baselines.values()} - asked
+    if data.weight is not None:
+        others.add(data.weight)
     if data.split is not None:
         others.add(data.split.column)
     return [name for name in table.column_names if name not in others]
@@ -86,8 +113,16 @@ def hold_out(table: Any, fraction: float) -> dict[str, Any]:
     DataError
         No row would be left in a part.
     """
+    return {part: found.table for part, found in _held_parts(table, fraction, "").items()}
+
+
+def _held_parts(table: Any, fraction: float, where: str) -> dict[str, Block]:
     held = held_out(table.num_rows, fraction)
-    return {"train": table.filter(pa.array(~held)), "test": table.filter(pa.array(held))}
+    return {part: _part(table, rows, where) for part, rows in (("train", ~held), ("test", held))}
+
+
+def _part(table: Any, mask: npt.NDArray[np.bool_], where: str) -> Block:
+    return Block(table.filter(pa.array(mask)), np.flatnonzero(mask), where)
 
 
 def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
@@ -108,12 +143,14 @@ def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
     return held
 
 
-def parts_of(table: Any, goals: GoalsFile) -> dict[str, Any]:
+def parts_of(table: Any, goals: GoalsFile) -> dict[str, Block]:
     """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
-    said = goals.validation
-    if goals.data.split is None and said.fraction is not None and said.confidence is None:
-        return hold_out(table, said.fraction)
-    return split_rows(table, goals.data.split, table_text(goals.data.table))
+    said, where = goals.validation, table_text(goals.data.table)
+    if goals.data.split is not None:
+        return _split_parts(table, goals.data.split, where)
+    if said.fraction is not None and said.confidence is None:
+        return _held_parts(table, said.fraction, where)
+    return {"train": Block.whole(table, where)}
 
 
 def named_columns(goals: GoalsFile) -> dict[str, str]:
@@ -124,6 +161,8 @@ def named_columns(goals: GoalsFile) -> dict[str, str]:
     named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
     if data.split is not None:
         named[data.split.column] = "data.split"
+    if data.weight is not None:
+        named[data.weight] = "data.weight"
     return named | {data.target: "data.target"}
 
 
@@ -144,17 +183,28 @@ def split_rows(
     """
     if split is None:
         return {"train": table}
+    return {part: found.table for part, found in _split_parts(table, split, where, wanted=wanted, cure=cure).items()}
+
+
+def _split_parts(
+    table: Any,
+    split: Split,
+    where: str,
+    *,
+    wanted: Collection[str] = ("train", "test"),
+    cure: str = "Correct the value",
+) -> dict[str, Block]:
     parts = {}
     for part in wanted:
         value = {"train": split.train, "test": split.test}[part]
-        rows = table.filter(pa.array(rows_equal(table[split.column], value)))
-        if not rows.num_rows:
+        mask = rows_equal(table[split.column], value)
+        if not mask.any():
             found = ", ".join(map(repr, pc.unique(table[split.column]).to_pylist()[:5]))
             raise DataError(
                 f"{where}: 0 rows have {value!r} in column {split.column!r} (data.split.{part}); it holds {found}. "
                 f"{cure}"
             )
-        parts[part] = rows
+        parts[part] = _part(table, mask, where)
     return parts
 
 
@@ -170,17 +220,41 @@ def rows_equal(column: Any, value: Label) -> npt.NDArray[np.bool_]:
     return found
 
 
-def rows_of(table: Any, goals: GoalsFile, where: str) -> Rows:
-    """A table with its labels, and under its own name each baseline that can be had.
+def rows_of(block: Block, goals: GoalsFile) -> Rows:
+    """Some rows with their labels and weights, and under its own name each baseline that can be had.
 
     Raises
     ------
     DataError
-        A baseline has the name of another column or fails on these rows, or the labels are not usable.
+        A baseline has the name of another column or fails on these rows, or labels or weights are not usable.
     """
-    target = goals.data.target
-    labels = _labels(table[target], target, goals, where) if target in table.column_names else None
-    return Rows(with_baselines(table, goals, where), labels)
+    target, table = goals.data.target, block.table
+    labels = _labels(block, target, goals) if target in table.column_names else None
+    return Rows(with_baselines(table, goals, block.title), labels, _weights(block, goals))
+
+
+def _weights(block: Block, goals: GoalsFile) -> npt.NDArray[np.float64] | None:
+    """The weights of some rows, where the goals file names a column of them and the table has it."""
+    name = goals.data.weight
+    if name is None or name not in block.table.column_names:
+        return None
+    column = block.table[name]
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        raise DataError(f"{block.title}: the weight {name!r} holds {kind}. Use numbers, 0 or more")
+    values = column.to_numpy().astype(np.float64)
+    strange = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if strange.size:
+        raise DataError(
+            f"{block.title}: the weight {name!r} is missing, negative or not finite in {strange.size} of {len(values)} "
+            f"row(s) looked at, the first is {_row(block, strange[0])}. A weight is a number, 0 or more"
+        )
+    return np.asarray(values)
+
+
+def _row(block: Block, place: int) -> str:
+    """A row as the file counts it."""
+    return f"row {int(block.rows[place])} (counted from 0)"
 
 
 def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, Rows]:
@@ -211,12 +285,13 @@ def _external(name: str, goals: GoalsFile, words: Collection[str]) -> Rows:
                 "allow its folder by --allow-outside FOLDER"
             )
     where = table_text(said.table)
-    table = read_table(said.table, words=[*goals.data.words, *words])
+    separator = said.separator or goals.data.separator
+    table = read_table(said.table, words=[*goals.data.words, *words], separator=separator)
     if said.target is not None:
         require_columns(table, {said.target: f"external.{name}.target"}, where)
-    target = said.target or goals.data.target
-    labels = _some_labels(table[target], target, goals, where) if target in table.column_names else None
-    return Rows(with_baselines(table, goals, where), labels)
+    target, block = said.target or goals.data.target, Block.whole(table, where)
+    labels = _some_labels(block, target, goals) if target in table.column_names else None
+    return Rows(with_baselines(table, goals, where), labels, _weights(block, goals))
 
 
 def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = None) -> dict[str, External] | None:
@@ -229,29 +304,34 @@ def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = N
         What a model takes; by default the table itself, for pipelines.
     """
     found = {
-        name: External(content.table if features is None else features[name], content.labels, populations=content.table)
+        name: External(
+            content.table if features is None else features[name], content.labels, sample_weight=content.weights,
+            populations=content.table,
+        )
         for name, content in rows.items()
-    }
+    }  # fmt: skip
     return found or None
 
 
-def _some_labels(column: Any, target: str, goals: GoalsFile, where: str) -> npt.NDArray[Any] | None:
+def _some_labels(block: Block, target: str, goals: GoalsFile) -> npt.NDArray[Any] | None:
     """The labels of an external data set: None stands where one is missing, and for a column without any."""
+    column = block.table[target]
     if not column.null_count:
-        return _labels(column, target, goals, where)
+        return _labels(block, target, goals)
     if column.null_count == len(column):
         return None
-    _labels(column.drop_null(), target, goals, where)
+    known = np.flatnonzero(~np.asarray(column.is_null()))
+    _labels(Block(block.table.take(pa.array(known)), block.rows[known], block.title), target, goals)
     return np.array(column.to_pylist(), dtype=object)
 
 
-def _labels(column: Any, target: str, goals: GoalsFile, where: str) -> npt.NDArray[Any]:
-    positive = goals.data.positive
+def _labels(block: Block, target: str, goals: GoalsFile) -> npt.NDArray[Any]:
+    positive, column, where = goals.data.positive, block.table[target], block.title
     if column.null_count:
-        first = pc.index(column.is_null(), True).as_py()
+        first = _row(block, pc.index(column.is_null(), True).as_py())
         raise DataError(
-            f"{where}: the target {target!r} is missing in {column.null_count} row(s), the first is row {first}. "
-            "Drop these rows or fill them"
+            f"{where}: the target {target!r} is missing in {column.null_count} of {len(column)} row(s) looked at, the "
+            f"first is {first}. Drop these rows or fill them"
         )
     values = np.array([] if pa.types.is_nested(column.type) else column.to_pylist(), dtype=None)
     if values.ndim != 1 or values.dtype.kind not in "biufU" or not len(values):
@@ -261,15 +341,23 @@ def _labels(column: Any, target: str, goals: GoalsFile, where: str) -> npt.NDArr
             f"{where}: the target {target!r} holds numbers that are not finite. Use two words or two numbers"
         )
     classes = np.unique(values).tolist()
-    shown = ", ".join(map(repr, classes[:5])) + (", ..." if len(classes) > 5 else "")
     if len(classes) > 2:
-        raise DataError(
-            f"{where}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some"
-        )
+        raise third_class(block, target, values, classes)
     known = any(type(positive) is type(value) and positive == value for value in classes)
     if len(classes) == 2 and not known:
         raise DataError(
-            f"{where}: data.positive is {positive!r}, but the target {target!r} holds {shown}."
+            f"{where}: data.positive is {positive!r}, but the target {target!r} holds {', '.join(map(repr, classes))}."
             f"{is_it(positive, classes) or ' Correct data.positive'}"
         )
     return values
+
+
+def third_class(block: Block, target: str, values: npt.NDArray[Any], classes: Sequence[Any]) -> DataError:
+    """The error that a target has more than two classes: which, and where the rarest of these rows stands."""
+    shown = ", ".join(map(repr, classes[:5])) + (", ..." if len(classes) > 5 else "")
+    found, first, number = np.unique(values, return_index=True, return_counts=True)
+    rarest = int(number.argmin())
+    return DataError(
+        f"{block.title}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some, or "
+        f"drop rows: {found[rarest].item()!r} is first in {_row(block, first[rarest])}"
+    )

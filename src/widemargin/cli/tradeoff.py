@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file import GoalsFile, goals_of
 from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep
 from widemargin.cli.report_files import write_json
-from widemargin.exceptions import DataError, GoalError
+from widemargin.estimators._tradeoff_resume import cut_short
+from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals.levels import at_level, level_of
 from widemargin.goals.tradeoff import TradeoffPath
 
@@ -32,12 +34,13 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_matplotlib()
     with Progress() as progress:
         prepared = prepare(goals, progress)
-        path = _kept(options.out, prepared, label, values)
-        again, by_hand = path is not None, False
-        if path is None:
-            progress.step(f"training {len(values)} models (Ctrl-C keeps the points done)")
+        known = _kept(options.out, prepared, label, values)
+        path, by_hand = known, False
+        if path is None or len(path) < len(values):
+            done = 0 if known is None else len(known)
+            progress.step(f"training {len(values) - done} models (Ctrl-C keeps the points done)")
             began = time.perf_counter()
-            path = sweep(prepared, label, values, progress, budget=options.time_budget)
+            path, known = _swept(prepared, label, values, progress, options, known)
             by_hand = ended_by_hand(path, options.time_budget, time.perf_counter() - began)
             if options.out is not None:
                 write_json(stored(prepared, path), options.out)
@@ -45,7 +48,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             progress.step("drawing")
             _draw(path, options.plot)
     if not options.json:
-        say(*_lines(path, options, again))
+        say(*_lines(path, options, 0 if known is None else len(known)))
     files = {"out": options.out, "plot": options.plot}
     content = {"constraint": label, "path": path.to_dict(), "prices": [dataclasses.asdict(p) for p in _prices(path)]}
     return (INTERRUPTED if by_hand else _code(path)), content | {
@@ -73,15 +76,32 @@ def _asked(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[flo
 
 
 def _kept(out: Path | None, prepared: Prepared, label: str, values: list[float]) -> TradeoffPath | None:
-    """The path that an earlier run has stored, if it is whole and the same was asked."""
+    """The path that an earlier run has stored, if the same was asked, and it is whole or holds models to go on from."""
     if out is None or not out.exists():
         return None
     try:
         path = read_stored(out, prepared)
     except DataError:
         return None
-    same = path.name == label and len(path) == path.n_asked and path.values.tolist() == values
-    return path if same else None
+    same = path.name == label and path.n_asked == len(values) and path.values.tolist() == values[: len(path)]
+    return path if same and (len(path) == len(values) or (path.models and not cut_short(path))) else None
+
+
+def _swept(
+    prepared: Prepared,
+    label: str,
+    values: list[float],
+    progress: Progress,
+    options: argparse.Namespace,
+    known: TradeoffPath | None,
+) -> tuple[TradeoffPath, TradeoffPath | None]:
+    """The path, and the earlier one that it went on from; points that do not fit the rows are trained again."""
+    if known is not None:
+        try:
+            return sweep(prepared, label, values, progress, budget=options.time_budget, resume=known), known
+        except DataError as error:
+            warnings.warn(f"{options.out}: {error}", TableWarning, stacklevel=2)
+    return sweep(prepared, label, values, progress, budget=options.time_budget), None
 
 
 def _draw(path: TradeoffPath, file: Path) -> None:
@@ -104,11 +124,15 @@ def _prices(path: TradeoffPath) -> Any:
     return () if path.held_out is None else path.prices()
 
 
-def _lines(path: TradeoffPath, options: argparse.Namespace, again: bool) -> list[str]:
+def _lines(path: TradeoffPath, options: argparse.Namespace, known: int) -> list[str]:
     lines = [str(path), ""]
-    if again:
+    if known == path.n_asked:
         lines.append(f"Nothing was trained: {options.out} holds this path already.")
     elif options.out is not None:
+        if known:
+            lines.append(f"Went on from the {known} points that {options.out} held already.")
+        if len(path) < path.n_asked:
+            lines.append("The same command goes on from these points.")
         lines.append(f"Stored as {options.out}; widemargin report --tradeoff {options.out} shows it.")
     if options.plot is not None:
         lines.append(f"Drawn as {options.plot}")

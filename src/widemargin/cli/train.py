@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import itertools
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,12 +13,14 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file import GoalsFile, goals_of, table_text
+from widemargin.cli.junit import Case, Suite, audit_suite, write_junit
+from widemargin.cli.replaced import free_name
 from widemargin.cli.tables import Rows, as_external
 from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV
-from widemargin.exceptions import MarginConvergenceWarning, ModelFileError
+from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
 __all__ = ["run"]
@@ -72,7 +73,15 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         progress.step("reading the table")
         data = read_data(goals)
-        result = _fit(goals, data, options.model or goals.output, progress)
+        try:
+            result = _fit(goals, data, options.model or goals.output, progress)
+        except InfeasibleGoalError as error:
+            if options.junit is not None:
+                failure = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
+                write_junit([Suite(str(options.goals), [failure], str(error))], options.junit, command="train")
+            raise
+    if options.junit is not None:
+        write_junit(_suites(result), options.junit, command="train")
     if not options.json:
         _show(result)
     return result.exit_code, _plain(result)
@@ -88,8 +97,9 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     started = time.perf_counter()
     with warnings_reworded(lambda warning: _reworded(warning, goals)):
         fitted = _classifier(goals, progress).fit(
-            X.rows["train"], train.labels, populations=train.table, external=as_external(data.external, X.external)
-        )
+            X.rows["train"], train.labels, sample_weight=train.weights, populations=train.table,
+            external=as_external(data.external, X.external),
+        )  # fmt: skip
     spent = time.perf_counter() - started
     interrupted = fitted.status_ == "interrupted"
     classifier = fitted.best_estimator_ if isinstance(fitted, RateConstrainedClassifierCV) else fitted
@@ -101,7 +111,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         progress.step("saving the model")
         interrupted |= _saved(model, saved, _metadata(goals, data.rows))
     try:
-        plain = None if interrupted else _plain_svm(goals, X.rows["train"], train.labels, spent, progress)
+        plain = None if interrupted else _plain_svm(goals, X.rows["train"], train, spent, progress)
         progress.step("measuring the goal")
         reports = {part: _measured(goals, part, data, X, {MODEL: classifier, PLAIN: plain}) for part in data.rows}
     except KeyboardInterrupt:
@@ -126,9 +136,7 @@ def _reworded(warning: Warning, goals: GoalsFile) -> str:
 
 def _free(path: Path) -> Path:
     """Where an unfinished model goes: an earlier model is not replaced by it."""
-    others = (path.with_name(f"{path.stem}.interrupted{number}{path.suffix}") for number in itertools.count(2))
-    candidates = itertools.chain([path, path.with_name(f"{path.stem}.interrupted{path.suffix}")], others)
-    return next(candidate for candidate in candidates if not candidate.exists())
+    return free_name(path, "interrupted") if path.exists() else path
 
 
 def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
@@ -144,7 +152,7 @@ def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
 
 
 def _plain_svm(
-    goals: GoalsFile, X: Any, labels: Any, spent: float, progress: Progress
+    goals: GoalsFile, X: Any, train: Rows, spent: float, progress: Progress
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
@@ -157,7 +165,7 @@ def _plain_svm(
             return None
         svm.set_params(time_budget=left)
     with warnings_reworded(lambda warning: f"the {PLAIN} to compare with: {warning}"):
-        svm.fit(X, labels)
+        svm.fit(X, train.labels, sample_weight=train.weights)
     return svm
 
 
@@ -220,9 +228,29 @@ def _report(
     confidence = 0.95 if with_intervals and part != "train" else None
     used = {name: data.external[name] for name in goal.sources}
     return audit(
-        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, populations=rows.table,
-        pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part], external=as_external(used),
+        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, sample_weight=rows.weights,
+        populations=rows.table, pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part],
+        external=as_external(used),
     )  # fmt: skip
+
+
+def _suites(result: _Result) -> list[Suite]:
+    """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
+    goals, suites = result.goals, list[Suite]()
+    for part in result.verdicts:
+        name, called = str(goals.path), PART_NAMES.get(part, part)
+        if part == "validation":
+            proof = result.model[-1].guarantee_
+            text = proof or "Nothing is proved about new rows."
+            failure = None if proof else ("not met", text, str(goals.goal))
+            case = Case(f"proved with confidence {goals.validation.confidence:g}", failure)
+            suites.append(Suite(name, [case], text, called))
+        elif part == "train" and result.randomized:
+            report = result.model[-1].goal_report_
+            suites.append(audit_suite(report, suite=name, ramp=True)._replace(part=called))
+        else:
+            suites.append(audit_suite(result.reports[part][MODEL], suite=name)._replace(part=called))
+    return suites
 
 
 def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
@@ -232,6 +260,7 @@ def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
         "rows": {part: len(content) for part, content in rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,
+        "weight": goals.data.weight,
         "audit_goal": None if goals.audit_goal is None else str(goals.audit_goal),
         "protected_as_features": list(goals.data.protected_as_features),
     }
@@ -247,6 +276,8 @@ def _show(result: _Result) -> None:
     for name, external in result.data.external.items():
         labelled = "without labels" if external.labels is None else "with labels"
         say(f"External data set {name}: {len(external)} rows {labelled} of {table_text(goals.external[name].table)}")
+    if result.goals.data.weight is not None:
+        say(f"Rows are weighted by {result.goals.data.weight}")
     if unseen := [name for name in goals.data.protected if name not in features]:
         say(f"Used to measure rates, not to decide: {', '.join(unseen)}")
     if goals.data.protected_as_features:

@@ -62,9 +62,9 @@ def read_data(goals: GoalsFile) -> TrainingData:
         A table cannot be read, lacks a column that the file names, or holds labels that cannot be used.
     """
     where = table_text(goals.data.table)
-    table = read_table(goals.data.table, words=goals.data.words)
+    table = read_table(goals.data.table, words=goals.data.words, separator=goals.data.separator)
     require_columns(table, named_columns(goals), where)
-    rows = {part: rows_of(content, goals, where) for part, content in parts_of(table, goals).items()}
+    rows = {part: rows_of(content, goals) for part, content in parts_of(table, goals).items()}
     only = one_class(rows["train"].labels)
     if only is not None:
         raise DataError(

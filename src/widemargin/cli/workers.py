@@ -21,7 +21,7 @@ def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
     """
     if workers is None or workers == "1":
         return False
-    if not blocks.pieces():
+    if not blocks.cut():
         raise DataError(f"{blocks.title}: --workers needs Parquet, whose row groups are read one by one. Convert it")
     return True
 
@@ -31,7 +31,7 @@ def by_pieces(function: Callable[[Any], Any], blocks: TableBlocks, workers: str)
     from widemargin.distributed.sweep import side_by_side
 
     with connected(workers) as found:
-        yield from side_by_side(function, blocks.pieces(), found)
+        yield from side_by_side(function, blocks.cut(), found)
 
 
 @contextmanager

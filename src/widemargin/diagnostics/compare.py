@@ -16,7 +16,7 @@ from widemargin.goals.goal import Goal
 from widemargin.goals.labels import column_of, find_classes
 from widemargin.goals.metrics import METRICS
 from widemargin.goals.report import GoalReport
-from widemargin.goals.sources import External
+from widemargin.goals.sources import External, external_data
 
 __all__ = ["ComparisonReport", "PopulationComparison", "compare_models", "comparison_report", "needs_labels"]
 
@@ -137,6 +137,7 @@ def compare_models(
     populations: Any = None,
     external: Mapping[str, External] | None = None,
     baselines: Mapping[str, Any] | None = None,
+    sample_weight: Any = None,
     pos_label: Any = None,
     names: Sequence[str] = ("A", "B"),
     confidence: float = 0.95,
@@ -152,8 +153,8 @@ def compare_models(
     model_a, model_b : fitted classifier, array-like of shape (n,), or dict
         As `audit` takes them. A win is a row on which B is right and A wrong.
     goal : Goal or str
-        Both are audited; its populations of the main rows are compared one by one.
-    X, y, populations, external, baselines, pos_label, decide
+        Both are audited; its populations are compared one by one, and the rows of each of its external data sets.
+    X, y, populations, external, baselines, sample_weight, pos_label, decide
         As in `audit`. `y` may be None or have missing values: only the labels of rows on which A and B differ count
         here (the goal is then measured only if it needs no labels).
     names : sequence of two str
@@ -176,8 +177,11 @@ def compare_models(
 
     Notes
     -----
-    Rows have no weights here: the tests count rows. Where some labels are missing, the labelled rows among those on
-    which the two differ must be a random part of these.
+    Where some labels are missing, the labelled rows among those on which the two differ must be a random part of these.
+
+    With weights, shares are weighted, and intervals, tests and numbers of labels take effective numbers of rows,
+    `(sum w)^2 / sum w^2` (Kish 1965), in the place of counts, as Korn and Graubard (1998) do for proportions. This is
+    an approximation; with equal weights it is the exact form.
 
     Examples
     --------
@@ -192,18 +196,28 @@ def compare_models(
     [False, True]
     """
     found = Goal.parse(goal) if isinstance(goal, str) else goal
-    said = [_said(model, X, populations) for model in (model_a, model_b)]
+    given: dict[str | None, External] = {
+        None: External(X, y, sample_weight=sample_weight, populations=populations),
+        **{name: external_data(name, external or {}) for name in found.sources},
+    }
+    said = [_said(model, given[None], None) for model in (model_a, model_b)]
     classes = _classes((model_a, model_b), said, y, pos_label)
     own = own_pos_label(model_b) if pos_label is None else pos_label
     counts = ComparisonCounts(found, classes=classes, pos_label=own)
-    counts.update(said[0], said[1], y, X=X, populations=populations, baselines=baselines)
+    for name, rows in given.items():
+        both_say = said if name is None else [_said(model, rows, name) for model in (model_a, model_b)]
+        arrays = {**(baselines or {})} if name is None else {**_models(baselines), **rows.baselines}
+        counts.update(
+            both_say[0], both_say[1], rows.y, X=rows.X, sample_weight=rows.sample_weight,
+            populations=rows.populations, baselines=arrays, source=name,
+        )  # fmt: skip
     reports = None
     if counts.is_labelled or not needs_labels(found):
         both = [
             audit(
                 model, found, X, y if counts.is_labelled else None, populations=populations, external=external,
-                baselines=baselines, pos_label=counts.positive, confidence=confidence, decide=decide,
-                data_name=data_name,
+                baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
+                decide=decide, data_name=data_name,
             )
             for model in (model_a, model_b)
         ]  # fmt: skip
@@ -254,15 +268,25 @@ def needs_labels(goal: Goal) -> bool:
     return False
 
 
-def _said(model: Any, X: Any, populations: Any) -> Any:
-    """Predictions for the main rows."""
+def _said(model: Any, rows: External, name: str | None) -> Any:
+    """Predictions for the main rows, or those of an external data set."""
+    where = "" if name is None else f" for external {name!r}"
     if hasattr(model, "predict"):
-        if X is None:
-            raise DataError("a classifier needs rows to classify; give X.")
-        return ask_model(model.predict, X, None, populations={None: populations})
+        if rows.X is None:
+            raise DataError(f"a classifier needs rows to classify; give X{where}.")
+        return ask_model(model.predict, rows.X, name, populations={name: rows.populations})
+    found = model if name is None else None
     if isinstance(model, dict):
-        return model.get(None, model.get(""))
-    return model
+        found = model.get(None, model.get("")) if name is None else model.get(name)
+    if found is None:
+        raise DataError(
+            f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
+        )
+    return found
+
+
+def _models(baselines: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (baselines or {}).items() if hasattr(value, "predict")}
 
 
 def _classes(models: Sequence[Any], said: Sequence[Any], y: Any, pos_label: Any) -> Sequence[Any]:

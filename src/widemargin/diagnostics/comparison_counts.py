@@ -1,8 +1,9 @@
 """Rows on which two classifiers differ, counted by population; blocks of rows add up in any order."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
 from widemargin.goals.bundles import Bundle
+from widemargin.goals.columns import listing
 from widemargin.goals.constraints import Constraint
 from widemargin.goals.counting import CountedRows
 from widemargin.goals.digest import columns_used
@@ -18,7 +20,7 @@ from widemargin.goals.goal import Goal
 from widemargin.goals.intervals import clopper_pearson
 from widemargin.goals.labels import encode_labels
 from widemargin.goals.membership import members
-from widemargin.goals.populations import EVERYONE, Population
+from widemargin.goals.populations import Population
 from widemargin.goals.predicates import Compare
 from widemargin.goals.sources import Source, count_rows, make_source
 
@@ -86,13 +88,14 @@ class ComparisonCounts:
     Parameters
     ----------
     goal : Goal
-        Its populations of the main rows are compared one by one.
+        Its populations are compared one by one, and the rows of each of its external data sets.
     classes, pos_label
         As in `AuditCounts`.
 
     Attributes
     ----------
     n_rows, n_labelled : int
+        Of the main rows.
     """
 
     def __init__(self, goal: Goal, *, classes: Sequence[Any] | None = None, pos_label: Any = None) -> None:
@@ -100,11 +103,14 @@ class ComparisonCounts:
         self.n_rows = 0
         self.n_labelled = 0
         self._pair = ClassPair(classes, pos_label)
-        self._named = dict(_populations(goal))
-        self._columns = [entry.column for entry in goal.constraints if isinstance(entry, Bundle) and _is_main(entry)]
-        asked = [name for population in self._named.values() for name in population.baselines]
-        self._baselines = tuple(dict.fromkeys(asked))
-        self._rows = CountedRows(None, columns_used(goal).get(None, {}), (*self._baselines, _OTHER))
+        looked_at = columns_used(goal)
+        self._named = {name: dict(_populations(goal, name)) for name in (None, *goal.sources)}
+        self._baselines: dict[str | None, tuple[str, ...]] = {}
+        self._parts: dict[str | None, CountedRows] = {}
+        for name, named in self._named.items():
+            asked = [baseline for population in named.values() for baseline in population.baselines]
+            self._baselines[name] = tuple(dict.fromkeys(asked))
+            self._parts[name] = CountedRows(name, looked_at.get(name, {}), (*self._baselines[name], _OTHER))
 
     @property
     def positive(self) -> Any:
@@ -123,34 +129,47 @@ class ComparisonCounts:
         y: Any = None,
         *,
         X: Any = None,
+        sample_weight: Any = None,
         populations: Any = None,
         baselines: Mapping[str, Any] | None = None,
+        source: str | None = None,
     ) -> None:
-        """Count a block of rows; labels may be missing."""
+        """Count a block of rows, the main ones or those of an external data set (`source`); labels may be missing.
+
+        Raises
+        ------
+        DataError
+            The goal has no such external data set, or the rows do not fit together.
+        """
+        if source not in self._parts:
+            raise DataError(f"rows of {source!r} were given, and the goal uses {listing(self.goal.sources)}.")
         n_rows = count_rows(predictions_b)
-        vectors = {"the predictions of A": predictions_a, "the predictions of B": predictions_b}
+        where = "" if source is None else f" for external {source!r}"
+        vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
         pair = self._pair.learn(vectors if y is None else {**vectors, "y": y})
         models = {name: value for name, value in (baselines or {}).items() if hasattr(value, "predict")}
         arrays = {name: value for name, value in (baselines or {}).items() if name not in models}
-        source = make_source(
-            None, X, None, classes=pair, populations=populations, baselines=arrays, models=models,
-            baseline_names=self._baselines, n_rows=n_rows,
+        rows = make_source(
+            source, X, None, classes=pair, sample_weight=sample_weight, populations=populations, baselines=arrays,
+            models=models, baseline_names=self._baselines[source], n_rows=n_rows,
         )  # fmt: skip
         labels = np.zeros(n_rows, np.int8)
         if y is not None:
             labels = encode_labels(y, pair, pair[1], allow_missing=True)
         first, second = (encode_labels(values, pair, pair[1], what=what) for what, values in vectors.items())
-        known = {**source.baselines, _OTHER: first}
-        self._rows.add(dataclasses.replace(source, labels=labels, baselines=known), second > 0, None)
-        self.n_rows += n_rows
-        self.n_labelled += int(np.count_nonzero(labels))
+        known = {**rows.baselines, _OTHER: first}
+        self._parts[source].add(dataclasses.replace(rows, labels=labels, baselines=known), second > 0, None)
+        if source is None:
+            self.n_rows += n_rows
+            self.n_labelled += int(np.count_nonzero(labels))
 
     def merge(self, other: "ComparisonCounts") -> Self:
         """Take in the counts of other rows; returns self."""
         if other.goal != self.goal:
             raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
         self._pair.join(other._pair)
-        self._rows.join(other._rows)
+        for name, part in self._parts.items():
+            part.join(other._parts[name])
         self.n_rows += other.n_rows
         self.n_labelled += other.n_labelled
         return self
@@ -158,47 +177,88 @@ class ComparisonCounts:
     def compared(
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
-        """The populations, all rows first, and what is to be said about them."""
-        counted = self._rows.counted()
-        source, notes = counted.source, list[str]()
-        rows = source.repeats.count if source.repeats is not None else np.ones(source.n_rows, np.int64)
-        labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
-        differ = counted.positive != (source.baselines[_OTHER] > 0)
-        right = differ & ((labels > 0) == counted.positive) & (labels != 0)
-        wrong = differ & ~right & (labels != 0)
-        found = []
-        for name, inside in self._memberships(source, labels, notes):
-            numbers = [int(rows[inside & part].sum()) for part in (np.ones_like(differ), differ, right, wrong)]
-            found.append(_compared(name, numbers, names, confidence, power, gain))
+        """The populations, all rows first, those of external data sets last, and what is to be said about them."""
+        found, notes = [], list[str]()
+        for part_name, part in self._parts.items():
+            if part_name is not None and not part.n_rows:
+                notes.append(f"external data set {part_name}: no rows were given.")
+                continue
+            counted = part.counted()
+            source = counted.source
+            labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
+            differ = counted.positive != (source.baselines[_OTHER] > 0)
+            right = differ & ((labels > 0) == counted.positive) & (labels != 0)
+            wrong = differ & ~right & (labels != 0)
+            for name, inside in self._memberships(source, labels, notes):
+                tallies = [_tally(source, inside & rows) for rows in (np.ones_like(differ), differ, right, wrong)]
+                found.append(_compared(name, tallies, names, confidence, power, gain))
+            if source.weight is not None:
+                everyone = _tally(source, np.ones_like(differ))
+                where = "rows" if part_name is None else f"the rows of {part_name}"
+                notes.append(
+                    f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
+                    f"effective numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
+                )
         return tuple(found), notes
 
     def _memberships(
         self, source: Source, labels: npt.NDArray[np.int8], notes: list[str]
     ) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-        yield ALL_ROWS, np.ones(source.n_rows, bool)
-        for name, population in self._named.items():
+        prefix = "" if source.name is None else f"{source.name}: "
+        yield source.name or ALL_ROWS, np.ones(source.n_rows, bool)
+        named = self._named[source.name]
+        for name, population in named.items():
             if population.uses_label and not labels.any():
                 notes.append(f"population {name} needs labels, and there are none.")
             else:
-                yield name, members(population, source).true
-        for column in dict.fromkeys(self._columns):
+                yield f"{prefix}{name}", members(population, source).true
+        bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
+        for column in dict.fromkeys(entry.column for entry in bundles if _source_of(entry) == source.name):
             values = [] if source.table is None else source.table.column(column).distinct()
             if len(values) > MOST_GROUPS:
                 notes.append(f"column {column} has {len(values)} values; they are not compared one by one.")
                 continue
             for value in values:
-                group = Population(None, where=Compare(column, "==", value))
-                if group.rows not in {item.rows for item in self._named.values()}:
-                    yield f"{column} == {value!r}", members(group, source).true
+                group = Population(None, source.name, Compare(column, "==", value))
+                if group.rows not in {item.rows for item in named.values()}:
+                    yield f"{prefix}{column} == {value!r}", members(group, source).true
 
 
-def _is_main(entry: Bundle) -> bool:
-    return entry.population is None or entry.population.source is None
+class _Tally(NamedTuple):
+    """Rows of positive weight, their weight and the sum of its squares."""
+
+    rows: int
+    weight: float
+    squares: float
+
+    def __add__(self, other: object) -> "_Tally":
+        assert isinstance(other, _Tally)
+        return _Tally(self.rows + other.rows, self.weight + other.weight, self.squares + other.squares)
+
+    @property
+    def effective(self) -> float:
+        """Effective number of rows, `(sum w)^2 / sum w^2` (Kish, *Survey Sampling*, 1965); all if weights are equal."""
+        if self.weight == self.squares == self.rows:
+            return float(self.rows)
+        return self.weight**2 / self.squares
 
 
-def _populations(goal: Goal) -> Iterator[tuple[str, Population]]:
-    """The goal's populations of the main rows, each once, by name (or condition)."""
-    seen = {EVERYONE.rows}
+def _tally(source: Source, inside: npt.NDArray[np.bool_]) -> _Tally:
+    count = source.repeats.count[inside] if source.repeats is not None else np.ones(int(inside.sum()), np.int64)
+    if source.weight is None:
+        rows = int(count.sum())
+        return _Tally(rows, float(rows), float(rows))
+    weight = source.weight[inside]
+    return _Tally(int(count[weight > 0.0].sum()), float(count @ weight), float(count @ weight**2))
+
+
+def _source_of(entry: Bundle) -> str | None:
+    return None if entry.population is None else entry.population.source
+
+
+def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Population]]:
+    """The goal's populations of the main rows or an external data set, each once, by name (or condition)."""
+    seen: set[Any] = {(source, None)}
     for entry in goal.constraints:
         found: list[Population] = []
         if isinstance(entry, Constraint):
@@ -206,34 +266,41 @@ def _populations(goal: Goal) -> Iterator[tuple[str, Population]]:
         elif isinstance(entry, Bundle) and entry.population is not None:
             found = [entry.population]
         for population in found:
-            if population.source is None and population.rows not in seen:
+            if population.source == source and population.rows not in seen:
                 seen.add(population.rows)
                 yield population.name or str(population.where), population
 
 
 def _compared(
-    name: str, numbers: Sequence[int], names: Sequence[str], confidence: float, power: float, gain: float
+    name: str, tallies: Sequence[_Tally], names: Sequence[str], confidence: float, power: float, gain: float
 ) -> PopulationComparison:
-    n_rows, changes, wins, losses = numbers
-    told = wins + losses
+    """One line; with weights intervals and tests take effective numbers of rows (Korn and Graubard 1998)."""
+    everyone, changed, won, lost = tallies
+    told, size = won + lost, everyone.effective
     nothing: _Estimate = (None, None, None)
     churn, share, better = nothing, nothing, nothing
-    if n_rows:
-        churn = (changes / n_rows, *clopper_pearson(changes, n_rows, confidence))
-    if told:
-        share = (wins / told, *clopper_pearson(wins, told, confidence))
+    if everyone.rows:
+        rate = changed.weight / everyone.weight
+        churn = (rate, *clopper_pearson(rate * size, size, confidence))
+    if told.rows:
+        part = won.weight / told.weight
+        share = (part, *clopper_pearson(part * told.effective, told.effective, confidence))
     p_value = needed = None
-    verdict = "equal" if n_rows and not changes else "no labels"
-    if told and churn[0] is not None and share[0] is not None:
-        better = (churn[0] * (2.0 * share[0] - 1.0), *gain_interval(wins, losses, changes, n_rows, confidence))
+    verdict = "equal" if everyone.rows and not changed.rows else "no labels"
+    if told.rows and churn[0] is not None and share[0] is not None:
+        wins, losses = share[0] * told.effective, (1.0 - share[0]) * told.effective
+        ends = gain_interval(wins, losses, churn[0] * size, size, confidence)
+        better = (churn[0] * (2.0 * share[0] - 1.0), *ends)
         p_value = mcnemar_p(wins, losses)
         verdict = "undecided"
         if p_value <= 1.0 - confidence:
             verdict = f"{names[1] if wins > losses else names[0]} better"
         needed = labels_needed(share[0], power=power, alpha=1.0 - confidence)
-    elif changes and gain <= changes / n_rows:
-        needed = labels_needed(0.5 + gain * n_rows / (2.0 * changes), power=power, alpha=1.0 - confidence)
+        needed = None if needed is None else math.ceil(needed * (told.rows / told.effective))
+    elif churn[0] and gain <= churn[0]:
+        needed = labels_needed(0.5 + gain / (2.0 * churn[0]), power=power, alpha=1.0 - confidence)
+        needed = None if needed is None else math.ceil(needed * (changed.rows / changed.effective))
     return PopulationComparison(
-        name, n_rows, changes, wins, losses, *churn, *share, *better, p_value, verdict, needed,
-        None if needed is None else int(np.ceil(needed * n_rows / changes)),
+        name, everyone.rows, changed.rows, won.rows, lost.rows, *churn, *share, *better, p_value, verdict, needed,
+        None if needed is None else int(np.ceil(needed * everyone.rows / changed.rows)),
     )  # fmt: skip

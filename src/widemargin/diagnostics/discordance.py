@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 import scipy.stats
 
 from widemargin.exceptions import DataError
@@ -19,8 +20,11 @@ EXACT_UP_TO = 20_000
 """Labels up to which the power is computed exactly for each number."""
 
 
-def mcnemar_p(wins: int, losses: int) -> float:
+def mcnemar_p(wins: float, losses: float) -> float:
     """Two-sided p value of the exact test of McNemar that a win is as likely as a loss.
+
+    Effective counts of weighted rows need not be whole; the binomial distribution is continued by the incomplete beta
+    function then, as in the interval of Korn and Graubard.
 
     Examples
     --------
@@ -30,7 +34,7 @@ def mcnemar_p(wins: int, losses: int) -> float:
     """
     if wins + losses == 0:
         return 1.0
-    return float(min(1.0, 2.0 * scipy.stats.binom.cdf(min(wins, losses), wins + losses, 0.5)))
+    return float(min(1.0, 2.0 * scipy.special.betainc(max(wins, losses), min(wins, losses) + 1.0, 0.5)))
 
 
 def power_of(labels: npt.ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArray[np.float64]:
@@ -98,7 +102,9 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
     return int(numbers[short[-1]]) + 1 if short.size else 1
 
 
-def gain_interval(wins: int, losses: int, changes: int, n_rows: int, confidence: float = 0.95) -> tuple[float, float]:
+def gain_interval(
+    wins: float, losses: float, changes: float, n_rows: float, confidence: float = 0.95
+) -> tuple[float, float]:
     """Interval of the difference in accuracy, from those of churn and of the share of wins.
 
     The difference is `c (2 p - 1)`, with the churn c (of all rows) and the share p of wins among the labelled rows that

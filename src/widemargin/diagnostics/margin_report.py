@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from widemargin._text import printable
 from widemargin.diagnostics.margin_blocks import count_margins, margin_size, sketch_numbers
-from widemargin.diagnostics.margins import group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
 from widemargin.goals.frames import pandas_for_frames
@@ -198,9 +198,10 @@ def margin_report(
 
     Parameters
     ----------
-    clf : fitted classifier, or array-like of scores
+    clf : fitted classifier, array-like of scores, or Margins
         With `margins(X, y)` (the structural ones of this library), `decision_function` or `predict_proba`. An array of
-        shape (n,) or (n, n_classes) holds scores.
+        shape (n,) or (n, n_classes) holds scores. `Margins` are what `margins_of` returns, for all rows or
+        (`Margins.of`) some of them; X and y are not needed then.
     X : array-like of shape (n, d), default=None
         Not needed for scores.
     y : array-like of shape (n,)
@@ -249,7 +250,7 @@ def margin_report(
     >>> report.overall.mean, report.overall.below, report["b"].minimum
     (1.125, 0.5, -1.0)
     """
-    if y is None:
+    if y is None and not isinstance(clf, Margins):
         raise DataError("margins need labels; give y.")
     levels = tuple(float(q) for q in np.ravel(quantiles))
     if not _is_finite(level):
@@ -258,7 +259,7 @@ def margin_report(
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
-    name = type(clf).__name__ if hasattr(clf, "predict") else "scores"
+    name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
     if is_collection(clf) or is_table_in_blocks(X) or is_collection(y):
         counts = count_margins(
             clf, X, y, groups, normalize=normalize, level=float(level), sample_weight=sample_weight, classes=classes,
@@ -271,7 +272,7 @@ def margin_report(
             name, data_name, counts.source, unit, float(level), levels, float(delta), first, tuple(others),
             counts.n_missing,
         )  # fmt: skip
-    weight = row_weights(sample_weight, len(y))
+    weight = row_weights(sample_weight, len(clf.values) if isinstance(clf, Margins) else len(y))
     margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
     values = margins.values
     parts, n_missing = group_rows(groups, values.shape[0])

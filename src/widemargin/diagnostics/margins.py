@@ -28,6 +28,10 @@ class Margins(NamedTuple):
     source: str
     unit: str
 
+    def of(self, rows: npt.NDArray[Any]) -> "Margins":
+        """Those of some rows, by their numbers or a mask."""
+        return self._replace(values=self.values[rows])
+
 
 def margins_of(
     clf: Any,
@@ -46,11 +50,12 @@ def margins_of(
 
     Parameters
     ----------
-    clf : fitted classifier, or array-like of shape (n,) or (n, n_classes)
-        An array holds scores.
+    clf : fitted classifier, array-like of shape (n,) or (n, n_classes), or Margins
+        An array holds scores. Margins are given back as they are, finite ones without `normalize`.
     X : array-like of shape (n, d)
         Not needed for scores.
     y : array-like of shape (n,)
+        Not needed for margins.
     normalize : {None, "norm", "median", "max"} or float, default=None
         What margins are divided by: the norm of the weights (`coef_`; distances to the boundary, for more classes to
         that between the label and the closest other one), the median or the largest of their absolute values, a number.
@@ -70,19 +75,29 @@ def margins_of(
     """
     if normalize is not None and normalize not in NORMALIZERS and not _is_positive(normalize):
         raise DataError(f"normalize is {normalize!r}; give None, 'norm', 'median', 'max' or a positive number.")
+    if isinstance(clf, Margins):
+        if normalize is not None:
+            raise DataError(f"normalize is {normalize!r} and margins were given; normalize where they are made.")
+        if not np.isfinite(clf.values).all():
+            raise _not_finite(clf.values)
+        return clf
     if callable(getattr(clf, "margins", None)):
         values, source, rival = np.asarray(clf.margins(X, y), dtype=np.float64), "margins", None
     else:
         scores, source, known = _scores(clf, X, y, classes)
         values, rival = _of_scores(scores, _codes(y, known, scores.shape[0]))
     if not np.isfinite(values).all():
-        raise DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
+        raise _not_finite(values)
     if normalize is None:
         return Margins(values, source, "scores" if source != "predict_proba" else "differences of probabilities")
     size, unit = _size(clf, values, normalize, rival, sample_weight)
     if not np.min(size) > 0.0:
         raise DataError(f"normalize={normalize!r} divides by 0: all margins or weights are 0. Use normalize=None.")
     return Margins(np.asarray(values / size), source, unit)
+
+
+def _not_finite(values: Floats) -> DataError:
+    return DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
 
 
 def _is_positive(value: Any) -> bool:

@@ -6,7 +6,7 @@ point starts from the last one's model, hinge variables and multipliers, and tak
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,27 @@ from widemargin.estimators._rate_constrained_fit import Trained, make_measures, 
 from widemargin.estimators._rate_constrained_space import LinearSpace
 from widemargin.goals import Goal
 from widemargin.goals.binding import BoundGoal, Source, bind
+from widemargin.linalg.cells import Floats
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions
 from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.tightening import Enforced, Measures, enforce
 
-__all__ = ["GoalSeries", "Watched"]
+__all__ = ["GoalSeries", "Neighbour", "Watched"]
 
 _STEPS = 4  # at most; two were measured to be enough between close neighbours
 _STALL = 1e-2  # relative decrease of the merit below which only the last step is taken
+
+
+class Neighbour(NamedTuple):
+    """What a point starts from: a solution, its penalty, whether it met its goal, and that goal's constraints."""
+
+    w: Floats
+    b: float
+    rho: float
+    met: bool
+    n_constraints: int
 
 
 class Watched:
@@ -86,12 +97,17 @@ class GoalSeries:
         self.budget = budget
         self._bound: BoundGoal | None = None
         self._flat: RateConstrainedProblem | None = None
-        self._last: Trained | None = None
+        self._last: Neighbour | None = None
+        self._given: Neighbour | None = None
         self._state: ConvexState | None = None
 
     def bind(self, goal: Goal) -> BoundGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
         return bind(goal, self.sources, warn_trivial=self._bound is None, like=self._bound)
+
+    def go_on(self, bound: BoundGoal, before: Neighbour | None) -> None:
+        """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
+        self._bound, self._given = bound, before
 
     def train(self, bound: BoundGoal, lam: float) -> Trained:
         """Train on a bound goal, warm where there is a goal before."""
@@ -99,13 +115,17 @@ class GoalSeries:
         problem, solver = self.space.lift(self._flat, self.solver)
         measures, hard = make_measures(problem, self.enforcement)
         convex = Watched(solver)
-        before, search = self._last, None
-        if before is not None and before.problem.n_constraints == problem.n_constraints:
+        before, search, resumed = self._given or self._last, None, self._given is not None
+        self._given = None
+        if before is not None and before.n_constraints == problem.n_constraints:
             search = self._from(before, problem, convex, measures, give_back=measures is hard)
-        if before is None or search is None or before.met != (search.best.violation <= 0.0):
+        # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
+        if before is None or search is None or resumed or before.met != (search.best.violation <= 0.0):
             search = self._second_opinion(search, problem, convex, measures, hard)
         trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
-        self._bound, self._last, self._state = bound, trained, convex.last
+        last = trained.solution
+        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
+        self._bound, self._state = bound, convex.last
         return trained
 
     def _rows_of(self, bound: BoundGoal, lam: float) -> RateConstrainedProblem:
@@ -119,7 +139,7 @@ class GoalSeries:
 
     def _from(
         self,
-        before: Trained,
+        before: Neighbour,
         problem: RateConstrainedProblem,
         convex: ConvexSolver,
         measures: Measures,
@@ -130,13 +150,13 @@ class GoalSeries:
 
         The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias hides it.
         """
-        solution, state = before.solution, self._state
+        state = self._state
         if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
             state = state._replace(v=np.zeros(problem.n_constraints))
-        rhos = tuple(rho for rho in self.warm.rhos if rho >= solution.rho)  # its neighbour will need it too
+        rhos = tuple(rho for rho in self.warm.rhos if rho >= before.rho)  # its neighbour will need it too
         return enforce(
             problem, convex, measures.judge, replace(self.warm, rhos=rhos), give_back=give_back, moves=measures.moves,
-            start=(solution.w, solution.b), state=state, budget=self.budget,
+            start=(before.w, before.b), state=state, budget=self.budget,
         )  # fmt: skip
 
     def _second_opinion(

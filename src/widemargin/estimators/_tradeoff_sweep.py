@@ -12,8 +12,9 @@ from sklearn.base import clone
 from widemargin.estimators._rate_constrained_fit import refuse_overflow, step_plan
 from widemargin.estimators._rate_constrained_path import GoalSeries
 from widemargin.estimators._rate_constrained_space import make_space, model_scores
+from widemargin.estimators._tradeoff_resume import cut_short, neighbour, restored
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
-from widemargin.exceptions import GoalError, GoalWarning, MarginConvergenceWarning
+from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._tradeoff_log import MeasureLog
 from widemargin.goals._warn import warn
@@ -132,9 +133,37 @@ class Sweep:
         self.points: list[_Point] = []
         self.labels: tuple[str, ...] = ()
 
+    def go_on_from(self, path: TradeoffPath) -> None:
+        """Take the points of a path that ended early as trained: measure their models again, and start from the last.
+
+        Raises
+        ------
+        DataError
+            Its points are not the first of this path, or its models do not give its numbers on these rows.
+        """
+        if len(path) > len(self.levels) or not np.array_equal(path.values, self.levels[: len(path)]):
+            raise DataError(f"the {len(path)} values of the earlier path are not the first of these; train all points.")
+        if cut_short(path):
+            return
+        for number, goal in enumerate(self.goals[: len(path)]):
+            bound = self.series.bind(goal)
+            if self.held is not None:
+                self.held.bind(goal)
+            model = restored(self.model, path, number, self.series.space, self.training.matrices)
+            model.goal = model.goal_ = goal
+            point = _Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
+            self._keep(goal, bound, point)
+            self.series.go_on(bound, neighbour(model, bool(path.met[number]), bound.n_constraints))
+        found, told = self.training.log.finish().objective, path.training.objective
+        if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
+            raise DataError(
+                f"the models of the earlier path have the objectives {found.tolist()} on these rows, and it says "
+                f"{told.tolist()}: the rows are others, or the numbers were changed. Train all points."
+            )
+
     def train(self) -> "Piece":
         """Train point after point, until the goals or the time end."""
-        for goal in self.goals:
+        for goal in self.goals[len(self.points) :]:
             with refuse_overflow(self.training.matrices):
                 self._train(goal)
             if self.budget.exhausted:
@@ -162,12 +191,9 @@ class Sweep:
     def _train(self, goal: Goal) -> None:
         began = self.budget.elapsed
         bound = self.series.bind(goal)
-        if self.points and bound.n_constraints != len(self.labels):
-            raise GoalError(
-                f"a goal with {bound.n_constraints} constraints follows one with {len(self.labels)}; the goals of a "
-                "path must have the same constraints."
-            )
-        held_bound = None if self.held is None else self.held.bind(goal)
+        self._agrees(bound)
+        if self.held is not None:  # what is wrong there is said before the time for training is spent
+            self.held.bind(goal)
         trained = self.series.train(bound, self.lam)
         if self.budget.exhausted and self.points:
             return  # cut short; its neighbours are done
@@ -176,16 +202,28 @@ class Sweep:
         self.series.space.adopt(model, trained.best.w, trained.best.b, model._direction())
         model._adopt(trained, bound, self.training.matrices, None)
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
+        best = trained.best
+        self._keep(goal, bound, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
+        self._tell(self.points[-1])
+
+    def _agrees(self, bound: BoundGoal) -> None:
+        if self.points and bound.n_constraints != len(self.labels):
+            raise GoalError(
+                f"a goal with {bound.n_constraints} constraints follows one with {len(self.labels)}; the goals of a "
+                "path must have the same constraints."
+            )
+
+    def _keep(self, goal: Goal, bound: BoundGoal, point: _Point) -> None:
+        """Measure the model of a point and add it to the path."""
+        self._agrees(bound)
         keys = [item.constraint for item in bound.constraints]
         if not self.points:
             self.labels = tuple(item.label for item in bound.constraints)
         swept = self._swept(goal, bound)
-        self.training.add(model, bound, keys, swept)
-        if self.held is not None and held_bound is not None:
-            self.held.add(model, held_bound, keys, swept)
-        best = trained.best
-        self.points.append(_Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
-        self._tell(self.points[-1])
+        self.training.add(point.model, bound, keys, swept)
+        if self.held is not None and self.held.bound is not None:
+            self.held.add(point.model, self.held.bound, keys, swept)
+        self.points.append(point)
 
     def _tell(self, point: _Point) -> None:
         self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)

@@ -57,6 +57,8 @@ class StructuralCell(NamedTuple):
         Largest relative duality gap of the folds.
     passes : float
         Mean number of passes, from the solution of the last C; all of them where `max_iter` is given.
+    second : float or None
+        Mean of the second score, where `scoring` names two.
     """
 
     rescaling: str
@@ -67,6 +69,7 @@ class StructuralCell(NamedTuple):
     standard_error: float
     gap: float
     passes: float
+    second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ class StructuralSearch:
     best_estimator : estimator
         The model with these parameters, not fitted.
     best_score : float
-        Its cross-validated score. The largest of many is too good: measure the model on rows of its own.
+        Its cross-validated score, the first of two. The largest of many is too good: measure the model on rows of its
+        own.
     cells : tuple of StructuralCell
         In the order of measurement.
     status : str
@@ -101,7 +105,7 @@ class StructuralSearch:
         for cell in self.cells:
             score, offset = f"{cell.score:.4f} ± {cell.standard_error:.4f}", f"{cell.offset or 0.0:.3g}"
             row = f"{cell.rescaling:>9} {cell.C:>10.4g} {cell.passes:>7.0f} {cell.gap:>7.1%} {offset:>7} {score:>18}"
-            lines.append(row)
+            lines.append(row if cell.second is None else f"{row} {cell.second:>9.4f}")
         best = (
             f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in self.best_params.items()
         )
@@ -210,10 +214,11 @@ def structural_search(
         score better than the optimum. None: train up to the gap.
     offsets : sequence of float, optional
         Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
-        that scores within a standard error of the best.
-    scoring : str or callable, optional
+        that scores within a standard error of the best; with two scores every offset has a cell of its own.
+    scoring : str, callable or pair of these, optional
         As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
-        "example_f1". None: the model's own `score`.
+        "example_f1". None: the model's own `score`. Of a pair, such as `("jaccard", "hamming")`, the second chooses
+        among the cells that the first cannot tell from its best one: those within a standard error of it.
     cv : int, splitter or iterable, default=3
         Number of folds, shuffled; or what scikit-learn's `check_cv` takes.
     patience : int, default=2
@@ -282,7 +287,7 @@ def structural_search(
         warn(
             f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning
         )
-    best = max(cells, key=lambda cell: (cell.score, -cell.C))
+    best = _best(cells)
     params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
     params |= {} if best.offset is None else {"offset": best.offset}
@@ -315,9 +320,11 @@ class _Search:
 
     def __init__(self, model: Any, X: Any, y: Any, scoring: Any, cv: Any, rng: Any) -> None:
         self._model, self._X, self._y = model, X, y
-        if isinstance(scoring, str):
-            scoring = label_set_scorers.get(scoring, scoring)
-        self._scorer = check_scoring(model, scoring=scoring)
+        pair = scoring if isinstance(scoring, (tuple, list)) else [scoring]
+        if len(pair) not in (1, 2):
+            raise DataError(f"scoring has {len(pair)} entries: give one score, or a pair of which the second decides.")
+        named = [label_set_scorers.get(one, one) if isinstance(one, str) else one for one in pair]
+        self._scorers = [check_scoring(model, scoring=one) for one in named]
         folds = KFold(cv, shuffle=True, random_state=rng) if isinstance(cv, int) else check_cv(cv)
         self._folds = list(folds.split(np.zeros(count(X))))
 
@@ -343,12 +350,12 @@ class _Search:
                         return
                     last[number], score = found
                     scores.append(score)
-                place, mean, spread = _nearest(np.array(scores))
                 gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
-                yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done)
-                if budget.exhausted:
-                    return
-                top = max(top, mean)
+                for place, mean, spread, second in _offsets(np.array(scores)):
+                    yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done, second)
+                    if budget.exhausted:
+                        return
+                    top = max(top, mean)
             best, since = (top, 0) if top > best else (best, since + 1)
             if since >= patience:
                 return
@@ -363,32 +370,48 @@ class _Search:
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
 
-    def score(self, one: Any, rows: Any, offset: float | None) -> float:
-        """Score a model on some rows."""
+    def scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+        """Scores of a model on some rows."""
         if offset is not None:
             one.set_params(offset=offset)
-        return float(self._scorer(one, _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)))
+        X, y = _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)
+        return [float(scorer(one, X, y)) for scorer in self._scorers]
 
 
 def _one_fold(
     search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
     given: tuple[Any, Any],
-) -> tuple[Any, list[float]]:  # fmt: skip
+) -> tuple[Any, list[list[float]]]:  # fmt: skip
     """Train on a fold and score it with every offset; here or on a worker."""
     last, (train, test) = given
     one = search.fit(last, C, rescaling, most, train, deadline.left)
-    return one, [search.score(one, test, offset) for offset in offsets]
+    return one, [search.scores(one, test, offset) for offset in offsets]
 
 
-def _nearest(scores: Floats) -> tuple[int, float, float]:
-    """The first column (offsets nearest to 0 come first) within a standard error of the best; its mean and error.
+def _best(cells: Sequence[StructuralCell]) -> StructuralCell:
+    """The cell of the best score; of two scores, that of the best second one within a standard error of it."""
+    best = max(cells, key=lambda cell: (cell.score, -cell.C))
+    if best.second is None:
+        return best
+    close = [cell for cell in cells if cell.score >= best.score - np.nan_to_num(best.standard_error)]
+    return max(close, key=lambda cell: (cell.second, cell.score, -cell.C))
+
+
+def _offsets(scores: Floats) -> list[tuple[int, float, float, float | None]]:
+    """Which offsets have cells: their places, means and standard errors of the first score, means of the second.
+
+    Of one score, the first offset (those nearest to 0 come first) within a standard error of the best; of two, all.
 
     Parameters
     ----------
-    scores : ndarray of shape (folds, offsets)
+    scores : ndarray of shape (folds, offsets, 1 or 2)
     """
     mean, folds = scores.mean(axis=0), scores.shape[0]
-    error = scores.std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape, math.nan)
-    best = int(mean.argmax())
-    place = int(np.argmax(mean >= mean[best] - np.nan_to_num(error[best])))
-    return place, float(mean[place]), float(error[place])
+    error = scores[:, :, 0].std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape[0], math.nan)
+    if mean.shape[1] == 2:
+        return [
+            (place, float(mean[place, 0]), float(error[place]), float(mean[place, 1])) for place in range(len(mean))
+        ]
+    best = int(mean[:, 0].argmax())
+    place = int(np.argmax(mean[:, 0] >= mean[best, 0] - np.nan_to_num(error[best])))
+    return [(place, float(mean[place, 0]), float(error[place]), None)]

@@ -20,7 +20,7 @@ from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
-from widemargin.structured.learners.problem import StructuredProblem, count, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem, count, examples, potentials_of
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import StructuredModel
 from widemargin.structured.search.choice import SEARCHES
@@ -83,8 +83,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Most questions of a search.
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
-        `largest_loss`, and with the labels it answered before, of which none may be better: for a model under
-        development.
+        `largest_loss`, and with labels that may not be better: y_i, the decoded label, the answers before and, where
+        the model has `contains(x, y)`, labels of other examples. For a model under development.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -224,7 +224,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : sequence or matrix
-            Examples, as the model takes them.
+            Examples, as the model takes them; a table (pandas, polars) as its array.
         Y : sequence or matrix
             Their labels.
 
@@ -241,6 +241,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         OracleError
             If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
         """
+        X, Y = examples(X), examples(Y)
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         model = copy.deepcopy(self.model)
         problem = StructuredProblem(
@@ -315,6 +316,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             }
             if result.n_iter < self.max_iter:
                 cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
+            if not result.gap < 0.995:
+                cures[Status.MAX_ITER] += f"; C={self.C:g} is far from what so many passes can solve"
             relative = ""
             if not result.certified:
                 relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
@@ -336,6 +339,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         list
         """
         check_is_fitted(self)
+        X = examples(X)
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
@@ -364,7 +368,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
                 f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
                 "whether it is proved to be the best one; use `predict`."
             )
-        found = [decode(u, self.theta_) for u in potentials_of(self.model_, X, self.coef_)]
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, examples(X), self.coef_)]
         return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def margins(self, X: Any, Y: Any) -> Floats:
@@ -388,6 +392,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             If the labels do not fit.
         """
         check_is_fitted(self)
+        X, Y = examples(X), examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         u = potentials_of(self.model_, X, self.coef_)
@@ -400,6 +405,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         ----------
         X, Y : sequence or matrix
         """
+        X, Y = examples(X), examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         losses = [self.model_.loss(y, Y[i]) for i, y in enumerate(self.predict(X))]

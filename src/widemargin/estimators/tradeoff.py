@@ -40,6 +40,7 @@ def tradeoff_path(
     validation_fraction: float | None = 0.2,
     pieces: int = 1,
     workers: Any = None,
+    resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal, each started from its neighbour's solution.
 
@@ -73,6 +74,10 @@ def tradeoff_path(
     workers : int or distributed.Client, optional
         Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
         Callbacks are told of the points of a piece when it is done.
+    resume : TradeoffPath, optional
+        A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
+        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
+        of their own: they need not be those of an uninterrupted path.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def tradeoff_path(
     GoalError
         If there is no such constraint, a value makes no sense for it, or a goal does not fit the data.
     DataError
-        If data are missing or of the wrong shape, or there are no values.
+        If data are missing or of the wrong shape, there are no values, or `resume` is not the beginning of this path.
     CapabilityError
         If the classifier calibrates, which needs rows that the path does not hold out, or its kernel is precomputed.
 
@@ -135,9 +140,13 @@ def tradeoff_path(
         training, held = _split(training, validation_fraction, classifier.random_state)
     if pieces not in range(1, len(levels) + 1):
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
+    if resume is not None and pieces > 1:
+        raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
     with limit_threads(classifier.n_jobs):
         sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
         if pieces == 1:
+            if resume is not None:
+                sweep.go_on_from(resume)
             return sweep.run()
         plain = clone(classifier).set_params(callbacks=None, verbose=0)
         task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))

@@ -11,7 +11,7 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin.kernels._loops import power_of_two
 
-__all__ = ["entries", "fill_matches", "fill_products"]
+__all__ = ["entries", "fill_matches", "fill_products", "finish_gaussian"]
 
 
 @kernel
@@ -39,7 +39,7 @@ def entries(left: Any, start: Any, place: Any, weight: Any) -> bool:
 
 
 @kernel
-def _gaussian(out: Any, left: Any, right: Any, scale: Any) -> None:
+def finish_gaussian(out: Any, left: Any, right: Any, scale: Any) -> None:
     """From inner products to `2^(scale |x - y|^2)`."""
     zero, two, low = np.float32(0.0), np.float32(2.0), np.float32(-126.0)
     for j in range(out.shape[0]):
@@ -71,7 +71,7 @@ def fill_products(
                 for j in range(b - a):
                     sums[j] += (u * one[j] + v * two[j]) + (w * three[j] + x * four[j])
             if scale != 0.0:
-                _gaussian(sums, left[i], right[low - origin : high - origin], scale)
+                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
 
 
 @kernel
@@ -100,4 +100,4 @@ def fill_matches(
             for j in range(b - a):
                 sums[j] = value * same[j]
             if scale != 0.0:
-                _gaussian(sums, left[i], right[low - origin : high - origin], scale)
+                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)

@@ -6,7 +6,6 @@ NumPy arrays. Everything above it (cache, counters, solvers) does not know which
 
 import importlib
 import logging
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,9 +16,11 @@ from widemargin._threads import in_threads
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.thin import Entries, Thin, is_thin, list_entries
+from widemargin.kernels.levels import levels_of
+from widemargin.kernels.packed import Packed
+from widemargin.kernels.thin import Thin, is_thin
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_thin", "usable_name"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "pack", "usable_name"]
 
 
 logger = logging.getLogger("widemargin")
@@ -37,30 +38,32 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
-    thin : Thin or None
-        These rows packed for products, where most entries of X are 0; a slice shares it with the whole.
+    packed : Packed or None
+        These rows packed for products, where X allows it; a slice shares it with the whole.
     first : int
-        Number of the first row in `thin`.
+        Number of the first row in `packed`.
     """
 
-    def __init__(self, X: Any, square: Any, thin: Thin | None = None, first: int = 0) -> None:
-        self.X, self.square, self.thin, self.first = X, square, thin, first
+    def __init__(self, X: Any, square: Any, packed: Packed | None = None, first: int = 0) -> None:
+        self.X, self.square, self.packed, self.first = X, square, packed, first
+        self._listed: tuple[Packed, Any] | None = None
 
     def __getitem__(self, rows: Any) -> "Placed":
         X, square = self.X[rows], None if self.square is None else self.square[rows]
-        if self.thin is None:
+        if self.packed is None:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
-            return Placed(X, square, self.thin, self.first + rows.indices(len(self))[0])
-        return Placed(X, square, Thin(X, self.thin))
+            return Placed(X, square, self.packed, self.first + rows.indices(len(self))[0])
+        return Placed(X, square, self.packed.part(rows, X))
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    @cached_property
-    def entries(self) -> Entries:
-        """What is not 0 in X, dense."""
-        return list_entries(self.X)
+    def listed(self, right: Packed) -> Any:
+        """X, dense, as the left side of products with these rows; listed once for all of them in a row."""
+        if self._listed is None or self._listed[0] is not right:
+            self._listed = right, right.listed(self.X, self.packed, self.first)
+        return self._listed[1]
 
 
 class Backend(Protocol):
@@ -87,8 +90,8 @@ class NumpyBackend:
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
         X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
-        thin = Thin(X) if products and not sp.issparse(X) and is_thin(X) else None
-        return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, thin)
+        packed = pack(X) if products and not sp.issparse(X) else None
+        return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
         """Kernel values of all pairs, shape (len(left), len(right))."""
@@ -99,9 +102,9 @@ class NumpyBackend:
             distances *= -kernel.gamma
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
-        if right.thin is not None and len(left) >= _MANY:
+        if right.packed is not None and len(left) >= _MANY:
             made = np.empty((len(left), len(right)), dtype=right.X.dtype)
-            if fill_thin(kernel, left, right, made, np.arange(len(left))):
+            if fill_packed(kernel, left, right, made, np.arange(len(left))):
                 return made
         block = left.X @ right.X.T
         if sp.issparse(block):
@@ -201,14 +204,22 @@ def squared_norms(X: Any) -> Any:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype)
 
 
-def fill_thin(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any) -> bool:
+def pack(X: np.ndarray[Any, Any]) -> Packed | None:
+    """Dense rows packed for products; None where BLAS is as fast."""
+    thin = Thin(X) if is_thin(X) else None
+    if thin is not None and thin.value:
+        return thin
+    return levels_of(X) or thin
+
+
+def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any) -> bool:
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
-    if right.thin is None or sp.issparse(left.X):
+    if right.packed is None or sp.issparse(left.X):
         return False
     fused = kernel.name == "rbf" and out.dtype == np.float32
     ranges = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
-    if not right.thin.fill(left.entries, squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
+    if not right.packed.fill(left.listed(right.packed), squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
         return False
     if not fused:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)

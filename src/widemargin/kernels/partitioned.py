@@ -16,7 +16,8 @@ from widemargin.distributed.recipes import array_rows
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.backend import NumpyBackend, Placed
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.rows import KernelRows, Rows
+from widemargin.kernels.packed import Rows
+from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.cells import Floats
 
 __all__ = ["PartitionedRows"]

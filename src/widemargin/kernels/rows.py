@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from widemargin._threads import in_threads
 from widemargin.exceptions import KernelError
-from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_thin
+from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
+from widemargin.kernels.packed import Rows
 from widemargin.kernels.tiles import Count, Tiles
 from widemargin.linalg._loops import add_rows
 from widemargin.linalg.cells import Floats
@@ -30,7 +31,6 @@ _HEIGHT, _WIDTH = 256, 1024  # of a block whose values are summed at once
 _WORTH = 1 << 21  # values that are worth a thread
 
 Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.integer[Any]] | slice
 
 
 class _Memory:
@@ -207,8 +207,8 @@ class KernelRows:
         return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
 
     def _fill(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> None:
-        """Write rows into the cache: at once where they are thin, else from small blocks (fresh memory is slow)."""
-        if self._given is None and fill_thin(self.kernel, self._rows[rows], self._rows, self._buffer, places):
+        """Write rows into the cache: at once where they are packed, else from small blocks (fresh memory is slow)."""
+        if self._given is None and fill_packed(self.kernel, self._rows[rows], self._rows, self._buffer, places):
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
         width = max(1, min(2048, _BLOCK // rows.shape[0]))
@@ -309,10 +309,10 @@ class KernelRows:
         return self._backend.block(self.kernel, left, right)
 
     def _values(self, left: Placed, right: Placed, room: Array) -> Array:
-        """Values of all pairs, in `room` where the rows are thin."""
+        """Values of all pairs, in `room` where the rows are packed."""
         block = room[: len(left) * len(right)].reshape(len(left), len(right))
-        thin = fill_thin(self.kernel, left, right, block, np.arange(len(left)))
-        return block if thin else self._backend.block(self.kernel, left, right)
+        packed = fill_packed(self.kernel, left, right, block, np.arange(len(left)))
+        return block if packed else self._backend.block(self.kernel, left, right)
 
     def _claim(self, row: int) -> int:
         """A slot for a row: a free one, or that of the row that was not used for longest."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._threads import in_threads
 from widemargin.kernels import _thin_loops as loops
+from widemargin.kernels.packed import Packed, Rows, Task
 
 __all__ = ["Entries", "Thin", "is_thin", "list_entries"]
 
@@ -23,7 +23,6 @@ SHARE = 0.2
 
 _TILE_BYTES = 1 << 21  # of a packed tile: about the second cache
 _BYTE = 255  # matches that a byte can count
-_WORTH = 1 << 21  # values that are worth a thread
 
 
 def is_thin(X: Any) -> bool:
@@ -60,7 +59,7 @@ def list_entries(X: Array) -> Entries:
     return Entries(start, place[:count].copy(), weight[:count].copy(), one_value)
 
 
-class Thin:
+class Thin(Packed):
     """The right side of products.
 
     Parameters
@@ -70,6 +69,8 @@ class Thin:
     whole : Thin, optional
         The rows that X is a part of.
     """
+
+    worth = 1 << 21
 
     def __init__(self, X: Array, whole: "Thin | None" = None) -> None:
         self._X, self._whole = X, whole
@@ -99,46 +100,22 @@ class Thin:
             packed[t, :d, : part.shape[0]] = (part != 0.0).T if self.value else part.T
         return packed
 
-    def fill(
-        self, left: Entries, squares: tuple[Array, Array] | None, scale: float, first: int, last: int, out: Array,
-        rows: Array,
-    ) -> bool:  # fmt: skip
-        """Set `out[rows[i]]` to the products of `left[i]` with the rows `first` to `last`.
+    def part(self, rows: Rows, X: Array) -> "Thin":
+        """Some of the rows."""
+        return Thin(X, self)
 
-        Parameters
-        ----------
-        left : Entries
-            Of m rows.
-        squares : tuple of two ndarrays, shapes (m,) and (n,), or None
-            Squared norms of both sides: give the Gaussian kernel `2^(scale |x - y|^2)`, float32, instead of products.
-        scale : float
-        first, last : int
-        out : ndarray of shape (slots, last - first)
-        rows : ndarray of int, shape (m,)
+    def listed(self, X: Array, packed: Packed | None, first: int) -> Entries:
+        """Rows as the left side of products."""
+        return list_entries(X)
 
-        Returns
-        -------
-        bool
-            False where nothing was done: matches cannot be counted, because a left row has several values.
-        """
-        m, dtype = left.start.shape[0] - 1, self._X.dtype
-        if m == 0 or last <= first:
-            return True
-        if self.value and not left.one_value:
-            return False
-        empty = np.empty(0, dtype)
-        norms = (empty, empty) if squares is None else squares
-        power = dtype.type(0.0 if squares is None else scale)
-        weight = left.weight * dtype.type(self.value) if self.value else left.weight  # of both sides
-        sides = (left.start, left.place, weight, self._packed, first)
-        rest = (*norms, power, out, rows)
+    def _usable(self, left: Entries) -> bool:
+        """False where matches cannot be counted, because a left row has several values."""
+        return not self.value or left.one_value
 
-        def part(low: int, high: int) -> None:
-            if self.value:
-                count = np.empty(self._packed.shape[2], np.uint8)
-                loops.fill_matches(*sides, first + low, first + high, *rest, count)
-            else:
-                loops.fill_products(*sides, first + low, first + high, *rest)
-
-        in_threads(last - first, max(1, _WORTH // m), part)
-        return True
+    def _fill(self, left: Entries, origin: int, first: int, last: int, task: Task) -> None:
+        weight = left.weight * self._X.dtype.type(self.value) if self.value else left.weight  # of both sides
+        arguments = (left.start, left.place, weight, self._packed, origin, first, last, *task)
+        if self.value:
+            loops.fill_matches(*arguments, np.empty(self._packed.shape[2], np.uint8))
+        else:
+            loops.fill_products(*arguments)

@@ -1,8 +1,9 @@
 """Export of linear and kernel models to ONNX, for servers without Python.
 
-The graph holds the model's own formula in double precision: `X coef' + intercept`, or `K(X, support vectors) dual' +
-intercept` for the kernels "linear", "rbf", "poly" and "sigmoid"; then the label. Steps of scikit-learn before the model
-are converted by skl2onnx.
+The graph holds the model's own formula in double precision: `X coef' + intercept`, also on random Fourier and
+Nystroem's features, or `K(X, support vectors) dual' + intercept` for the kernels "linear", "rbf", "poly" and "sigmoid";
+then the label. Before it may stand the tables of numbers and words of `make_preprocessor`, in standard operators, or
+steps of scikit-learn for numbers, converted by skl2onnx.
 """
 
 from os import PathLike
@@ -11,37 +12,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.container import write_file
+from widemargin.persistence.onnx_graph import KERNELS, Builder, KernelForm, as_dense, kernel_values, mapped
+from widemargin.persistence.onnx_tables import MISSING_KEY, table_features
+from widemargin.preprocessing import TablePreprocessor
 
 __all__ = ["to_onnx"]
 
 OPSET = 17
-_KERNELS = ("linear", "rbf", "poly", "sigmoid")
+ML_OPSET = 3
 
 Floats = npt.NDArray[np.float64]
 
 
 class _Scorer(NamedTuple):
-    """Scores `K(X, vectors) weights' + shift`; without a kernel K is X itself."""
+    """Scores `Z weights' + shift`; Z is X itself, its kernel values, or its features by a map."""
 
     weights: Floats
     shift: Floats
-    kernel: str | None = None
-    vectors: Floats | None = None
-    gamma: float = 1.0
-    degree: float = 3.0
-    coef0: float = 0.0
+    kernel: KernelForm | None = None
+    feature_map: Any = None
+    n_features: int = 0
+    name: str = ""
 
 
 class _Rule(NamedTuple):
-    """How labels follow: the classes, and for two of them whether a score of 0 means the second one."""
+    """How labels follow: the classes, for two of them whether a score of 0 means the second one, and for pairs of
+    classes whether `decision_function` and ties go by scores for each class ("ovr"); None: no pairs."""
 
     classes: npt.NDArray[Any]
     zero_is_second: bool
+    pairs: tuple[str, bool] | None = None
 
 
 def to_onnx(model: Any, path: str | PathLike[str]) -> None:
@@ -50,25 +54,30 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `KernelSVC` (also with several classes one
-        against the rest), `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these or over
-        a linear model of scikit-learn; or a Pipeline of scikit-learn's steps for numbers that ends in one.
+        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `KernelSVC` (also with several classes),
+        `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these or over a linear model of
+        scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and the model, as `widemargin train` saves
+        it, or of scikit-learn's steps for numbers.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 
     Notes
     -----
-    The input `X` is a matrix of doubles, shape (n, n_features), the outputs are `label`, shape (n,), and `scores`, the
-    `decision_function`, shape (n,) or (n, n_classes). They are computed in another order than here, so scores agree to
-    about 1e-9 of their size, and a label may differ where a score is as near to 0 as that.
+    The input `X` is a matrix of doubles, shape (n, n_features). A table has one input for each column, by its name and
+    of shape (n, 1): numbers are doubles, NaN where missing; words, and `true` and `false`, are texts, empty where
+    missing. The graph does not check its input as `TableSchema` does: unknown words fall back, and nobody is told.
+
+    The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). They are
+    computed in another order than here, so scores agree to about 1e-9 of their size, and a label may differ where a
+    score is as near to 0 as that.
 
     Raises
     ------
     MissingLibraryError
-        onnx (or, for pipelines, skl2onnx) is not installed.
+        onnx (or, for scikit-learn's steps, skl2onnx) is not installed.
     CapabilityError
-        Something in the model has no counterpart: thresholds of several populations, random predictions, feature maps,
-        other kernels, votes of pairs of classes, tables of words.
+        Something in the model has no counterpart: thresholds of several populations, random predictions, other kernels
+        (laplacian, functions, precomputed values), other feature maps, other steps behind a table.
     sklearn.exceptions.NotFittedError
     ModelFileError
         The file cannot be written.
@@ -80,8 +89,12 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         raise MissingLibraryError("to_onnx needs onnx: pip install 'widemargin[onnx]'") from None
     steps = list(model.steps) if hasattr(model, "steps") else [("model", model)]
     last = steps[-1][1]
-    made = _graph(*_parts(last))
-    if len(steps) > 1:
+    table = steps[0][1] if isinstance(steps[0][1], TablePreprocessor) else None
+    if table is not None and len(steps) > 2:
+        names = ", ".join(type(step).__name__ for _, step in steps[1:-1])
+        raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
+    made = _graph(*_parts(last), table)
+    if table is None and len(steps) > 1:
         made = _behind(model[:-1], made)
     onnx.checker.check_model(made)
     write_file(Path(path), made.SerializeToString())
@@ -106,22 +119,27 @@ def _rule(model: Any) -> _Rule:
     classes = np.asarray(model.classes_)
     positive = getattr(model, "positive_class_", None)
     if positive is None:
-        return _Rule(classes, type(model).__name__ == "KernelSVC")
+        pairs = (model.decision_function_shape, bool(model.break_ties)) if _has_pairs(model) else None
+        return _Rule(classes, type(model).__name__ == "KernelSVC", pairs)
     return _Rule(classes, bool(positive == classes[0]))
+
+
+def _has_pairs(model: Any) -> bool:
+    return len(model.classes_) > 2 and getattr(model, "multi_class", "ovr") == "ovo"
 
 
 def _scorer(model: Any) -> _Scorer:
     name, fitted = type(model).__name__, vars(model)
-    if fitted.get("feature_map_") is not None:
-        raise CapabilityError(f"{name}: a feature map cannot be written as ONNX. Use an exact kernel, or save_model.")
     classes = getattr(model, "classes_", ())
     if "dual_coef_" in fitted:
         return _kernel_scorer(model, name)
     if "coef_" in fitted and len(classes) >= 2:
-        coef = np.atleast_2d(_dense(model.coef_))
+        coef = np.atleast_2d(as_dense(model.coef_))
         if len(coef) in (1, len(classes)):
             shift = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64).reshape(-1), (len(coef),))
-            return _Scorer(coef, shift.copy())
+            feature_map = fitted.get("feature_map_")
+            width = coef.shape[1] if feature_map is None else int(feature_map.n_features_in_)
+            return _Scorer(coef, shift.copy(), feature_map=feature_map, n_features=width, name=name)
     raise CapabilityError(
         f"{name} cannot be written as ONNX; linear and kernel classifiers of this library can, and thresholds over "
         "linear ones. Use save_model, or for scikit-learn's models skl2onnx."
@@ -129,100 +147,94 @@ def _scorer(model: Any) -> _Scorer:
 
 
 def _kernel_scorer(model: Any, name: str) -> _Scorer:
-    pairs = len(model.classes_) > 2 and getattr(model, "multi_class", "ovr") == "ovo"
-    if pairs:
-        raise CapabilityError(f"{name}: votes of pairs of classes cannot be written as ONNX. Use multi_class='ovr'.")
-    if model.kernel not in _KERNELS:
+    if model.kernel not in KERNELS:
         raise CapabilityError(
-            f"{name}: the kernel {model.kernel!r} cannot be written as ONNX; {', '.join(_KERNELS)} can. Use save_model."
+            f"{name}: the kernel {model.kernel!r} cannot be written as ONNX; {', '.join(KERNELS)} can. Use save_model."
         )
-    weights = np.atleast_2d(_dense(model.dual_coef_))
+    weights = np.atleast_2d(as_dense(model.dual_coef_))
+    if _has_pairs(model):
+        weights = _pair_weights(weights, model.n_support_)
     shift = np.asarray(getattr(model, "intercept_", np.zeros(len(weights))), dtype=np.float64).reshape(-1)
-    vectors = _dense(model.support_vectors_)
-    return _Scorer(weights, shift, model.kernel, vectors, float(model.gamma_), float(model.degree), float(model.coef0))
+    vectors = as_dense(model.support_vectors_)
+    kernel = KernelForm(model.kernel, vectors, float(model.gamma_), float(model.degree), float(model.coef0))
+    return _Scorer(weights, shift, kernel, n_features=vectors.shape[1], name=name)
 
 
-def _dense(values: Any) -> Floats:
-    return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+def _pair_weights(dual_coef: Floats, n_support: Any) -> Floats:
+    """Weights of all support vectors in the problem of each pair of classes, in the order (0, 1), (0, 2), ..."""
+    k, cuts = len(n_support), np.concatenate(([0], np.cumsum(n_support)))
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    weights = np.zeros((len(pairs), dual_coef.shape[1]))
+    for row, (i, j) in zip(weights, pairs, strict=True):
+        first, second = slice(cuts[i], cuts[i + 1]), slice(cuts[j], cuts[j + 1])
+        row[first], row[second] = dual_coef[j - 1, first], dual_coef[i, second]
+    return weights
 
 
-class _Builder:
-    """Collects the nodes and constants of a graph."""
-
-    def __init__(self) -> None:
-        from onnx import helper, numpy_helper
-
-        self.helper, self.numpy_helper = helper, numpy_helper
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def constant(self, values: Any) -> str:
-        """Name of a constant."""
-        name = f"c{len(self.constants)}"
-        self.constants.append(self.numpy_helper.from_array(np.asarray(values), name))
-        return name
-
-    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        """Name of the output of a new node."""
-        output = name or f"n{len(self.nodes)}"
-        self.nodes.append(self.helper.make_node(operator, list(inputs), [output], **attributes))
-        return output
-
-
-def _graph(scorer: _Scorer, rule: _Rule) -> Any:
+def _graph(scorer: _Scorer, rule: _Rule, table: TablePreprocessor | None) -> Any:
     from onnx import TensorProto, helper
 
-    to = _Builder()
-    features = scorer.weights if scorer.vectors is None else scorer.vectors
-    rows = "X" if scorer.vectors is None else _kernel_values(to, scorer)
-    table = to.add("Add", to.add("MatMul", rows, to.constant(scorer.weights.T)), to.constant(scorer.shift))
+    to, rows = Builder(), "X"
+    inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, scorer.n_features])]
+    if table is not None:
+        rows, inputs = table_features(to, table)
+    if scorer.kernel is not None:
+        rows = kernel_values(to, rows, scorer.kernel)
+    elif scorer.feature_map is not None:
+        rows = mapped(to, rows, scorer.feature_map, scorer.name)
+    sums = to.add("Add", to.add("MatMul", rows, to.constant(scorer.weights.T)), to.constant(scorer.shift))
     classes = _storable(rule.classes)
-    if len(scorer.weights) == 1:
-        scores = to.add("Squeeze", table, to.constant(np.array([1])), name="scores")
-        compare = "GreaterOrEqual" if rule.zero_is_second else "Greater"
-        chosen = to.add("Cast", to.add(compare, scores, to.constant(0.0)), to=TensorProto.INT64)
-        shape: list[Any] = [None]
-    else:
-        scores = to.add("Identity", table, name="scores")
-        chosen = to.add("ArgMax", scores, axis=1, keepdims=0)
-        shape = [None, len(scorer.weights)]
+    chosen, width = _decided(to, sums, scorer, rule)
     to.add("Gather", to.constant(classes), chosen, name="label")
     kind = {"O": TensorProto.STRING, "i": TensorProto.INT64, "b": TensorProto.BOOL}[classes.dtype.kind]
     graph = helper.make_graph(
         to.nodes,
         "widemargin",
-        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, features.shape[1]])],
+        inputs,
         [
             helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("scores", TensorProto.DOUBLE, shape),
+            helper.make_tensor_value_info("scores", TensorProto.DOUBLE, [None] if width is None else [None, width]),
         ],
         to.constants,
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="widemargin")
+    opsets = [helper.make_opsetid("", OPSET), *([] if table is None else [helper.make_opsetid("ai.onnx.ml", ML_OPSET)])]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="widemargin")
     made.ir_version = 8
+    if table is not None:
+        helper.set_model_props(made, {MISSING_KEY: ""})
     return made
 
 
-def _kernel_values(to: _Builder, scorer: _Scorer) -> str:
-    """Kernel values of X with the support vectors, shape (n, n_SV)."""
-    assert scorer.vectors is not None
-    products = to.add("MatMul", "X", to.constant(scorer.vectors.T))
-    if scorer.kernel == "linear":
-        return products
-    gamma = to.constant(scorer.gamma)
-    if scorer.kernel == "rbf":
-        own = to.add("ReduceSumSquare", "X", axes=[1], keepdims=1)
-        norms = to.constant((scorer.vectors**2).sum(axis=1)[None, :])
-        distance = to.add("Sub", to.add("Add", own, norms), to.add("Mul", to.constant(2.0), products))
-        nearest = to.add("Max", distance, to.constant(0.0))
-        return to.add("Exp", to.add("Neg", to.add("Mul", gamma, nearest)))
-    inner = to.add("Add", to.add("Mul", gamma, products), to.constant(scorer.coef0))
-    if scorer.kernel == "poly":
-        return to.add("Pow", inner, to.constant(scorer.degree))
-    # tanh(z) = 2 / (1 + exp(-2 z)) - 1: onnxruntime has no Tanh for doubles
-    falling = to.add("Exp", to.add("Mul", to.constant(-2.0), inner))
-    share = to.add("Div", to.constant(2.0), to.add("Add", to.constant(1.0), falling))
-    return to.add("Sub", share, to.constant(1.0))
+def _decided(to: Builder, sums: str, scorer: _Scorer, rule: _Rule) -> tuple[str, int | None]:
+    """The number of each row's class, and the width of the output `scores` (None: a vector)."""
+    from onnx import TensorProto
+
+    if len(scorer.weights) == 1:
+        scores = to.add("Squeeze", sums, to.constant(np.array([1])), name="scores")
+        compare = "GreaterOrEqual" if rule.zero_is_second else "Greater"
+        return to.add("Cast", to.add(compare, scores, to.constant(0.0)), to=TensorProto.INT64), None
+    if rule.pairs is None:
+        return to.add("ArgMax", to.add("Identity", sums, name="scores"), axis=1, keepdims=0), len(scorer.weights)
+    shape, break_ties = rule.pairs
+    k = len(rule.classes)
+    sides = np.array([[float(c == i) - float(c == j) for c in range(k)] for i in range(k) for j in range(i + 1, k)])
+    losing = np.maximum(-sides, 0.0).sum(axis=0)
+
+    def votes(winning: str) -> str:
+        won = to.add("Cast", winning, to=TensorProto.DOUBLE)
+        return to.add("Add", to.add("MatMul", won, to.constant(sides)), to.constant(losing[None, :]))
+
+    if shape == "ovo":
+        to.add("Identity", sums, name="scores")
+        width = len(scorer.weights)
+    else:  # votes made continuous, as scikit-learn does; a score of 0 is a vote for the first of the two there
+        total, one = to.add("MatMul", sums, to.constant(sides)), to.constant(1.0)
+        size = to.add("Mul", to.constant(3.0), to.add("Add", to.add("Abs", total), one))
+        first = votes(to.add("Not", to.add("Less", sums, to.constant(0.0))))
+        to.add("Add", first, to.add("Div", total, size), name="scores")
+        width = k
+    decides = "scores" if break_ties and shape != "ovo" else votes(to.add("Greater", sums, to.constant(0.0)))
+    return to.add("ArgMax", decides, axis=1, keepdims=0), width
 
 
 def _storable(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -249,7 +261,7 @@ def _behind(before: Any, made: Any) -> Any:
     try:
         width = int(before[0].n_features_in_)
         kind = [("table", DoubleTensorType([None, width]))]
-        first = skl2onnx.to_onnx(before, initial_types=kind, target_opset={"": OPSET, "ai.onnx.ml": 3})
+        first = skl2onnx.to_onnx(before, initial_types=kind, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET})
         first.ir_version = made.ir_version
         output = first.graph.output[0].name
         first = compose.add_prefix(first, prefix="before_")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError, TableWarning
 
-__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame"]
+__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame", "words_of"]
 
 Kind = Literal["number", "word", "flag"]
 Frame = nw.DataFrame[Any]
@@ -314,7 +314,8 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
     if infinite.size:
         raise DataError(
             f"column {column.name!r} holds {infinite.size} infinite number(s), the first in row {infinite[0]}. "
-            "Replace them, by a missing value for instance"
+            "Replace them, by a missing value for instance",
+            row=int(infinite[0]),
         )
     return numbers
 
@@ -328,6 +329,11 @@ def _words(column: Column) -> list[str | None]:
         return texts
     nulls = column.is_null().to_list()
     return [None if null else _spelt(value) for value, null in zip(column.to_list(), nulls, strict=True)]
+
+
+def words_of(column: Any, name: str) -> list[str | None]:
+    """Words of a pyarrow column (or one of another library) as a schema spells them; None where missing."""
+    return _words(nw.from_native(column, series_only=True).alias(name))
 
 
 def _spelt(value: object) -> str | None:

@@ -197,20 +197,6 @@ def _changes(
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """Margins that are known already, for `margin_report`."""
-
-    values: Floats
-    name: str
-
-    def margins(self, X: Any, y: Any) -> Floats:
-        return self.values
-
-    def predict(self, X: Any) -> Any:
-        raise NotImplementedError
-
-
 def _margins(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Margins | str:
     """Margins of all rows and of each population of the goal; or why there are none."""
     if rows.y is None:
@@ -233,8 +219,7 @@ def _margins(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Margins
     for name in [name for name in parts if name in kept]:
         inside = parts[name]
         weights = None if source.weight is None else weight[inside]
-        labels = np.asarray(rows.y)[inside]
-        reports[name] = margin_report(_Known(values[inside], name), None, labels, sample_weight=weights, data_name=name)
+        reports[name] = margin_report(found.of(inside), sample_weight=weights, data_name=name)
         counts, _ = np.histogram(np.clip(values[inside], edges[0], edges[-1]), edges, weights=weight[inside])
         shares[name] = counts / counts.sum()
     return Margins(reports, edges, shares, len(parts) - len(kept))
