@@ -46,6 +46,7 @@ SCRIPTS = (
     "audit_stream",
     "scaling",
     "guarantees",
+    "distributed",
     "first_report",
 )
 PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel")

@@ -29,6 +29,7 @@ DOCUMENTS = (
     "docs/kernel-svm.md",
     "docs/margins.md",
     "docs/report.md",
+    "docs/scaling.md",
     "docs/structured.md",
     "docs/thresholds.md",
     "README.md",

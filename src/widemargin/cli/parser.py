@@ -12,6 +12,7 @@ __all__ = ["make_parser"]
 
 _TRUST_HELP = "open .joblib and .pkl files, which runs whatever code is in them"
 _MODEL_HELP = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
+_WORKERS_HELP = "read row groups of Parquet side by side: so many processes, or the address of a Dask scheduler"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -150,6 +151,7 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     _add_time_budget(predict, budget_help)
     _add_separator(predict, "[data] separator, else a comma, in .tsv files a tab")
     predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
+    predict.add_argument("--workers", metavar="N|ADDRESS", help=_WORKERS_HELP)
     add_goals_options(predict)
     return predict
 
@@ -187,6 +189,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
     _add_classifier(audit)
     _add_models(audit)
+    audit.add_argument("--workers", metavar="N|ADDRESS", help=_WORKERS_HELP)
     _add_model_positive(audit)
     _add_decide(audit)
     _add_time_budget(audit, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
@@ -300,6 +303,10 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     _add_time_budget(reproduce, "begin no further run after so many seconds; finished ones are kept (exit code 1)")
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
+    workers_help = (
+        "runs side by side (times then are those of a shared machine): processes, or a Dask scheduler's address"
+    )
+    reproduce.add_argument("--workers", metavar="N|ADDRESS", help=workers_help)
     return reproduce
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.deadline import Deadline
+from widemargin.cli.workers import connected
 from widemargin.datasets import data_folder
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import require_matplotlib
@@ -32,7 +33,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     def check(done: int, total: int) -> None:
         deadline.check(done, total, "runs")
 
-    return _all(asked, options.json, check) if options.all else _one(options.figure, asked, options.json, check)
+    with connected(options.workers or "1") as workers:
+        asked = asked._replace(workers=workers)
+        return _all(asked, options.json, check) if options.all else _one(options.figure, asked, options.json, check)
 
 
 def _one(figure: str, asked: Asked, as_json: bool, check: Check) -> tuple[int, dict[str, Any]]:

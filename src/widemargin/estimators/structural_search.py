@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
+from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._progress import bar, watchers
 from widemargin.estimators._structural_ready import Floats
 from widemargin.estimators.label_set_scorers import label_set_scorers
@@ -192,6 +194,7 @@ def structural_search(
     callbacks: Sequence[Callable[[Progress], Any]] | None = None,
     on_interrupt: str = "raise",
     verbose: int = 0,
+    workers: Any = None,
     random_state: Any = None,
 ) -> StructuralSearch:
     """Choose C and the rescaling of a structural SVM by cross-validation along warm-started paths.
@@ -229,6 +232,9 @@ def structural_search(
         After Ctrl-C: raise it again, or return what is known by then.
     verbose : int, default=0
         1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
+    workers : int or distributed.Client, optional
+        Folds are trained side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
+        says. Scores are the same.
     random_state : int, RandomState or None, default=None
         Of the folds.
 
@@ -263,7 +269,7 @@ def structural_search(
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
         try:
             for rescaling in rescalings:
-                for cell in search.path(rescaling, values, passes, tried, patience, budget):
+                for cell in search.path(rescaling, values, passes, tried, patience, budget, workers):
                     cells.append(cell)
                     stage = f"{rescaling} C={cell.C:.4g}"
                     budget.tell(stage, len(cells), cell.score, max(one.score for one in cells), cell.standard_error)
@@ -329,7 +335,7 @@ class _Search:
 
     def path(
         self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
-        patience: int, budget: Budget,
+        patience: int, budget: Budget, workers: Any,
     ) -> Iterator[StructuralCell]:  # fmt: skip
         """Cells of increasing C, until the score has not risen for a while."""
         last: list[Any] = [None] * len(self._folds)
@@ -337,12 +343,13 @@ class _Search:
         for C in Cs:
             top = -math.inf
             for most in passes:
+                fold = partial(_one_fold, self, C, rescaling, most, offsets, Deadline.after(budget.left))
                 scores = []
-                for number, (train, test) in enumerate(self._folds):
-                    last[number] = self._fit(last[number], C, rescaling, most, train, budget)
+                for number, found in enumerate(side_by_side(fold, zip(last, self._folds, strict=True), workers)):
                     if budget.exhausted:
                         return
-                    scores.append([self._scores(last[number], test, offset) for offset in offsets])
+                    last[number], score = found
+                    scores.append(score)
                 gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
                 for place, mean, spread, second in _offsets(np.array(scores)):
                     yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done, second)
@@ -353,8 +360,8 @@ class _Search:
             if since >= patience:
                 return
 
-    def _fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, budget: Budget) -> Any:
-        left = None if budget.seconds is None else max(1e-3, budget.seconds - budget.elapsed)
+    def fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, left: float | None) -> Any:
+        """Train on some rows, from the solution of the last C."""
         limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
         one.set_params(time_budget=left, on_interrupt="raise")
@@ -363,11 +370,22 @@ class _Search:
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
 
-    def _scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+    def scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+        """Scores of a model on some rows."""
         if offset is not None:
             one.set_params(offset=offset)
         X, y = _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)
         return [float(scorer(one, X, y)) for scorer in self._scorers]
+
+
+def _one_fold(
+    search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
+    given: tuple[Any, Any],
+) -> tuple[Any, list[list[float]]]:  # fmt: skip
+    """Train on a fold and score it with every offset; here or on a worker."""
+    last, (train, test) = given
+    one = search.fit(last, C, rescaling, most, train, deadline.left)
+    return one, [search.scores(one, test, offset) for offset in offsets]
 
 
 def _best(cells: Sequence[StructuralCell]) -> StructuralCell:

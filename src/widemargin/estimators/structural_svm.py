@@ -71,6 +71,10 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         For "bcfw" and "sgd": look at the averaged iterate too, and keep the better one.
     check_every : int, default=None
         For "bcfw" and "sgd": passes between two certificates, which cost one or two passes each. None: rarely.
+    oracle_batch : int, default=None
+        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, side by
+        side, on the workers of the Dask client in force, else in `n_jobs` threads. Raising it needs more passes; the
+        model depends on it, not on the workers.
     search_tol : float, default=1e-9
         Relative error of a search; that of an oracle by linear programming is 1e-6 at least.
     search_ratio : float, default=1.0
@@ -152,6 +156,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "check_every": [Interval(Integral, 1, None, closed="left"), None],
+        "oracle_batch": [Interval(Integral, 1, None, closed="left"), None],
         "search_tol": [Interval(Real, 0.0, 1.0, closed="neither")],
         "search_ratio": [Interval(Real, 0.0, 1.0, closed="right")],
         "max_queries": [Interval(Integral, 2, None, closed="left")],
@@ -177,6 +182,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         max_iter: int = 100,
         average: bool = True,
         check_every: int | None = None,
+        oracle_batch: int | None = None,
         search_tol: float = 1e-9,
         search_ratio: float = 1.0,
         max_queries: int = 1000,
@@ -198,6 +204,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.average = average
         self.check_every = check_every
+        self.oracle_batch = oracle_batch
         self.search_tol = search_tol
         self.search_ratio = search_ratio
         self.max_queries = max_queries
@@ -261,6 +268,12 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         options["seed"] = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.solver in ("bcfw", "sgd"):
             options |= {"average": self.average, "check_every": self.check_every}
+        if self.oracle_batch is not None:
+            if self.solver != "bcfw":
+                raise CapabilityError(
+                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
+                )
+            options["batch"] = self.oracle_batch
         if self.warm_start:
             options |= self._resume(problem)
         with limit_threads(self.n_jobs):

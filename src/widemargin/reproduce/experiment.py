@@ -3,13 +3,13 @@
 import functools
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from widemargin._files import replace_file
 from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
 
@@ -116,9 +116,7 @@ class Record:
         """Replace the file; an interrupt leaves the old or the new one, never half of it."""
         content = self._content | ({} if summary is None else {"summary": summary})
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f"{self.path.name}.part")
-        part.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-        os.replace(part, self.path)
+        replace_file(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
     def _resume(self) -> None:
         cure = "Name another folder by --out, or remove the file."

@@ -3,9 +3,11 @@
 import importlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from widemargin.distributed.sweep import side_by_side
 from widemargin.exceptions import DataError, TimeBudgetError
 from widemargin.reproduce.claims import CLAIMS, claims, page_table, verdict
 from widemargin.reproduce.experiment import Experiment, Record
@@ -36,6 +38,8 @@ class Asked(NamedTuple):
         Runs to average; training rows, where a figure takes a part of them.
     again : bool
         Begin anew.
+    workers : int, distributed.Client or None
+        Who does the runs: so many processes, or a Dask cluster. Times are then those of a shared machine.
     """
 
     out: Path
@@ -44,6 +48,7 @@ class Asked(NamedTuple):
     runs: int | None = None
     rows: int | None = None
     again: bool = False
+    workers: Any = None
 
 
 class Outcome(NamedTuple):
@@ -114,7 +119,7 @@ def reproduce(figure: str, asked: Asked, step: Step, check: Check = _unlimited, 
         return _outcome(figure, "kept", asked, {key: record.runs[key] for key in keys}, summary, files)
     step(f"{figure}: reading the data")
     data = experiment.load(asked.data, asked.quick)
-    _do(experiment, data, settings, record, keys, lambda text: step(f"{figure}: {text}"), check)
+    _do(experiment, data, settings, record, keys, lambda text: step(f"{figure}: {text}"), check, asked.workers)
     step(f"{figure}: drawing")
     runs = {key: record.runs[key] for key in keys}
     summary = experiment.summarise(settings, runs)
@@ -212,17 +217,18 @@ def _do(
     keys: list[str],
     step: Step,
     check: Check,
+    workers: Any = None,
 ) -> None:
     """The runs that are not in the record yet."""
-    for key in keys:
-        if record.runs.get(key):  # an empty one had no data then
-            continue
-        check(sum(key in record.runs for key in keys), len(keys))
-        step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
-        try:
-            record.add(key, experiment.run(data, settings, key))
-        except KeyboardInterrupt:
-            done = sum(key in record.runs for key in keys)
-            raise KeyboardInterrupt(
-                f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
-            ) from None
+    left = [key for key in keys if not record.runs.get(key)]  # an empty one had no data then
+    results = side_by_side(partial(experiment.run, data, settings), left, workers)
+    try:
+        for key in left:
+            check(sum(key in record.runs for key in keys), len(keys))
+            step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
+            record.add(key, next(results))
+    except KeyboardInterrupt:
+        done = sum(key in record.runs for key in keys)
+        raise KeyboardInterrupt(
+            f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
+        ) from None

@@ -101,8 +101,8 @@ def _solver(method: str, seed: int) -> Callable[..., LearnerResult]:
     learner = method.partition(" ")[0]
     if learner == "cp":
         return partial(n_slack.solve, tol=0.0, seed=seed, compiled=False)
-    solve: Callable[..., LearnerResult] = {"sgd": sgd.solve, "bcfw": bcfw.solve}[learner]
-    return partial(solve, tol=0.0, seed=seed, check_every=10**9)
+    solvers: dict[str, Callable[..., LearnerResult]] = {"sgd": sgd.solve, "bcfw": bcfw.solve}
+    return partial(solvers[learner], tol=0.0, seed=seed, check_every=10**9)
 
 
 def _curve(
