@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
+GROUND = {"_files", "_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
@@ -21,8 +21,8 @@ EVERYTHING = (
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
-    "_numba": set(),
     "_files": set(),
+    "_numba": set(),
     "_text": set(),
     "_threads": set(),
     "exceptions": set(),
