@@ -1,13 +1,17 @@
 """`widemargin reproduce` as a user meets it."""
 
 import json
+import os
 import sys
 
 import pytest
 
 from command_line import widemargin
+from widemargin.cli.console import Progress
 from widemargin.cli.main import main
+from widemargin.cli.reproduce import _do
 from widemargin.reproduce import FIGURES, dataset_constraints_fig3
+from widemargin.reproduce.experiment import Record
 
 FIGURE = "dataset-constraints-fig3"
 
@@ -100,3 +104,21 @@ def test_training_rows_can_be_fewer_where_a_figure_takes_a_part(tmp_path, capsys
     assert main([*command, "0"]) == 2
     assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path), "--rows", "9"]) == 2
     assert "leave the option out" in capsys.readouterr().err
+
+
+class Squares:
+    """An experiment whose runs say where they were done."""
+
+    @staticmethod
+    def run(data, settings, key):
+        return {"square": int(key) ** 2 + settings["more"], "process": os.getpid()}
+
+
+def test_runs_side_by_side_are_those_of_one_process(tmp_path):
+    keys = [str(k) for k in range(5)]
+    record = Record(tmp_path / "squares.json", "squares", {"more": 1})
+    record.add("3", {"square": 10, "process": 0})
+    _do(Squares, None, {"more": 1}, record, keys, Progress(), "2")
+    again = Record(tmp_path / "squares.json", "squares", {"more": 1})
+    assert {key: run["square"] for key, run in again.runs.items()} == {key: int(key) ** 2 + 1 for key in keys}
+    assert os.getpid() not in {run["process"] for run in again.runs.values()}
