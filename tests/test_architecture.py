@@ -21,8 +21,8 @@ EVERYTHING = (
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
-    "_numba": set(),
     "_files": set(),
+    "_numba": set(),
     "_text": set(),
     "_threads": set(),
     "_byte_dots": set(),
