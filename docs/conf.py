@@ -26,7 +26,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "abort_on_example_error": True,
 }
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give types, with shapes and units
