@@ -59,3 +59,15 @@ def test_every_page_is_in_the_contents():
     pages = {str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md")} - {"index.md"}
     contents = {f"{line.strip()}.md" for line in index.splitlines()} | {"api.md"}
     assert pages - contents == set()
+
+
+@pytest.mark.parametrize("page", sorted(str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md")))
+def test_files_that_pages_name_exist(page):
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|md|toml))`", (DOCS / page).read_text())
+    roots = DOCS.parent, DOCS.parent / "src" / "widemargin"
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
+
+
+def test_the_gallery_is_what_the_examples_are():
+    linked = set(re.findall(r"<(?:\.\./)*gallery/(\w+)>", "".join(p.read_text() for p in DOCS.rglob("*.md"))))
+    assert linked <= {path.stem for path in (DOCS.parent / "examples" / "gallery").glob("*.py")}

@@ -7,8 +7,8 @@ out is down?
 """
 
 # %%
-# Without a cache a row of the kernel matrix is paid for whenever it is asked for, as in the paper's figure 2. A third of
-# the rows is held out by giving them C = 0.
+# Kernel rows are counted when they are computed, as in the paper's figure 2, and held in a cache here. A third of the
+# rows is held out by giving them C = 0.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,8 +2,8 @@
 A threshold with a guarantee
 ============================
 
-A recall floor that is met on the validation rows is missed on new ones about half of the time. With ``confidence=0.9`` the
-threshold is lowered until the floor is proved, at a price in false positives. Played out 60 times.
+A recall floor that is met on the validation rows is missed on new ones about half of the time. With ``confidence=0.9``
+the threshold is lowered until the floor is proved, at a price in false positives. Played out 60 times.
 """
 
 # %%
