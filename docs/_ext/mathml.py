@@ -13,10 +13,11 @@ LOG = logging.getLogger(__name__)
 def _converted(node: nodes.Element, *, as_block: bool) -> str:
     """The formula of a node; one that the converter does not know is a warning with its place, so `make docs` fails."""
     try:
-        return str(tex2mathml(node.astext(), as_block=as_block))
+        made = str(tex2mathml(node.astext(), as_block=as_block))
     except MathError as error:
         LOG.warning("the formula %r is not understood: %s", node.astext(), error, location=node)
         return ""
+    return made.replace("<mo>|</mo>", '<mo lspace="0" rspace="0">|</mo>')  # bars are brackets here, no operators
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
