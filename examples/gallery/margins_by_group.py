@@ -22,6 +22,7 @@ from widemargin.plotting import MarginDistributionDisplay
 
 table = pyarrow.csv.read_csv("../data/adult.csv.gz").slice(0, 16_000)
 X = np.column_stack([table[name] for name in ("age", "education_num", "capital_gain", "hours_per_week")]).astype(float)
+X[:, 2] = np.log1p(X[:, 2])  # most capital gains are 0, some are enormous
 y, sex = np.array(table["income"]), np.array(table["sex"])
 new = slice(8000, None)
 clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:8000], y[:8000])
