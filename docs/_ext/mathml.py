@@ -17,7 +17,7 @@ def _converted(node: nodes.Element, *, as_block: bool) -> str:
     except MathError as error:
         LOG.warning("the formula %r is not understood: %s", node.astext(), error, location=node)
         return ""
-    return made.replace("<mo>|</mo>", '<mo lspace="0" rspace="0">|</mo>')  # bars are brackets here, no operators
+    return made.replace('<mo stretchy="false">|', '<mo stretchy="false" lspace="0em" rspace="0em">|')  # bars are brackets
 
 
 def _inline(writer: Any, node: nodes.math) -> None:

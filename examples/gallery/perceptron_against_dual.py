@@ -19,9 +19,9 @@ from widemargin.kernels.rows import KernelRows
 from widemargin.solvers import kernel_pegasos, kernel_sdca, sbp_c_form, smo
 from widemargin.solvers.kernel_svm import KernelProblem
 
-n = 1500
+n = 6000
 X, y = make_moons(n, noise=0.3, random_state=0)
-upper = np.where(np.arange(n) < 1000, 1.0, 0.0)
+upper = np.where(np.arange(n) < 4000, 1.0, 0.0)
 solvers = {"batch perceptron": sbp_c_form, "SMO": smo, "SDCA": kernel_sdca, "Pegasos": kernel_pegasos}
 histories = {}
 for name, solver in solvers.items():
@@ -31,7 +31,8 @@ for name, solver in solvers.items():
     print(f"{name}: {last['evaluations'] / n**2:.2f} n^2 kernel values, error {last['held_out_error']:.3f}")
 
 # %%
-# Each run ends when the error of the 500 rows held out does not improve by more than its noise.
+# Each run ends when the error of the 2,000 rows held out does not improve by more than its noise. The batch perceptron
+# pays for 256 kernel rows at once, where its line begins, and its error is down after steps on these alone.
 
 _, ax = plt.subplots(layout="constrained")
 for name, history in histories.items():
