@@ -17,7 +17,8 @@ def _converted(node: nodes.Element, *, as_block: bool) -> str:
     except MathError as error:
         LOG.warning("the formula %r is not understood: %s", node.astext(), error, location=node)
         return ""
-    return made.replace('<mo stretchy="false">|', '<mo stretchy="false" lspace="0em" rspace="0em">|')  # bars are brackets
+    # Bars are brackets here; as operators they would have room on both sides.
+    return made.replace('<mo stretchy="false">|', '<mo stretchy="false" lspace="0em" rspace="0em">|')
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
