@@ -6,9 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
-BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_STAMP := $(VENV)/.installed-docs
-BENCHMARKS ?= fairness_a9a recall_churn cut_choosers thermometer_adult memory
+# The peers of the benchmarks live in an environment of their own: they pin versions, and PyTorch is large.
+BENCH_VENV := .venv-bench
+BENCH := $(BENCH_VENV)/bin/python
+BENCH_STAMP := $(BENCH_VENV)/.installed
+DATA ?= $(or $(WIDEMARGIN_DATA),../shared/data)
 
 LOOP_TESTS := tests/baselines tests/kernels tests/linalg tests/losses tests/solvers tests/structured
 
@@ -23,20 +26,20 @@ endef
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest test-newest coverage mutation lint types docs format bench clean-cache
+.PHONY: help demo test test-all test-oldest test-newest coverage mutation lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: PYTHON (interpreter that makes $(VENV), default python3), JOBS (test processes, default 2)"
 
-$(BIN)/python:
+$(BIN)/python $(BENCH):
 	@command -v $(PYTHON) >/dev/null 2>&1 || \
 	  { echo "widemargin: no '$(PYTHON)' found. Install Python 3.11 or newer, or run: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "widemargin needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Run: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "Making the virtual environment $(VENV) ..."
-	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "widemargin: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install the package python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@echo "Making the virtual environment $(@:/bin/python=) ..."
+	@$(PYTHON) -m venv $(@:/bin/python=) || \
+	  { echo "widemargin: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install the package python3-venv" >&2; rm -rf $(@:/bin/python=); exit 1; }
 
 $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	@echo "Installing widemargin and its libraries (a minute or two the first time) ..."
@@ -49,9 +52,11 @@ $(DEV_STAMP): $(RUN_STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --group lint
 	@touch $@
 
-$(BENCH_STAMP): $(RUN_STAMP)
-	@echo "Installing what the benchmarks compare with ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
+$(BENCH_STAMP): pyproject.toml | $(BENCH)
+	@echo "Installing widemargin and what the benchmarks compare with (PyTorch is large) ..."
+	@$(BENCH) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BENCH) -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	@$(BENCH) benchmarks/install_peers.py
 	@touch $@
 
 $(DOCS_STAMP): $(RUN_STAMP)
@@ -103,8 +108,20 @@ format: $(DEV_STAMP) ## Format the sources and mend what ruff can
 	@$(BIN)/python -m ruff format .
 	@$(BIN)/python -m ruff check --fix .
 
-bench: $(BENCH_STAMP) ## Run the benchmarks (minutes; needs a quiet machine)
-	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+bench: $(BENCH_STAMP) ## Run all benchmarks, resumable (hours, on a quiet machine); options by ARGS="--only NAME ..."
+	@$(BENCH) -m benchmarks $(ARGS)
+
+bench-quick: $(BENCH_STAMP) ## Run every benchmark on small sizes: do they run? (minutes)
+	@$(BENCH) -m benchmarks --quick --again --jobs $(JOBS) $(ARGS)
+
+bench-compare: $(DEV_STAMP) ## Compare the hot kernels of two commits: make bench-compare OLD=main~1 NEW=HEAD
+	@$(BIN)/python -m benchmarks.regression $(or $(OLD),HEAD) $(or $(NEW),working-tree) $(ARGS)
+
+reproduce: $(DEV_STAMP) ## Reproduce every figure and table of the papers, resumable (about an hour); DATA=FOLDER
+	@$(BIN)/widemargin reproduce --all --data $(DATA) $(ARGS)
+
+reproduce-quick: $(DEV_STAMP) ## The same on small synthetic rows: do they run? (a minute or two)
+	@$(BIN)/widemargin reproduce --all --quick --again --out out/reproduce-quick $(ARGS)
 
 clean-cache: ## Remove compiled code and the caches of the tools
 	@rm -rf $(VENV)/var/widemargin-numba .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -78,7 +78,10 @@ def fit(task: Task, rescaling: str, passes: int, C: float, seed: int = 0, offset
 
 
 def choose(task: Task, rescaling: str, options: argparse.Namespace) -> tuple[float, float]:
-    """C and offset of the best example Jaccard on three folds of the training rows (`structural_search`'s default)."""
+    """C and offset by both scores of the targets, on five folds of the training rows.
+
+    Of those within a standard error of the best example Jaccard, the ones of least Hamming loss.
+    """
     found = structural_search(
         MultiLabelSVC("full", random_state=0),
         task[0],
@@ -87,8 +90,8 @@ def choose(task: Task, rescaling: str, options: argparse.Namespace) -> tuple[flo
         rescalings=[rescaling],
         max_iters=[5 if options.quick else PASSES[-1]],
         offsets=SEARCHED_OFFSETS,
-        scoring="jaccard",
-        cv=2 if options.quick else 3,
+        scoring=("jaccard", "hamming"),
+        cv=2 if options.quick else 5,
         random_state=0,
     )
     print(found)
@@ -212,7 +215,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ("Hamming loss at most .202", slack["hamming"] <= 0.202),
     ]
     second = show(
-        "Targets, slack rescaling, C and offset by three folds",
+        "Targets, slack rescaling, C and offset by five folds",
         ["target", "reached"],
         [[name, verdict(met)] for name, met in targets],
     )
@@ -264,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return skipped(error)
     rows = []
     with one_thread():
-        settings = [(rescaling, "by three folds", *choose(task, rescaling, options)) for rescaling in C]
+        settings = [(rescaling, "by five folds", *choose(task, rescaling, options)) for rescaling in C]
         settings += [(rescaling, "the papers'", weight, 0.0) for rescaling, weight in C.items()]
         for rescaling, how, weight, offset in settings:
             cases = {count: partial(fit, task, rescaling, count, weight, offset=offset) for count in PASSES}

@@ -1,13 +1,32 @@
 """Settings of the documentation site: `make docs` builds it, with every warning an error."""
 
+import sys
 from importlib.metadata import version as version_of
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "widemargin"
 author = "The widemargin developers"
 version = release = version_of("widemargin")
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_parser"]
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+extensions = [
+    "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_parser",
+    "sphinx_gallery.gen_gallery", "mathml",
+]  # fmt: skip
+html_math_renderer = "mathml"
+myst_update_mathjax = False
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # all are run
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_signature": False,
+    "abort_on_example_error": True,
+}
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings give types, with shapes and units
@@ -15,12 +34,13 @@ numpydoc_show_class_members = False  # pages of classes are made by the template
 numpydoc_class_members_toctree = False
 default_role = "code"  # `x` in docstrings is code
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "reproductions"]
+exclude_patterns = ["_build", "reproductions", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json", "gallery/*.zip"]
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, which are no pages of the site
 
 html_theme = "furo"
 html_title = "widemargin"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 html_show_copyright = False
 
 

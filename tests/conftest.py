@@ -1,10 +1,12 @@
-"""Settings of the whole suite: how hypothesis searches, and what a test may cost in plain Python."""
+"""Settings of the whole suite: how hypothesis searches, what a test may cost in plain Python, a Dask cluster."""
 
 import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from clusters import small_cluster
 
 # No deadline: the first example of a test may compile. Derandomised: a change is judged by the change, not by luck;
 # `HYPOTHESIS_PROFILE=search` looks for new examples, many of them.
@@ -35,3 +37,10 @@ def limited():
     yield
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """A client of a small cluster; the same for all tests that ask for it."""
+    with small_cluster() as client:
+        yield client

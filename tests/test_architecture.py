@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "widemargin"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 600
 
-GROUND = {"_byte_dots", "_numba", "_text", "_threads", "exceptions", "linalg"}
+GROUND = {"_byte_dots", "_files", "_numba", "_text", "_threads", "distributed", "exceptions", "linalg"}
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}
 EVERYTHING = (
@@ -21,12 +21,14 @@ EVERYTHING = (
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
+    "_files": set(),
     "_numba": set(),
     "_text": set(),
     "_threads": set(),
     "_byte_dots": set(),
     "exceptions": set(),
     "linalg": {"exceptions", "_numba", "_threads"},
+    "distributed": GROUND - {"linalg"},  # back ends of blocks of rows; knows no solver, so both wings may use it
     "goals": GROUND,
     "kernels": GROUND,
     "losses": GROUND,
@@ -47,7 +49,18 @@ MAY_IMPORT = {
 }
 
 # Optional libraries, and those that are slow to import: only inside functions.
-NEVER_AT_MODULE_LEVEL = {"pandas", "polars", "matplotlib", "dask", "torch", "onnx", "skl2onnx", "clarabel", "cvxpy"}
+NEVER_AT_MODULE_LEVEL = {
+    "pandas",
+    "polars",
+    "matplotlib",
+    "dask",
+    "distributed",
+    "torch",
+    "onnx",
+    "skl2onnx",
+    "clarabel",
+    "cvxpy",
+}
 
 
 def part_of(path):

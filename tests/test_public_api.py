@@ -25,6 +25,12 @@ def test_the_goals_do_not_need_compiled_code_or_plots():
     assert loaded == "[]"
 
 
+def test_audits_do_not_need_dask():
+    late = ("matplotlib", "highspy", "skops", "dask", "distributed")
+    loaded = run(f"import sys, widemargin.diagnostics; print([m for m in {late!r} if m in sys.modules])")
+    assert loaded == "[]"
+
+
 def test_all_is_sorted_strings():
     assert all(isinstance(name, str) for name in widemargin.__all__)
     assert list(widemargin.__all__) == sorted(widemargin.__all__)

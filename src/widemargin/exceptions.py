@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "CapabilityError",
+    "CheckpointError",
     "DataError",
     "GoalError",
     "GoalParseError",
@@ -28,6 +29,7 @@ __all__ = [
     "TableWarning",
     "TimeBudgetError",
     "WidemarginError",
+    "WorkerLostError",
 ]
 
 
@@ -123,6 +125,14 @@ class ModelFileError(WidemarginError, ValueError):
 
 class OracleError(WidemarginError, ValueError):
     """An oracle of a structured model that breaks its word: a foreign label, or a point that the model contradicts."""
+
+
+class CheckpointError(WidemarginError, ValueError):
+    """A checkpoint that is damaged, of another run, or cannot be written."""
+
+
+class WorkerLostError(WidemarginError, RuntimeError):
+    """Workers of a cluster that were lost again and again; the message says what was to be done and what to change."""
 
 
 class OracleWarning(UserWarning):

@@ -1,11 +1,11 @@
 """The benchmark scripts run (on small synthetic data), and what they compute is what they say."""
 
+import importlib
 import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import __main__ as runner
 from benchmarks import (
     audit_stream,
     common,
@@ -17,11 +17,23 @@ from benchmarks import (
     memory,
     recall_churn,
     recall_task,
+    runner,
     thermometer_adult,
 )
 
+SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
-@pytest.mark.parametrize("script", runner.SCRIPTS, ids=lambda script: script.__name__)
+
+LONG = ("kernel_choices", "first_report")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=name, marks=[pytest.mark.slow] if name in LONG else [])
+        for name, script in zip(runner.SCRIPTS, SCRIPTS, strict=True)
+    ],
+)
 def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     name = script.__name__.rpartition(".")[2]
@@ -38,7 +50,7 @@ OWN_DATA = (audit_stream, memory, thermometer_adult)
 
 
 @pytest.mark.parametrize(
-    "script", [script for script in runner.SCRIPTS if script not in OWN_DATA], ids=lambda script: script.__name__
+    "script", [script for script in SCRIPTS if script not in OWN_DATA], ids=lambda script: script.__name__
 )
 def test_missing_data_skip_with_a_message(script, tmp_path, capsys):
     assert script.main(["--data", str(tmp_path)]) == 0

@@ -105,6 +105,30 @@ def test_blocks_of_a_folder_give_the_numbers_of_the_whole(made, capsys, monkeypa
     same_numbers(streamed, whole["report"])
 
 
+@pytest.mark.parametrize("kind", ["m.skops", "m.onnx"])
+def test_workers_give_the_numbers_of_the_whole(made, capsys, tmp_path, kind):
+    if kind == "m.onnx":
+        pytest.importorskip("onnxruntime")
+    folder, rows = made
+    (folder / "m.onnx").exists() or (folder / "m.onnx").write_bytes(onnx_bytes(linear_pipeline(rows)))
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), tmp_path / "a.parquet", row_group_size=150)
+    whole, _ = audited(capsys, folder, "--model", folder / kind, "--data", tmp_path / "a.parquet")
+    parts, _ = audited(capsys, folder, "--model", folder / kind, "--data", tmp_path / "a.parquet", "--workers", 2)
+    assert parts["report"] == whole["report"]
+
+
+def test_workers_that_cannot_be_had_are_refused(made, capsys):
+    folder, _ = made
+    model = ("--model", folder / "m.skops")
+    for more, text in [
+        (("--workers", "2"), "--workers needs Parquet"),
+        (("--workers", "many", "--data", folder / "people.parquet"), "--workers many: give a number of at least 1"),
+        (("--workers", "0", "--data", folder / "people.parquet"), "--workers 0: give a number"),
+    ]:
+        content, _ = audited(capsys, folder, *model, *more)
+        assert text in content["error"]
+
+
 def test_predictions_by_row_and_by_key(made, capsys, tmp_path):
     folder, rows = made
     said = linear_pipeline(rows).predict(rows[["age", "hours", "work"]])

@@ -34,6 +34,15 @@ def run(capsys, *arguments):
     return code, printed.out, printed.err
 
 
+def test_workers_write_the_same_file(made, capsys, tmp_path):
+    folder, _, _ = made
+    pq.write_table(pq.read_table(folder / "people.parquet"), tmp_path / "in.parquet", row_group_size=150)
+    common = ("--model", folder / "ours.skops", "--data", tmp_path / "in.parquet", "--keep", "id")
+    assert run(capsys, *common, "--out", tmp_path / "alone.parquet")[0] == 0
+    assert run(capsys, *common, "--out", tmp_path / "two.parquet", "--workers", 2)[0] == 0
+    assert pq.read_table(tmp_path / "two.parquet").equals(pq.read_table(tmp_path / "alone.parquet"))
+
+
 @pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
 @pytest.mark.parametrize("target", ["p.csv", "p.parquet"])
 def test_labels_scores_and_probabilities_are_those_of_the_model(made, capsys, monkeypatch, tmp_path, source, target):

@@ -1,13 +1,17 @@
 """`widemargin reproduce` as a user meets it."""
 
 import json
+import os
 import sys
 
 import pytest
 
 from command_line import widemargin
 from widemargin.cli.main import main
-from widemargin.reproduce import FIGURES, dataset_constraints_fig3
+from widemargin.exceptions import DataError
+from widemargin.reproduce import FIGURES, dataset_constraints_fig3, runner
+from widemargin.reproduce.experiment import Record
+from widemargin.reproduce.runner import Outcome
 
 FIGURE = "dataset-constraints-fig3"
 
@@ -48,7 +52,13 @@ def test_missing_data_end_with_2_and_the_place_to_get_them(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([], "no figure was named"), ([FIGURE, "--runs", "0"], "--runs is 0"), (["fig9"], "invalid choice: 'fig9'")],
+    [
+        ([], "no figure was named"),
+        ([FIGURE, "--runs", "0"], "--runs is 0"),
+        (["fig9"], "invalid choice: 'fig9'"),
+        ([FIGURE, "--all"], f"leave out {FIGURE}"),
+        (["--all", "--rows", "9"], "leave out --rows"),
+    ],
 )
 def test_bad_usage_ends_with_2(arguments, message, capsys):
     try:
@@ -91,6 +101,25 @@ def test_a_record_with_other_settings_is_not_touched(tmp_path, capsys):
     assert path.read_text() == before
 
 
+def test_all_figures_and_what_failed(tmp_path, monkeypatch, capsys):
+    def not_this_one(figure, asked, step, *, keep=False):
+        if figure != FIGURE:
+            raise DataError(f"no data for {figure}")
+        return Outcome(figure, "done", 1, 2.0, "as in the paper")
+
+    monkeypatch.setattr(runner, "reproduce", not_this_one)
+    monkeypatch.setattr("widemargin.cli.reproduce.write_page", lambda outcomes, asked: asked.out / "index.md")
+    assert main(["reproduce", "--all", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().out
+    assert f"{FIGURE}: done, 2 processor s, as in the paper" in said
+    assert "| sbp-fig2 | failed | 0 | 0 | DataError: no data for sbp-fig2 |" in said
+    assert main(["reproduce", "--all", "--out", str(tmp_path), "--json"]) == 2
+    content = json.loads(capsys.readouterr().out)
+    assert content["figures"][FIGURE]["processor_seconds"] == 2.0
+    assert content["figures"]["sbp-fig2"]["status"] == "failed"
+    assert content["page"] == str(tmp_path / "index.md")
+
+
 def test_training_rows_can_be_fewer_where_a_figure_takes_a_part(tmp_path, capsys):
     command = ["reproduce", "sbp-fig3", "--quick", "--out", str(tmp_path), "--rows"]
     assert main([*command, "60"]) == 0
@@ -100,3 +129,21 @@ def test_training_rows_can_be_fewer_where_a_figure_takes_a_part(tmp_path, capsys
     assert main([*command, "0"]) == 2
     assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path), "--rows", "9"]) == 2
     assert "leave the option out" in capsys.readouterr().err
+
+
+class Squares:
+    """An experiment whose runs say where they were done."""
+
+    @staticmethod
+    def run(data, settings, key):
+        return {"square": int(key) ** 2 + settings["more"], "process": os.getpid()}
+
+
+def test_runs_side_by_side_are_those_of_one_process(tmp_path):
+    keys = [str(k) for k in range(5)]
+    record = Record(tmp_path / "squares.json", "squares", {"more": 1})
+    record.add("3", {"square": 10, "process": 0})
+    runner._do(Squares, None, {"more": 1}, record, keys, str, lambda done, total: None, 2)
+    again = Record(tmp_path / "squares.json", "squares", {"more": 1})
+    assert {key: run["square"] for key, run in again.runs.items()} == {key: int(key) ** 2 + 1 for key in keys}
+    assert os.getpid() not in {run["process"] for run in again.runs.values()}

@@ -1,5 +1,6 @@
 """Paths over C from warm starts, and the search along them."""
 
+import math
 import time
 
 import numpy as np
@@ -16,7 +17,7 @@ from widemargin import (
     structural_path,
     structural_search,
 )
-from widemargin.estimators.structural_search import _nearest
+from widemargin.estimators.structural_search import StructuralCell, _best, _offsets
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
@@ -172,7 +173,48 @@ def test_the_offset_is_the_least_one_that_is_about_as_good():
     ],
 )
 def test_within_a_standard_error(scores, place):
-    assert _nearest(np.array(scores))[0] == place
+    [(found, mean, _, second)] = _offsets(np.array(scores)[:, :, None])
+    assert found == place
+    assert mean == pytest.approx(np.mean(scores, axis=0)[place])
+    assert second is None
+
+
+@pytest.mark.parametrize(
+    ("first", "error", "chosen"),
+    [
+        ((0.50, 0.52, 0.51), 0.005, 1),  # one that stands alone
+        ((0.50, 0.52, 0.51), 0.010, 2),
+        ((0.50, 0.52, 0.51), 0.020, 0),
+        ((0.50, 0.52, 0.52), math.nan, 2),  # one fold: ties only
+    ],
+)
+def test_a_second_score_decides_within_a_standard_error_of_the_first(first, error, chosen):
+    cells = [
+        StructuralCell("slack", C, None, None, score, error, 0.0, 1.0, second)
+        for C, score, second in zip((1.0, 2.0, 3.0), first, (-0.1, -0.3, -0.2), strict=True)
+    ]
+    assert _best(cells) is cells[chosen]
+
+
+def test_two_scores_have_a_cell_for_every_offset():
+    X, Y = sets(150)
+    model = MultiLabelSVC(None, tol=0.05, max_iter=1000, random_state=0)
+    options = {"Cs": [1e-3, 1e-2], "rescalings": ["slack"], "offsets": [0.0, 0.1, 5.0], "random_state": 0}
+    found = structural_search(model, X, Y, scoring=("jaccard", "hamming"), **options)
+    alone = [
+        structural_search(model, X, Y, scoring=one, **{**options, "offsets": [0.1]}).cells[1]
+        for one in ("jaccard", "hamming")
+    ]
+    assert [(cell.C, cell.offset) for cell in found.cells] == [(C, o) for C in (1e-3, 1e-2) for o in (0.0, 0.1, 5.0)]
+    assert (found.cells[4].score, found.cells[4].second) == (alone[0].score, alone[1].score)
+    chosen = next(
+        cell for cell in found.cells if found.best_params["C"] == cell.C and cell.offset == found.best_params["offset"]
+    )
+    best = max(found.cells, key=lambda cell: cell.score)
+    close = [cell for cell in found.cells if cell.score >= best.score - best.standard_error]
+    assert chosen in close
+    assert chosen.second == max(cell.second for cell in close)
+    assert f"{chosen.second:.4f}" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +226,7 @@ def test_within_a_standard_error(scores, place):
         ({"max_iters": []}, "max_iters is empty"),
         ({"max_iters": [0, 5]}, "must be at least 1"),
         ({"offsets": []}, "offsets is empty"),
+        ({"scoring": ["jaccard", "hamming", "micro_f1"]}, "scoring has 3 entries"),
         ({"offsets": [0.0, np.nan]}, "must be finite"),
         ({"patience": 0}, "patience=0 must be at least 1"),
         ({"on_interrupt": "ignore"}, "give 'raise' or 'return'"),

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from structured_models import Classes, LabelSets, ListedModel, exact_training, examples
 from widemargin import StructuralSVM
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleError, OracleWarning
+from widemargin.structured.model import Features
 from widemargin.structured.models import ChainModel, MultiLabelModel
 from widemargin.structured.oracle import Answer
 
@@ -244,3 +245,70 @@ def test_decode_certified_asks_the_model():
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(DataError, match="has no prepare, rows, features, loss, oracle, decode"):
         StructuralSVM(model).fit([[0.0]], [0])
+
+
+class Signs(ListedModel):
+    """A user's model: rows of numbers, labels -1 and 1."""
+
+    capabilities = ("free", "direct")
+
+    def sizes(self, X):
+        return 2, 1, 0
+
+    def labels(self, x):
+        return (-1, 1)
+
+    def rows(self, x):
+        return np.asarray(x, dtype=float)[None, :]
+
+    def features(self, x, y):
+        return Features(np.array([[float(y)]]), np.empty(0))
+
+    def loss(self, y, truth):
+        return float(y != truth)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_with_a_model_of_ones_own(library):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(30, 2))
+    signs = np.where(rows[:, 0] > 0, 1, -1)
+    X, Y = frames.DataFrame({"a": rows[:, 0], "b": rows[:, 1]}), frames.Series(signs)
+    if library == "pandas":  # rows are counted, not looked up by their names
+        X.index = Y.index = np.arange(30)[::-1]
+    svm = StructuralSVM(Signs(), max_iter=1000, debug=True, random_state=0).fit(X, Y)
+    plain = StructuralSVM(Signs(), max_iter=1000, random_state=0).fit(rows, signs)
+    np.testing.assert_array_equal(svm.coef_, plain.coef_)
+    assert svm.predict(X) == plain.predict(rows)
+    assert svm.score(X, Y) == plain.score(rows, signs) > -0.2
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "message"),
+    [
+        ("prepare", None, r"Broken.prepare returned None; give the sizes of the weights, three whole numbers"),
+        ("prepare", (2, 1), r"Broken.prepare returned \(2, 1\)"),
+        ("prepare", (2, 1.5, 0), r"Broken.prepare returned \(2, 1.5, 0\)"),
+        ("prepare", (2, -1, 0), r"Broken.prepare returned \(2, -1, 0\)"),
+        ("rows", [[1.0, 2.0]], r"Broken.rows returned list for example 0; give a NumPy array or CSR matrix"),
+        ("rows", None, r"Broken.rows returned NoneType for example 0"),
+        ("features", None, r"Broken.features returned NoneType for example 0; give Features\(A, b\)"),
+        ("features", np.ones((2, 1)), r"Broken.features returned ndarray for example 0"),
+    ],
+)
+def test_a_model_whose_methods_return_something_else(method, answer, message):
+    Broken = type("Broken", (Signs,), {method: lambda self, *given: answer})
+    with pytest.raises(DataError, match=message):
+        StructuralSVM(Broken()).fit(np.ones((4, 2)), [-1, 1, -1, 1])
+
+
+def test_a_C_far_too_large_is_named():
+    with pytest.warns(MarginConvergenceWarning, match=r"gap of 100.0% \(.*C=1e\+300 is far from what"):
+        StructuralSVM(Signs(), C=1e300).fit(np.eye(2), [-1, 1])
+
+
+@pytest.mark.parametrize(("X", "Y"), [(None, [1]), (iter([np.ones(2)]), [1]), ([np.ones(2)], None)])
+def test_examples_and_labels_that_cannot_be_counted(X, Y):
+    with pytest.raises(DataError, match="is no sequence of examples or labels: give a list or an array"):
+        StructuralSVM(Signs()).fit(X, Y)

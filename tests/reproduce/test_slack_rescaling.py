@@ -100,6 +100,12 @@ def test_curves_go_down_to_the_optimum(results):
         assert result["reference_gap"] <= settings["reference_gap"]
         for method, curve in result["methods"].items():
             assert min(curve["seconds"]) > 0.0
+            searches = [count * result["n"] for count in curve["passes"]]
+            if method == "bcfw":
+                assert curve["questions"] == searches
+            else:  # a search asks one question or several; the same ones first, whatever comes after
+                assert all(asked >= few for asked, few in zip(curve["questions"], searches, strict=True))
+                assert curve["questions"] == sorted(curve["questions"])
             assert min(curve["excess"]) >= -1e-9
             if method != "cp sarawagi-gupta":  # which keeps the weights that look best to its own search
                 assert curve["excess"][-1] < curve["excess"][0], method

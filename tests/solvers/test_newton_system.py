@@ -11,44 +11,53 @@ from hypothesis import strategies as st
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers import newton_system
-from widemargin.solvers.newton_system import BandGram, Curvature, FactoredSystem, IterativeSystem
+from widemargin.solvers.newton_system import BandGram, BandRows, Curvature, FactoredSystem, IterativeSystem, Moments
 
 
-def problem(seed: int, fit_intercept: bool, sparse: bool, active: int = 2) -> tuple[Any, Curvature, Floats, Floats]:
-    """Rows, curvature, the Hessian as a dense matrix, and a gradient."""
+class Band:
+    """Rows with their curvatures, as systems ask for them."""
+
+    def __init__(self, rows: RowBlocks, by_row: Any, centred: bool) -> None:
+        self.by_row, self.gram, self.iterated = by_row, BandGram(rows, centred), BandRows(rows, by_row)
+
+    def moments(self, lam: float, *, exact: bool = False) -> Moments:
+        return self.gram.update(self.by_row, lam, np.empty(self.by_row.shape[0]), exact=exact)
+
+
+def problem(seed: int, fit_intercept: bool, sparse: bool, active: int = 2) -> tuple[Band, Curvature, Floats, Floats]:
+    """The band, what else makes the system, the Hessian as a dense matrix, and a gradient."""
     rng = np.random.default_rng(seed)
     n, d = 40, 6
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7) + (0.0 if sparse else 3.0)
     by_row = (rng.random(n) * (rng.random(n) < 0.6)).astype(np.float32)
     border, totals = rng.standard_normal((active, d)), rng.standard_normal(active)
-    curvature = Curvature(by_row, 0.1, border, totals, 5.0, 0.0)
+    rows = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)])
+    curvature = Curvature(0.1, border, totals, 5.0, 0.0, rows.centre if fit_intercept else None)
     Z, G, ridge = X, border, np.full(d, 0.1)
     if fit_intercept:
         Z, G, ridge = np.column_stack([X, -np.ones(n)]), np.column_stack([border, -totals]), np.append(ridge, 0.0)
     H = (Z.T * by_row) @ Z + np.diag(ridge) + 5.0 * G.T @ G
-    rows = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)])
-    return rows, curvature, H, rng.standard_normal(H.shape[0])
+    return Band(rows, by_row, fit_intercept), curvature, H, rng.standard_normal(H.shape[0])
 
 
 @given(seed=st.integers(0, 200), fit_intercept=st.booleans(), sparse=st.booleans(), active=st.integers(0, 3))
 def test_both_ways_solve_the_system(seed: int, fit_intercept: bool, sparse: bool, active: int) -> None:
-    rows, curvature, H, gradient = problem(seed, fit_intercept, sparse, active)
+    band, curvature, H, gradient = problem(seed, fit_intercept, sparse, active)
     expected = np.linalg.solve(H, gradient)
-    band = BandGram(rows, fit_intercept)
-    factored = FactoredSystem(rows, curvature, fit_intercept, band, np.empty(rows.n_rows))
+    factored = FactoredSystem(curvature, band)
     np.testing.assert_allclose(factored.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     assert factored.estimate(gradient) == pytest.approx(gradient @ expected, rel=1e-4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(newton_system, "_RESIDUAL", 1e-9)
-        iterated = IterativeSystem(rows, curvature, fit_intercept)
+        iterated = IterativeSystem(curvature, band.iterated)
         np.testing.assert_allclose(iterated.solve(gradient), expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
     assert iterated.estimate(gradient) > 0.0
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_rough_solution_is_still_a_descent_direction_close_to_the_exact_one(fit_intercept: bool) -> None:
-    rows, curvature, H, gradient = problem(0, fit_intercept, False)
-    system = IterativeSystem(rows, curvature, fit_intercept)
+    band, curvature, H, gradient = problem(0, fit_intercept, False)
+    system = IterativeSystem(curvature, band.iterated)
     step = system.solve(gradient)
     expected = np.linalg.solve(H, gradient)
     off = step - expected
@@ -82,8 +91,8 @@ def test_an_updated_gram_matrix_is_the_one_made_afresh(seed: int, sparse: bool, 
 def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newton_system, "_LARGE", 1)
     monkeypatch.setattr(newton_system, "_COARSE", 0.0 if coarse else 0.1)
-    rows, curvature, H, gradient = problem(1, True, False)
-    system = FactoredSystem(rows, curvature, True, BandGram(rows, True), np.empty(rows.n_rows))
+    band, curvature, H, gradient = problem(1, True, False)
+    system = FactoredSystem(curvature, band)
     assert system._lower.dtype == np.float32
     expected = np.linalg.solve(H, gradient)
     np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
@@ -93,12 +102,9 @@ def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool, monkeypatch:
 def test_numbers_too_large_for_float32_are_multiplied_in_double_precision() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3)) * np.array([1.0, 1e25, 1.0])
-    rows, curvature = (
-        RowBlocks([(X, None)]),
-        Curvature(np.ones(50, dtype=np.float32), 0.1, np.zeros((0, 3)), np.zeros(0), 1.0, 0.0),
-    )
+    curvature = Curvature(0.1, np.zeros((0, 3)), np.zeros(0), 1.0, 0.0, None)
     with np.errstate(over="ignore"):
-        system = FactoredSystem(rows, curvature, False, BandGram(rows, False), np.empty(50))
+        system = FactoredSystem(curvature, Band(RowBlocks([(X, None)]), np.ones(50, dtype=np.float32), False))
     H = X.T @ X + 0.1 * np.eye(3)
     gradient = np.array([1.0, 1e25, -1.0])
     scale = np.sqrt(np.diag(H))
@@ -108,10 +114,10 @@ def test_numbers_too_large_for_float32_are_multiplied_in_double_precision() -> N
 
 def test_a_large_penalty_on_active_constraints_does_not_slow_the_iteration_down() -> None:
     """The preconditioner takes their part of the matrix exactly, whatever its size."""
-    rows, curvature, H, gradient = problem(3, True, False)
+    band, curvature, H, gradient = problem(3, True, False)
     products = []
     for tau in (1.0, 1e8):
-        system = IterativeSystem(rows, curvature._replace(tau=tau), True)
+        system = IterativeSystem(curvature._replace(tau=tau), band.iterated)
         count = 0
         product = system.product
 

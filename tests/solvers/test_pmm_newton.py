@@ -14,7 +14,7 @@ from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers import newton_system, pmm_newton
+from widemargin.solvers import newton_rows, newton_system, pmm_newton
 from widemargin.solvers._loops import pmm_newton as loops
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
 from widemargin.solvers.pmm_newton import solve
@@ -146,9 +146,9 @@ def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.Monk
     """Where the cells are many the constraints' gradients are made a chunk of rows at a time."""
     sub = random_subproblem(4, 60, 12, 3, sparse=sparse, n_cells=12)
     by_cells = solve(sub, tol=1e-8)
-    monkeypatch.setattr(pmm_newton, "_CELL_SUMS", 0)
+    monkeypatch.setattr(newton_rows, "_CELL_SUMS", 0)
     monkeypatch.setattr("widemargin.linalg.rows._CHUNK", 7)
-    assert not pmm_newton._Run(sub, 1.0, None, None, None).by_cells
+    assert not pmm_newton._Run(sub, 1.0, None, None, None).rows.by_cells
     by_columns = solve(sub, tol=1e-8)
     assert by_columns.n_iter == by_cells.n_iter
     np.testing.assert_allclose(by_columns.w, by_cells.w, rtol=0, atol=1e-9)

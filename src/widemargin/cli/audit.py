@@ -3,9 +3,10 @@
 import argparse
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from widemargin.cli.tables import (
     third_class,
 )
 from widemargin.cli.training_data import is_trained_on, warn_of_training_rows
+from widemargin.cli.workers import by_pieces, in_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
 from widemargin.goals import Goal
@@ -277,14 +279,17 @@ def _measured(
     goal, positive = goals.audit_goal or goals.goal, goals.data.positive
     baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
     require_columns(SimpleNamespace(column_names=blocks.names), baselines, blocks.title)
-    counts = AuditCounts(goal, classes=candidate.classes, pos_label=positive)
+    task = _Counting(candidate, goals, goal, part, columns_needed(goals, goal, [candidate]))
     try:
-        columns = columns_needed(goals, goal, [candidate])
-        for block, rows in audited_rows(blocks, goals, part, columns, deadline=deadline):
-            progress.step(f"measuring the goal: {counts.n_rows} rows")
-            counts.add(_audit_block(candidate, block, rows, positive))
+        if in_pieces(blocks, options.workers):
+            counts, texts = _counted_in_pieces(task, blocks, options.workers, progress, deadline)
+        else:
+            counts, texts = AuditCounts(goal, classes=candidate.classes, pos_label=positive), []
+            for block, rows in audited_rows(blocks, goals, part, task.columns, deadline=deadline):
+                progress.step(f"measuring the goal: {counts.n_rows} rows")
+                counts.add(_audit_block(candidate, block, rows, positive))
         _add_external(counts, candidate, goals, goal)
-        for text in candidate.finish():
+        for text in [*texts[:1], *candidate.finish()]:
             warnings.warn(text, TableWarning, stacklevel=2)
         return counts.report(decide=options.decide, data_name=f"{part} rows of {blocks.title}")
     except WidemarginError as error:
@@ -296,6 +301,43 @@ def _measured(
             f"{fact.rstrip('.')}. Add that column, or ask in [goal.audit] for rates without labels only "
             "(positive_rate, negative_rate, churn)"
         ) from error
+
+
+class _Counting(NamedTuple):
+    """What is counted."""
+
+    candidate: Candidate
+    goals: GoalsFile
+    goal: Goal
+    part: str
+    columns: Collection[str] | None
+
+
+def _count_piece(task: _Counting, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:
+    """Counts of a piece of the table, made by a worker, and what the candidate has to say in the end."""
+    positive = task.goals.data.positive
+    counts = AuditCounts(task.goal, classes=task.candidate.classes, pos_label=positive)
+    for block in piece.read(task.columns, split=task.goals.data.split, part=task.part):
+        rows = rows_of(block, task.goals)
+        counts.add(_audit_block(task.candidate, block._replace(table=rows.table), rows, positive))
+    return counts, task.candidate.finish()
+
+
+def _counted_in_pieces(
+    task: _Counting, blocks: TableBlocks, workers: str, progress: Progress, deadline: Deadline
+) -> tuple[AuditCounts, list[str]]:
+    """Counts of all pieces, made side by side, and what the candidate has to say in the end."""
+    counts = AuditCounts(task.goal, classes=task.candidate.classes, pos_label=task.goals.data.positive)
+    texts: list[str] = []
+    deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
+    for found, told in by_pieces(partial(_count_piece, task), blocks, workers):
+        progress.step(f"measuring the goal: {counts.n_rows} rows")
+        counts.merge(found)
+        texts += told
+        deadline.check(counts.n_rows, blocks.n_rows, f"rows of {blocks.title}")
+    if not counts.n_rows:
+        next(audited_rows(blocks, task.goals, task.part, task.columns))  # says that there are no such rows
+    return counts, texts
 
 
 def _audit_block(

@@ -3,6 +3,7 @@
 CSV up to 64 MB is read whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide.
 """
 
+import copy
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ class TableBlocks:
         self._table: Any = None
         self._words, self._separator = tuple(words), separator
         self._files = _parts(path)
+        self._groups: list[int] | None = None  # of the one file of a piece
+        self._first = 0  # number of its first row
         self.is_guessed = not self._files
         self.names: list[str]
         self._large: Path | None = path if isinstance(path, Path) and not self._files and _is_large_csv(path) else None
@@ -121,7 +124,7 @@ class TableBlocks:
         chosen = self.names
         if columns is not None and set(columns) <= set(self.names):
             chosen = [name for name in self.names if name in columns]
-        start = 0
+        start = self._first
         for table in self._tables(chosen):
             rows = np.arange(start, start + table.num_rows)
             start += table.num_rows
@@ -130,6 +133,18 @@ class TableBlocks:
                 table, rows = table.filter(keep), rows[np.asarray(keep)]
             if table.num_rows:
                 yield Block(table, rows, self.title)
+
+    def cut(self) -> "list[TableBlocks]":
+        """The same table cut into pieces that can be sent elsewhere, a row group each; none if it is not Parquet."""
+        cut, first = [], 0
+        for file in self._files:
+            metadata = _opened(file).metadata
+            for group in range(metadata.num_row_groups):
+                piece = copy.copy(self)
+                piece._files, piece._groups, piece._first = [file.absolute()], [group], first
+                cut.append(piece)
+                first += metadata.row_group(group).num_rows
+        return cut
 
     def _kept(self, table: Any, rows: npt.NDArray[np.int64], split: Split | None, part: str) -> npt.NDArray[np.bool_]:
         """Which rows of a block belong to a part."""
@@ -146,7 +161,7 @@ class TableBlocks:
             yield from self._csv_tables(columns)
         for file in self._files:
             try:
-                for batch in _opened(file).iter_batches(BLOCK_ROWS, columns=columns):
+                for batch in _opened(file).iter_batches(BLOCK_ROWS, row_groups=self._groups, columns=columns):
                     batch.validate(full=True)  # a damaged file may hold offsets that lead out of it
                     yield pa.Table.from_batches([batch])
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:

@@ -53,6 +53,7 @@ class OnnxModel:
     def __init__(self, path: Path, features: Sequence[str] | None) -> None:
         self.title = str(path)
         self.classes: list[Any] | None = None
+        self._made_from = path.absolute(), features
         self._session = _session(path)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         labels = [item.name for item in outputs if item.type in _LABELS]
@@ -83,6 +84,10 @@ class OnnxModel:
                     f"({', '.join(map(repr, self.features[:10]))}). Name those it was made for by data.features"
                 )
         self.words = [name for name, kind in self._inputs if kind == _STRING and not self._is_matrix]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sessions do not travel: another process opens the file again."""
+        return type(self), self._made_from
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """See `Candidate`."""

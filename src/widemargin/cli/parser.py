@@ -12,6 +12,7 @@ __all__ = ["make_parser"]
 
 _TRUST_HELP = "open .joblib and .pkl files, which runs whatever code is in them"
 _MODEL_HELP = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
+_WORKERS_HELP = "read row groups of Parquet side by side: so many processes, or the address of a Dask scheduler"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -150,6 +151,7 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     _add_time_budget(predict, budget_help)
     _add_separator(predict, "[data] separator, else a comma, in .tsv files a tab")
     predict.add_argument("--trust-code", action="store_true", help=_TRUST_HELP)
+    predict.add_argument("--workers", metavar="N|ADDRESS", help=_WORKERS_HELP)
     add_goals_options(predict)
     return predict
 
@@ -187,6 +189,7 @@ def _audit(commands: Any) -> argparse.ArgumentParser:
     audit.add_argument("goals", type=Path, metavar="GOALS.toml")
     _add_classifier(audit)
     _add_models(audit)
+    audit.add_argument("--workers", metavar="N|ADDRESS", help=_WORKERS_HELP)
     _add_model_positive(audit)
     _add_decide(audit)
     _add_time_budget(audit, "stop without a verdict if not all rows are done after so many seconds (exit code 1)")
@@ -284,9 +287,12 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
         help="run an experiment of the papers and draw its figure",
         description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
         "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 1: the time was up; 2: bad "
-        "input or no data; 130: interrupted.",
+        "input or no data (with --all: of any figure); 130: interrupted.",
     )
     reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
+    reproduce.add_argument("--all", action="store_true", help="every figure and table, and a page of their verdicts")
+    again_help = "do again what is there with the same settings and code (and what is there of other code)"
+    reproduce.add_argument("--again", action="store_true", help=again_help)
     reproduce.add_argument("--list", action="store_true", help="say which figures there are, and what they take")
     reproduce.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the data (or $WIDEMARGIN_DATA)")
     out_help = "where results are saved (default: reproductions)"
@@ -297,6 +303,10 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     _add_time_budget(reproduce, "begin no further run after so many seconds; finished ones are kept (exit code 1)")
     quick_help = "a few points on small synthetic data: shows that it runs, no more"
     reproduce.add_argument("--quick", action="store_true", help=quick_help)
+    workers_help = (
+        "runs side by side (times then are those of a shared machine): processes, or a Dask scheduler's address"
+    )
+    reproduce.add_argument("--workers", metavar="N|ADDRESS", help=workers_help)
     return reproduce
 
 

@@ -6,9 +6,11 @@ the second of its classes.
 
 import argparse
 import warnings
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from widemargin.cli.models import Candidate, load_candidate
 from widemargin.cli.predictions import PREDICTION
 from widemargin.cli.replaced import refuse_to_replace
 from widemargin.cli.tables import Block, feature_columns, is_it
+from widemargin.cli.workers import by_pieces, in_pieces
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
 __all__ = ["run"]
@@ -112,9 +115,8 @@ def _written(
     with TableWriter(options.out) as writer:
         try:
             deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
-            for block in blocks.read(columns):
+            for table in _tables(blocks, _Asking(candidate, positive, options.keep, columns), options.workers):
                 progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
-                table = _answers(candidate, block, positive, options.keep)
                 writer.write(table)
                 n_rows, names = n_rows + table.num_rows, table.column_names
                 deadline.check(n_rows, blocks.n_rows, f"rows of {blocks.title}")
@@ -128,6 +130,39 @@ def _written(
             told = {"done": n_rows, "total": blocks.n_rows, "kept": None if kept is None else str(kept)}
             raise TimeBudgetError(f"{stop}. {text}", **told) from None
     return n_rows, list(names)
+
+
+class _Asking(NamedTuple):
+    """What is asked."""
+
+    candidate: Candidate
+    positive: Any
+    keep: list[str]
+    columns: Collection[str] | None
+
+
+def _answered(asking: _Asking, blocks: TableBlocks) -> Iterator[Any]:
+    """The answers, a block at a time."""
+    for block in blocks.read(asking.columns):
+        yield _answers(asking.candidate, block, asking.positive, asking.keep)
+
+
+def _answer_piece(asking: _Asking, piece: TableBlocks) -> tuple[list[Any], list[str]]:
+    """The answers about a piece of the table, by a worker, and what the candidate has to say in the end."""
+    return list(_answered(asking, piece)), asking.candidate.finish()
+
+
+def _tables(blocks: TableBlocks, asking: _Asking, workers: str | None) -> Iterator[Any]:
+    """The answers about all rows, in order; here or side by side."""
+    if workers is None or not in_pieces(blocks, workers):
+        yield from _answered(asking, blocks)
+        return
+    told: list[str] = []
+    for tables, texts in by_pieces(partial(_answer_piece, asking), blocks, workers):
+        told += texts
+        yield from tables
+    for text in told[:1]:
+        warnings.warn(text, TableWarning, stacklevel=2)
 
 
 def _takes_table(candidate: Candidate) -> bool:

@@ -1,88 +1,75 @@
-"""`widemargin reproduce FIGURE`: run an experiment of the papers, keep every finished run, save numbers and figure."""
+"""`widemargin reproduce FIGURE` or `--all`: run the papers' experiments; numbers, figures, and a page of verdicts."""
 
 import argparse
-import importlib
-from typing import Any, cast
+from typing import Any
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.deadline import Deadline
+from widemargin.cli.workers import connected
 from widemargin.datasets import data_folder
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import require_matplotlib
-from widemargin.reproduce.experiment import Experiment, Record
 from widemargin.reproduce.figures import FIGURES, FigureEntry
+from widemargin.reproduce.runner import Asked, Check, Outcome, reproduce, reproduce_all, summary_table, write_page
 
 __all__ = ["run"]
-
-QUICK_RUNS = 1
-DPI = 150
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Run what was asked; the exit code and the content for --json."""
     if options.list:
         return _list(options.json)
-    out = options.out
-    deadline = Deadline(options.time_budget, f"They are kept in {out}; the same command goes on from there")
-    if options.figure is None:
-        raise DataError(f"no figure was named. Name one of {', '.join(FIGURES)}, or ask for --list.")
+    if options.all and (options.figure or options.rows):
+        raise DataError(f"--all goes with neither a figure nor --rows; leave out {options.figure or '--rows'}.")
+    if options.figure is None and not options.all:
+        raise DataError(f"no figure was named. Name one of {', '.join(FIGURES)}, or ask for --all or --list.")
     if options.runs is not None and options.runs < 1:
         raise DataError(f"--runs is {options.runs}; at least 1 is needed.")
     require_matplotlib()
-    entry = FIGURES[options.figure]
-    experiment = cast(Experiment, importlib.import_module(f"widemargin.reproduce.{entry.module}"))
-    name = f"{options.figure}-quick" if options.quick else options.figure
-    settings = experiment.settings(options.quick)
-    if options.rows is not None:
-        if "train_rows" not in settings or options.rows < 1:
-            raise DataError(f"--rows is {options.rows}; {options.figure} needs {_rows_it_takes(settings)}.")
-        settings["train_rows"] = options.rows
-    record = Record(options.out / f"{name}.json", options.figure, settings)
-    runs = options.runs or (QUICK_RUNS if options.quick else entry.runs)
+    folder = data_folder(options.data)
+    asked = Asked(options.out, folder, options.quick, options.runs, options.rows, options.again)
+    deadline = Deadline(options.time_budget, f"They are kept in {options.out}; the same command goes on from there")
+
+    def check(done: int, total: int) -> None:
+        deadline.check(done, total, "runs")
+
+    with connected(options.workers or "1") as workers:
+        asked = asked._replace(workers=workers)
+        return _all(asked, options.json, check) if options.all else _one(options.figure, asked, options.json, check)
+
+
+def _one(figure: str, asked: Asked, as_json: bool, check: Check) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
-        progress.step("reading the data")
-        data = experiment.load(data_folder(options.data), options.quick)
-        keys = experiment.keys(runs)
-        _do(experiment, data, settings, record, keys, progress, deadline)
-        progress.step("drawing")
-        summary = experiment.summarise(settings, {key: record.runs[key] for key in keys})
-        record.write(summary)
-        files = {ending: options.out / f"{name}.{ending}" for ending in ("json", "md", "png")}
-        table = experiment.table(summary)
-        files["md"].write_text(f"# {entry.title}\n\nData: {data.name}.\n\n{table}")
-        experiment.draw(summary).savefig(files["png"], dpi=DPI)
-    if not options.json:
-        say(entry.title, f"Data: {data.name}", "", table)
-        say(*(f"Saved {path}" for path in files.values()))
-    return 0, {"figure": options.figure, "files": {ending: str(path) for ending, path in files.items()}}
+        done = reproduce(figure, asked, progress.step, check)
+    if not as_json:
+        say(FIGURES[figure].title, f"Data: {done.data}", "", done.table)
+        say(*(f"Saved {path}" for path in done.files.values()))
+    return 0, {"figure": figure, "files": _paths(done)}
 
 
-def _do(
-    experiment: Experiment,
-    data: Any,
-    settings: dict[str, Any],
-    record: Record,
-    keys: list[str],
-    progress: Progress,
-    deadline: Deadline,
-) -> None:
-    """The runs that are not in the record yet, as long as there is time."""
-    for key in keys:
-        if record.runs.get(key):  # an empty one had no data then
-            continue
-        deadline.check(sum(key in record.runs for key in keys), len(keys), "runs")
-        progress.step(f"run {len(record.runs) + 1} of {len(keys)}: {key} (Ctrl-C keeps the finished ones)")
-        try:
-            record.add(key, experiment.run(data, settings, key))
-        except KeyboardInterrupt:
-            done = sum(key in record.runs for key in keys)
-            raise KeyboardInterrupt(
-                f"{done} of {len(keys)} runs are kept in {record.path}; the same command goes on from there"
-            ) from None
+def _all(asked: Asked, as_json: bool, check: Check) -> tuple[int, dict[str, Any]]:
+    def told(outcome: Outcome) -> None:
+        if not as_json:
+            say(f"{outcome.figure}: {outcome.status}, {outcome.seconds:.0f} processor s, {outcome.verdict}")
+
+    with Progress() as progress:
+        outcomes = reproduce_all(asked, progress.step, told, check)
+    page = write_page(outcomes, asked)
+    if not as_json:
+        say("", summary_table(outcomes), f"Saved {page}")
+    figures = {
+        item.figure: {
+            "status": item.status, "runs": item.runs, "processor_seconds": item.seconds, "verdict": item.verdict,
+            "files": _paths(item),
+        }
+        for item in outcomes
+    }  # fmt: skip
+    failed = any(item.status == "failed" for item in outcomes)
+    return (2 if failed else 0), {"figures": figures, "page": str(page)}
 
 
-def _rows_it_takes(settings: dict[str, Any]) -> str:
-    return "at least 1" if "train_rows" in settings else "all rows: leave the option out"
+def _paths(outcome: Outcome) -> dict[str, str]:
+    return {ending: str(path) for ending, path in outcome.files.items()}
 
 
 def _list(as_json: bool) -> tuple[int, dict[str, Any]]:

@@ -3,11 +3,14 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from widemargin.diagnostics.audit_blocks import audit_in_blocks
+from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 from widemargin.goals.binding import baselines_used, bind
 from widemargin.goals.columns import listing
@@ -34,6 +37,7 @@ def audit(
     decide: str = "estimate",
     random_state: int | np.random.RandomState | np.random.Generator | None = 0,
     data_name: str = "the data",
+    workers: Any = None,
 ) -> GoalReport:
     """Measure a classifier's 0/1 predictions on a goal, with confidence intervals and a verdict per constraint.
 
@@ -66,10 +70,21 @@ def audit(
         Of the bootstrap.
     data_name : str, default="the data"
         What the report calls the rows.
+    workers : None, int or distributed.Client, default=None
+        For rows in blocks, see Notes: None: one block after the other (Dask collections: the client in force); an
+        integer: so many blocks at a time on this machine; a client: its cluster.
 
     Returns
     -------
     GoalReport
+
+    Notes
+    -----
+    Rows that do not fit may come in blocks: X, y, populations, weights, baselines and predictions as Dask collections
+    with the same partitions, or X as the path of a Parquet file or folder. Of a Dask frame or of files y, sample_weight
+    and predictions may be given by the names of columns; the whole table then serves the populations. The rows are
+    counted in one pass (in two, if neither a classifier nor `pos_label` says which class is the positive one), and the
+    report is that of all rows at once, see `AuditCounts`.
 
     Raises
     ------
@@ -91,6 +106,17 @@ def audit(
     if not isinstance(bound_goal, Goal):
         raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
     _check_candidate(model_or_predictions)
+    if (
+        is_collection(model_or_predictions)
+        or any(map(is_collection, (X, y, populations)))
+        or isinstance(X, (str, Path))
+    ):
+        return audit_in_blocks(
+            model_or_predictions, bound_goal, X, y, populations=populations, external=external or {},
+            baselines=baselines or {}, sample_weight=sample_weight,
+            pos_label=own_pos_label(model_or_predictions) if pos_label is None else pos_label, workers=workers,
+            confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
+        )  # fmt: skip
     uses = baselines_used(bound_goal)
     tables: dict[str | None, Any] = {None: populations}
     tables.update((name, data.populations) for name, data in (external or {}).items() if isinstance(data, External))

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._text import printable
-from widemargin.diagnostics.margins import Margins, margins_of, weighted_quantiles
+from widemargin.diagnostics.margin_blocks import count_margins, margin_size, sketch_numbers
+from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
 from widemargin.goals.frames import pandas_for_frames
-from widemargin.goals.labels import column_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
 
@@ -188,6 +189,7 @@ def margin_report(
     sample_weight: Any = None,
     classes: Any = None,
     data_name: str = "the data",
+    workers: Any = None,
 ) -> MarginReport:
     """Location, spread, skewness, quantiles and minimum of the margins of any classifier, by group if asked.
 
@@ -222,10 +224,19 @@ def margin_report(
         With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
     data_name : str, default="the data"
         What the report calls the rows.
+    workers : None, int or distributed.Client, default=None
+        For rows in blocks, see Notes; as in `audit`.
 
     Returns
     -------
     MarginReport
+
+    Notes
+    -----
+    Rows may come in blocks, as in `audit`: Dask collections, or X as the path of a Parquet file or folder and y, groups
+    and sample_weight as names of columns. They are read once. Quantiles, median, IQR and the Catoni estimate then come
+    from a sketch, and are off by at most 1/4096 of their size (the IQR: of the quartiles); all else is as of all
+    rows at once, up to the median in `normalize="median"`.
 
     Raises
     ------
@@ -248,16 +259,28 @@ def margin_report(
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
-    weight = _weights(sample_weight, len(clf.values) if isinstance(clf, Margins) else len(y))
+    name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
+    if is_collection(clf) or is_table_in_blocks(X) or is_collection(y):
+        counts = count_margins(
+            clf, X, y, groups, normalize=normalize, level=float(level), sample_weight=sample_weight, classes=classes,
+            workers=workers,
+        )  # fmt: skip
+        size, unit = margin_size(counts, normalize)
+        named = [("all rows", counts.overall), *sorted(counts.groups.items(), key=_in_order)]
+        first, *others = (MarginSummary(name=part, **_sketched(part, of, levels, delta, size)) for part, of in named)
+        return MarginReport(
+            name, data_name, counts.source, unit, float(level), levels, float(delta), first, tuple(others),
+            counts.n_missing,
+        )  # fmt: skip
+    weight = row_weights(sample_weight, len(clf.values) if isinstance(clf, Margins) else len(y))
     margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
     values = margins.values
-    parts, n_missing = _groups(groups, values.shape[0])
+    parts, n_missing = group_rows(groups, values.shape[0])
     everything = np.arange(values.shape[0])
     overall, *summaries = (
         _summary(name, values[rows], None if weight is None else weight[rows], levels, level, delta)
         for name, rows in (("all rows", everything), *parts)
     )
-    name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
     return MarginReport(
         name, data_name, margins.source, margins.unit, float(level), levels, float(delta), overall, tuple(summaries),
         n_missing,
@@ -268,29 +291,19 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
-def _weights(sample_weight: Any, n: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,) or not np.isfinite(weight).all() or weight.min(initial=0.0) < 0.0:
-        raise DataError(f"sample_weight has the shape {weight.shape}; give {n} finite numbers >= 0.")
-    return weight
+def _in_order(group: tuple[str, Any]) -> tuple[float, str]:
+    """Groups of numbers by number, others by name."""
+    try:
+        return float(group[0]), group[0]
+    except ValueError:
+        return 0.0, group[0]
 
 
-def _groups(groups: Any, n: int) -> tuple[list[tuple[str, npt.NDArray[np.intp]]], int]:
-    """Names and rows of the groups, and how many rows have none."""
-    if groups is None:
-        return [], 0
-    column = column_of("groups", groups)
-    if column.values.shape[0] != n:
-        raise DataError(f"groups has {column.values.shape[0]} values and there are {n} rows.")
-    known = np.ones(n, dtype=np.bool_) if column.missing is None else ~column.missing
-    names = column.categories
-    parts = []
-    for value in np.unique(column.values[known]):
-        rows = np.flatnonzero(known & (column.values == value))
-        parts.append((names[int(value)] if names else str(value), rows))
-    return parts, int(n - known.sum())
+def _sketched(name: str, sketch: Any, levels: Sequence[float], delta: float, size: float) -> dict[str, Any]:
+    """The numbers of rows in blocks."""
+    if not sketch.moments.weight > 0.0:
+        raise DataError(f"{name} has no row of positive weight; leave the group out, or give it rows.")
+    return sketch_numbers(sketch, levels, delta, size)
 
 
 def _summary(

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.exceptions import DataError
 from widemargin.goals.columns import listing
+from widemargin.goals.labels import column_of
 
-__all__ = ["Margins", "margins_of", "weighted_quantiles"]
+__all__ = ["Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -220,6 +221,32 @@ def _size(clf: Any, values: Floats, normalize: Any, rival: Any, weight: Floats |
             "classes. Use 'median', or a linear classifier of one class against the rest."
         )
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
+
+
+def row_weights(sample_weight: Any, n: int) -> Floats | None:
+    """Weights of n rows, checked; None where none are given."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,) or not np.isfinite(weight).all() or weight.min(initial=0.0) < 0.0:
+        raise DataError(f"sample_weight has the shape {weight.shape}; give {n} finite numbers >= 0.")
+    return weight
+
+
+def group_rows(groups: Any, n: int) -> tuple[list[tuple[str, npt.NDArray[np.intp]]], int]:
+    """Names and rows of the groups, and how many rows have none."""
+    if groups is None:
+        return [], 0
+    column = column_of("groups", groups)
+    if column.values.shape[0] != n:
+        raise DataError(f"groups has {column.values.shape[0]} values and there are {n} rows.")
+    known = np.ones(n, dtype=np.bool_) if column.missing is None else ~column.missing
+    names = column.categories
+    parts = []
+    for value in np.unique(column.values[known]):
+        rows = np.flatnonzero(known & (column.values == value))
+        parts.append((names[int(value)] if names else str(value), rows))
+    return parts, int(n - known.sum())
 
 
 def weighted_quantiles(values: Floats, weight: Floats, levels: Sequence[float]) -> Floats:

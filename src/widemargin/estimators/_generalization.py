@@ -1,5 +1,7 @@
 """What a rate-constrained model says about new rows without any held out (Appendix C of the paper)."""
 
+from typing import Any
+
 import numpy as np
 
 from widemargin.estimators._rate_constrained_fit import Trained
@@ -29,7 +31,8 @@ def model_bound(bound: BoundGoal, trained: Trained, enforcement: str, *, mapped:
     searched = enforcement != "randomized" or trained.best.shifted or not trained.solution.certified
     if searched or weighted or mapped or bound.n_constraints == 0:
         return None
-    radius = float(np.sqrt(trained.problem.rows.norms2().max()))
+    rows: Any = trained.problem.rows
+    radius = float(np.sqrt(rows.norms2().max()))
     data = datasets_of(bound)
     box, share = trained.solution.rho, DELTA / len(BOXES)
     factor = capacity(data, radius=radius, lam=trained.problem.lam, box=box, delta=share)

@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from widemargin.estimators._rate_constrained_fit import Trained
@@ -14,7 +14,7 @@ from widemargin.linalg.cells import Floats
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.tightening import at_limit
 
-__all__ = ["Infeasibility", "explain", "find_out"]
+__all__ = ["Infeasibility", "explain", "find_out", "measure_other"]
 
 _MOST = 6  # values that a message lists
 
@@ -62,9 +62,7 @@ class Infeasibility:
         return cls(**{**plain, "conflict": tuple(plain["conflict"])})
 
 
-def find_out(
-    model: Any, trained: Trained, space: LinearSpace, bound: BoundGoal, matrices: Sequence[Any]
-) -> Infeasibility | None:
+def find_out(model: Any, trained: Trained, measured: Callable[[Floats, float], Measured]) -> Infeasibility | None:
     """What is known about why the goal is not met; None where it is met.
 
     Parameters
@@ -72,11 +70,8 @@ def find_out(
     model : RateConstrainedClassifier
         With its goal report on the training rows.
     trained : Trained
-    space : LinearSpace
-        What the model is linear in.
-    bound : BoundGoal
-    matrices : sequence of matrices
-        Checked rows of each source of `bound`.
+    measured : callable
+        Measures another solution (w, b) like the model: in the user's units, by the rates that are enforced.
     """
     soft = model.enforce == "randomized"
     items, diagnosis = model.goal_report_.constraints, trained.diagnosis
@@ -90,17 +85,17 @@ def find_out(
         return Infeasibility(hard_ones, soft_ones, tuple(pulling))
     values, asked = {}, {}
     for j, (w, b) in diagnosis.nearest.items():
-        at = _measured(model, space, bound, matrices, w, b)
+        at = measured(w, b)
         if not at.undefined[j]:
             values[items[j].label], asked[items[j].label] = float(at.value[j]), float(at.bound[j])
     conflict = tuple(items[j].label for j in diagnosis.conflict)
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, asked)
 
 
-def _measured(
+def measure_other(
     model: Any, space: LinearSpace, bound: BoundGoal, matrices: Sequence[Any], w: Floats, b: float
 ) -> Measured:
-    """Another solution measured like the model, in the user's units, by the rates that are enforced."""
+    """Another solution than the model's, measured on the checked rows of each source of `bound`."""
     other, sign = copy.copy(model), model._direction()
     space.adopt(other, w, b, sign)
     scores = [sign * model_scores(other, X) for X in matrices]

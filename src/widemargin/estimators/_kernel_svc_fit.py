@@ -12,6 +12,7 @@ import numpy as np
 
 from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.functions import Kernel
+from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget, Progress, Status
@@ -132,6 +133,8 @@ def kernel_rows(
             enough = dtype == np.float32 or (X.shape[0] >= _MANY and (tol is None or tol >= _ROUGH))
             near = enough and kernel.gamma * float(squared_norms(X).max()) <= _SINGLE_REACH
             dtype = np.float32 if near else np.float64
+    if backend == "dask":
+        return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
     return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
 
 

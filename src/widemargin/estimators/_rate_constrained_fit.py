@@ -10,20 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.estimators._rate_constrained_measures import Deterministic, Randomized
+from widemargin.estimators._rate_constrained_measures import BlockedDeterministic, Deterministic, Problem, Randomized
 from widemargin.estimators._rate_constrained_space import LinearSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding import BoundGoal
 from widemargin.linalg.cells import Floats
-from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.problems.blocked import BlockedProblem
+from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.choice import SOLVERS
 from widemargin.solvers.feasibility import Diagnosis, diagnose
-from widemargin.solvers.majorize import MajorizeOptions, RampResult
+from widemargin.solvers.majorize import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.second_start import enforce_from_two_starts
 from widemargin.solvers.tightening import Candidate, Enforced, Measures, enforce
 
-__all__ = ["SOLVERS", "Trained", "make_measures", "refuse_overflow", "result_status", "step_plan", "train"]
+__all__ = [
+    "SOLVERS",
+    "Trained",
+    "make_measures",
+    "refuse_overflow",
+    "result_status",
+    "step_plan",
+    "train",
+    "train_problem",
+]
 
 _CONTINUE_FROM = 1.0  # C
 _CONTINUED_SLOPES = (30.0, 5.0)  # lambda times n
@@ -36,7 +46,7 @@ class Trained:
     Attributes
     ----------
     search : Enforced
-    problem : RateConstrainedProblem
+    problem : RateConstrainedProblem or BlockedProblem
     status : Status
     solvers : tuple of str
         The convex solvers that were used.
@@ -45,7 +55,7 @@ class Trained:
     """
 
     search: Enforced
-    problem: RateConstrainedProblem
+    problem: Problem
     status: Status
     solvers: tuple[str, ...]
     diagnosis: Diagnosis | None = None
@@ -126,6 +136,24 @@ def train(
     """
     flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
     problem, convex = space.lift(flat, solver)
+    return train_problem(
+        problem, convex, space.used, enforcement=enforcement, options=options, start=start, explain=explain,
+        budget=budget,
+    )  # fmt: skip
+
+
+def train_problem(
+    problem: Any,
+    convex: ConvexSolver,
+    used: Sequence[str],
+    *,
+    enforcement: str,
+    options: MajorizeOptions,
+    start: tuple[Floats, float] | None = None,
+    explain: bool = True,
+    budget: Budget,
+) -> Trained:
+    """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
     measures, hard = make_measures(problem, enforcement)
     give_back = measures is hard
     search = enforce_from_two_starts(
@@ -147,7 +175,7 @@ def train(
                 search, diagnosis = search.followed_by(again), None
         except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
             budget.interrupted = True
-    return Trained(search, problem, result_status(search.best, budget), tuple(space.used), diagnosis)
+    return Trained(search, problem, result_status(search.best, budget), tuple(used), diagnosis)
 
 
 def _or_start(best: Candidate, w: Floats, b: float, measures: Measures) -> Candidate:
@@ -176,9 +204,9 @@ def refuse_overflow(matrices: Sequence[Any]) -> Iterator[None]:
         raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
 
 
-def make_measures(problem: RateConstrainedProblem, enforcement: str) -> tuple[Measures, Measures]:
+def make_measures(problem: Problem, enforcement: str) -> tuple[Measures, Measures]:
     """The rates that are enforced, and the 0/1 rates; the same object where these are enforced."""
-    hard = Deterministic(problem)
+    hard = BlockedDeterministic(problem) if isinstance(problem, BlockedProblem) else Deterministic(problem)
     return (hard if enforcement == "deterministic" else Randomized(problem)), hard
 
 

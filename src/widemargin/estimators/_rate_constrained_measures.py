@@ -1,38 +1,43 @@
 """By which rates a linear model is judged, those of `predict` or those of `predict_randomized`, and moved."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from widemargin.distributed.blocked_rows import BlockedPoint
 from widemargin.linalg.cells import Floats
+from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.coordinate_moves import best_step, repair
 from widemargin.solvers.majorize import RampResult
+from widemargin.solvers.threshold_blocks import best_threshold_of_blocks
 from widemargin.solvers.threshold_sweep import best_threshold
 from widemargin.solvers.tightening import Candidate, Moves
 
-__all__ = ["Deterministic", "Randomized"]
+__all__ = ["BlockedDeterministic", "Deterministic", "Problem", "Randomized"]
+
+Problem = RateConstrainedProblem | BlockedProblem
 
 
-class Deterministic:
-    """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
+class _HardRates:
+    """0/1 rates, with the exact best threshold where there is an intercept to move.
 
     Parameters
     ----------
-    problem : RateConstrainedProblem
+    problem : RateConstrainedProblem or BlockedProblem
     """
 
-    def __init__(self, problem: RateConstrainedProblem) -> None:
+    moves: Moves | None = None
+
+    def __init__(self, problem: Any) -> None:
         self._problem = problem
 
-    @property
-    def moves(self) -> Moves:
-        """Its own `between` and `repair`."""
-        return self
-
     def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
-        return self._problem.values(self._problem.hard_mass(self._problem.scores(w, b)))
+        problem = self._problem
+        values: tuple[float, Floats] = problem.values(problem.hard_mass(problem.scores(w, b)))
+        return values
 
     def objective(self, w: Floats, b: float) -> float:
         """0/1 objective, in the problem's scale."""
@@ -49,11 +54,46 @@ class Deterministic:
         objective, excess = problem.values(problem.hard_mass(z))
         after, shift = excess, 0.0
         if problem.fit_intercept:
-            choice = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
-            shift = choice.threshold
+            shift = self._threshold(z)
             if shift != 0.0:
-                objective, after = problem.values(problem.hard_mass(z - shift))
+                objective, after = problem.values(problem.hard_mass(self._shifted(z, shift)))
         return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
+
+    def _threshold(self, z: Any) -> float:
+        """The best threshold of scores."""
+        raise NotImplementedError
+
+    def _shifted(self, z: Any, shift: float) -> Any:
+        """The scores less a shift."""
+        raise NotImplementedError
+
+
+class BlockedDeterministic(_HardRates):
+    """0/1 rates over rows in blocks. There are no moves: they would have to look at every row for each of them."""
+
+    def _threshold(self, z: BlockedPoint) -> float:
+        problem = self._problem
+        choice = best_threshold_of_blocks(problem.rows, z, problem.coef, problem.gamma, problem.cell_weight)
+        return choice.threshold
+
+    def _shifted(self, z: BlockedPoint, shift: float) -> BlockedPoint:
+        return z._replace(b=z.b + shift)
+
+
+class Deterministic(_HardRates):
+    """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them."""
+
+    def __init__(self, problem: RateConstrainedProblem) -> None:
+        super().__init__(problem)
+        self.moves = self
+
+    def _threshold(self, z: Floats) -> float:
+        problem = self._problem
+        choice = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+        return choice.threshold
+
+    def _shifted(self, z: Floats, shift: float) -> Floats:
+        return z - shift
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         """The best classifier on the segment, at its own best threshold."""
@@ -84,16 +124,17 @@ class Randomized:
 
     Parameters
     ----------
-    problem : RateConstrainedProblem
+    problem : RateConstrainedProblem or BlockedProblem
     """
 
     moves: Moves | None = None
 
-    def __init__(self, problem: RateConstrainedProblem) -> None:
+    def __init__(self, problem: Any) -> None:
         self._problem = problem
 
     def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
-        return self._problem.ramp_values(w, self._problem.scores(w, b))
+        values: tuple[float, Floats] = self._problem.ramp_values(w, self._problem.scores(w, b))
+        return values
 
     def objective(self, w: Floats, b: float) -> float:
         """Ramp objective with the regulariser, in the problem's scale."""

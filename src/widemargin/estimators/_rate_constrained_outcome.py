@@ -34,6 +34,15 @@ class OutcomeMixin:
 
     def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
         """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
+        self._adopt_course(trained)
+        scores = [self._direction() * model_scores(self, X) for X in matrices]
+        soft = [ramp(z) for z in scores]
+        mapped = self.feature_map is not None
+        generalization = None if validated else model_bound(bound, trained, self.enforce, mapped=mapped)
+        self._adopt_report(trained, bound, [z > 0.0 for z in scores], soft, generalization, validated)
+
+    def _adopt_course(self, trained: Trained) -> None:
+        """How training went."""
         best, solution = trained.best, trained.solution
         self.solver_ = ", ".join(trained.solvers)
         self.subproblem_gap_ = float(solution.subproblem.gap)
@@ -43,18 +52,19 @@ class OutcomeMixin:
         self.n_steps_ = trained.search.n_steps
         self.n_rounds_ = trained.search.n_rounds
         self.history_ = trained.search.history
-        scores = [self._direction() * model_scores(self, X) for X in matrices]
-        soft = [ramp(z) for z in scores]
-        mass = bound.positive_mass(soft)
-        self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), mass)
+
+    def _adopt_report(
+        self, trained: Trained, bound: BoundGoal, positive: Sequence[Any], soft: Sequence[Any],
+        generalization: tuple[float, Any] | None = None, validated: Validated | None = None,
+    ) -> None:  # fmt: skip
+        """The report, from what is predicted for each entry of each source, by sign and by the ramp."""
+        self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), bound.positive_mass(soft))
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        mapped = self.feature_map is not None
-        generalization = None if validated else model_bound(bound, trained, self.enforce, mapped=mapped)
         self.generalization_bound_ = None if generalization is None else generalization[1]
         notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
         self.goal_report_: GoalReport = make_report(
-            bound, [(z > 0.0) for z in scores], positive_class=self.positive_class_, ramp=soft,
+            bound, positive, positive_class=self.positive_class_, ramp=soft,
             data_name="training rows" if validated is None else "validation rows",
             multipliers=self.multipliers_, status=self.status_, certificate=proved + self._certificate(trained),
             notes=(*notes, *generalization_note(bound, generalization)),

@@ -1,6 +1,8 @@
 """Cross-validation of settings under a goal: the folds, and what all of them say together."""
 
+import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold, check_cv
 
+from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
 from widemargin.estimators._calibration import Rows, take_rows
 from widemargin.estimators._rate_constrained_folds import FoldMeasure, Setting, fold_measures
 from widemargin.estimators._threshold_scores import row_wise
@@ -71,6 +74,13 @@ class ValidationRows:
                 raise GoalError(f"on the {len(rows)} {what} rows of fold {number}: {error}") from error
         return parts[0], parts[1], parts[2], parts[3]
 
+    def unwatched(self) -> "ValidationRows":
+        """These rows without callbacks, which do not travel."""
+        other = copy.copy(self)
+        other.plain = copy.copy(self.plain)
+        other.plain.callbacks, other.plain.verbose = None, 0
+        return other
+
     def strata(self, n_splits: int) -> npt.NDArray[np.intp]:
         """Label and populations of each row as one number; rare combinations are left to their label."""
         cell = self.bound.cell[0].astype(np.intp)
@@ -119,19 +129,22 @@ def make_splits(cv: Any, rows: ValidationRows, random_state: np.random.RandomSta
 def validate(
     rows: ValidationRows, splits: Sequence[Split], settings: Sequence[Setting], budget: Budget
 ) -> list[list[FoldMeasure]]:
-    """Measures of every setting on every fold that was done; a fold that is cut short is left out."""
+    """Measures of every setting on every fold that was done; a fold that is cut short is left out.
+
+    Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/sweep.py`): the callbacks
+    are then told of a fold when it is done.
+    """
     done: list[list[FoldMeasure]] = []
+    alone = is_serial()
+    measure_fold = partial(_one_fold, rows, settings, watched=budget)
+    if not alone:
+        measure_fold = partial(_one_fold, rows.unwatched(), settings, deadline=Deadline.after(budget.left))
+    folds = side_by_side(measure_fold, enumerate(splits), n_jobs=rows.plain.n_jobs)
     try:
-        for number, split in enumerate(splits):
-            measures: list[FoldMeasure] = []
-            bound, matrices, held, held_matrices = rows.fold(number, split)
-            place = {item.constraint: j for j, item in enumerate(held.constraints)}
-            columns = [place.get(item.constraint, -1) for item in rows.bound.constraints]
-            for measure in fold_measures(bound, matrices, held, held_matrices, settings, rows.plain, budget):
-                measures.append(_aligned(measure, columns))
-                violation = float(np.maximum(-measure.slack, 0.0).max(initial=0.0))
-                place_now = number * len(settings) + len(measures)
-                budget.tell("validate", place_now, measure.objective, np.nan, violation)
+        for number, measures in enumerate(folds):
+            if not alone:
+                for k, measure in enumerate(measures):
+                    _tell(budget, number * len(settings) + k + 1, measure)
             if len(measures) == len(settings):
                 done.append(measures)
             if budget.exhausted:
@@ -139,6 +152,33 @@ def validate(
     except KeyboardInterrupt:
         budget.interrupted = True
     return done
+
+
+def _one_fold(
+    rows: ValidationRows,
+    settings: Sequence[Setting],
+    numbered: tuple[int, Split],
+    *,
+    watched: Budget | None = None,
+    deadline: Deadline | None = None,
+) -> list[FoldMeasure]:
+    """Measures of the settings on one fold, here (watched) or on a worker."""
+    number, split = numbered
+    budget = watched or Budget(None if deadline is None else deadline.left)
+    measures: list[FoldMeasure] = []
+    bound, matrices, held, held_matrices = rows.fold(number, split)
+    place = {item.constraint: j for j, item in enumerate(held.constraints)}
+    columns = [place.get(item.constraint, -1) for item in rows.bound.constraints]
+    for measure in fold_measures(bound, matrices, held, held_matrices, settings, rows.plain, budget):
+        measures.append(_aligned(measure, columns))
+        if watched is not None:
+            _tell(budget, number * len(settings) + len(measures), measure)
+    return measures
+
+
+def _tell(budget: Budget, place: int, measure: FoldMeasure) -> None:
+    violation = float(np.maximum(-measure.slack, 0.0).max(initial=0.0))
+    budget.tell("validate", place, measure.objective, np.nan, violation)
 
 
 def _aligned(measure: FoldMeasure, columns: Sequence[int]) -> FoldMeasure:

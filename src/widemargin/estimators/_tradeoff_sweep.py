@@ -1,7 +1,7 @@
 """One run of `tradeoff_path`: from checked rows to the points of the path."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from widemargin.goals.tradeoff import TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget
 
-__all__ = ["GivenRows", "Sweep"]
+__all__ = ["GivenRows", "Piece", "Sweep"]
 
 
 class GivenRows(NamedTuple):
@@ -72,6 +72,17 @@ class _Point(NamedTuple):
     model: RateConstrainedClassifier
     met: bool
     seconds: float
+    objective: float
+    violation: float
+
+
+class Piece(NamedTuple):
+    """Points of a path that were trained one from the other, and what was measured of them."""
+
+    points: list[_Point]
+    labels: tuple[str, ...]
+    training: MeasureLog
+    held: MeasureLog | None
 
 
 class Sweep:
@@ -140,7 +151,8 @@ class Sweep:
                 self.held.bind(goal)
             model = restored(self.model, path, number, self.series.space, self.training.matrices)
             model.goal = model.goal_ = goal
-            self._keep(goal, bound, model, bool(path.met[number]), float(path.seconds[number]))
+            point = _Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
+            self._keep(goal, bound, point)
             self.series.go_on(bound, neighbour(model, bool(path.met[number]), bound.n_constraints))
         found, told = self.training.log.finish().objective, path.training.objective
         if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
@@ -149,14 +161,26 @@ class Sweep:
                 f"{told.tolist()}: the rows are others, or the numbers were changed. Train all points."
             )
 
-    def run(self) -> TradeoffPath:
-        """Train point after point, until the goals, the time or the user's patience end."""
+    def train(self) -> "Piece":
+        """Train point after point, until the goals or the time end."""
+        for goal in self.goals[len(self.points) :]:
+            with refuse_overflow(self.training.matrices):
+                self._train(goal)
+            if self.budget.exhausted:
+                break
+        held = None if self.held is None else self.held.log
+        return Piece(self.points, self.labels, self.training.log, held)
+
+    def run(self, pieces: "Iterable[Piece] | None" = None) -> TradeoffPath:
+        """Train all points, or take over those of pieces trained elsewhere, until the user's patience ends."""
         try:
-            for goal in self.goals[len(self.points) :]:
-                with refuse_overflow(self.training.matrices):
-                    self._train(goal)
-                if self.budget.exhausted:
-                    break
+            if pieces is None:
+                self.train()
+            else:
+                for piece in pieces:
+                    self._take(piece)
+                    if self.budget.exhausted:
+                        break
         except KeyboardInterrupt:
             self.budget.interrupted = True
         if not self.points:
@@ -178,9 +202,9 @@ class Sweep:
         self.series.space.adopt(model, trained.best.w, trained.best.b, model._direction())
         model._adopt(trained, bound, self.training.matrices, None)
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
-        self._keep(goal, bound, model, met, self.budget.elapsed - began)
         best = trained.best
-        self.budget.tell("path", len(self.points), best.objective, model.subproblem_gap_, best.violation)
+        self._keep(goal, bound, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
+        self._tell(self.points[-1])
 
     def _agrees(self, bound: BoundGoal) -> None:
         if self.points and bound.n_constraints != len(self.labels):
@@ -189,17 +213,37 @@ class Sweep:
                 "path must have the same constraints."
             )
 
-    def _keep(self, goal: Goal, bound: BoundGoal, model: RateConstrainedClassifier, met: bool, seconds: float) -> None:
+    def _keep(self, goal: Goal, bound: BoundGoal, point: _Point) -> None:
         """Measure the model of a point and add it to the path."""
         self._agrees(bound)
         keys = [item.constraint for item in bound.constraints]
         if not self.points:
             self.labels = tuple(item.label for item in bound.constraints)
         swept = self._swept(goal, bound)
-        self.training.add(model, bound, keys, swept)
+        self.training.add(point.model, bound, keys, swept)
         if self.held is not None and self.held.bound is not None:
-            self.held.add(model, self.held.bound, keys, swept)
-        self.points.append(_Point(model, met, seconds))
+            self.held.add(point.model, self.held.bound, keys, swept)
+        self.points.append(point)
+
+    def _tell(self, point: _Point) -> None:
+        self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
+
+    def _take(self, piece: "Piece") -> None:
+        """The points of a piece; the callbacks are told of them."""
+        if self.points and piece.labels != self.labels:
+            raise GoalError(
+                f"a goal with {len(piece.labels)} constraints follows one with {len(self.labels)}; the goals of a "
+                "path must have the same constraints."
+            )
+        self.labels = piece.labels
+        self.training.log.join(piece.training)
+        if self.held is not None and piece.held is not None:
+            self.held.log.join(piece.held)
+        for point in piece.points:
+            watched = {name: getattr(self.model, name) for name in ("callbacks", "verbose", "time_budget")}
+            point.model.set_params(**watched)
+            self.points.append(point)
+            self._tell(point)
 
     def _swept(self, goal: Goal, bound: BoundGoal) -> list[Constraint]:
         """The constraints whose level is swept: one, or those of a bundle."""

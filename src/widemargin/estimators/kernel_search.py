@@ -9,10 +9,12 @@ Every solution has its nu, the mean hinge loss divided by |w| (`solvers.nu_path`
 goes up in C to each of them, and takes the SVM that has this nu.
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names
 
 from widemargin._threads import limit_threads
+from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
 from widemargin.estimators import _kernel_svc_layout as layout
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._kernel_model import class_weights, positive_numbers
@@ -161,6 +164,7 @@ def kernel_search(
     on_interrupt: str = "raise",
     verbose: int = 0,
     n_jobs: int | None = None,
+    workers: Any = None,
     random_state: Any = None,
 ) -> KernelSearch:
     """Choose C (or nu) and gamma of a kernel SVM by cross-validation on a subsample.
@@ -198,6 +202,9 @@ def kernel_search(
         1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
     n_jobs : int, optional
         Threads; None means 1.
+    workers : int or distributed.Client, optional
+        Gammas are searched side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
+        says. Cells are the same; callbacks are told of those of a gamma when it is done.
     random_state : int, RandomState or None, default=None
 
     Returns
@@ -234,7 +241,7 @@ def kernel_search(
     total = len(kernels) * len(grid.values)
     with limit_threads(n_jobs), bar(total, verbose) as show:
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
-        cells, done, status = _measure(search, kernels, grid, budget)
+        cells, done, status = _measure(search, kernels, grid, budget, workers)
     if status == "interrupted" and (on_interrupt == "raise" or not cells):
         raise KeyboardInterrupt
     if done < total:
@@ -277,13 +284,17 @@ def _least(cells: Sequence[Cell]) -> Cell:
 
 
 def _measure(
-    search: "_Search", kernels: Sequence[tuple[Kernel, float | None]], grid: "_Grid", budget: Budget
+    search: "_Search",
+    kernels: Sequence[tuple[Kernel, float | None]],
+    grid: "_Grid",
+    budget: Budget,
+    workers: Any,
 ) -> tuple[list[Cell], int, str]:
     """The cells, how many were tried, and how that ended."""
     cells: list[Cell] = []
     done = 0
     try:
-        for done, (stage, cell) in enumerate(search.cells(kernels, grid, budget), 1):
+        for done, (stage, cell) in enumerate(search.cells(kernels, grid, budget, workers), 1):
             cells += [] if cell is None else [cell]
             error, spread = (math.nan, math.nan) if cell is None else (cell.error, cell.standard_error)
             budget.tell(stage, done, error, min((cell.error for cell in cells), default=math.nan), spread)
@@ -363,24 +374,44 @@ class _Search:
         return [(resolve_kernel(model.kernel, rows, gamma=value, **fixed), value) for value in tried]
 
     def cells(
-        self, kernels: Sequence[tuple[Kernel, float | None]], grid: _Grid, budget: Budget
+        self, kernels: Sequence[tuple[Kernel, float | None]], grid: _Grid, budget: Budget, workers: Any
     ) -> Iterator[tuple[str, Cell | None]]:
         """Measure all cells, those of one kernel together; None where no SVM has the nu."""
-        rows, inner = self.rows, Budget(budget.seconds, started=budget.started)
-        for kernel, gamma in kernels:
-            computed = kernel_rows(
-                kernel, rows, cache_size=_NO_CACHE, backend=self._option("backend", "numpy"),
-                precision=self._option("precision", "auto"), tol=TOL,
-            )  # fmt: skip
-            matrix = WholeMatrix(computed.full())
-            self.evaluations += computed.evaluations
-            parts = [self._parts(matrix, held, inner) for held in self._folds]
-            for value in grid.values:
-                try:
-                    cell = self._cell(matrix, parts, grid.name, value, gamma)
-                except DataError:  # a nu that no C has
-                    cell = None
-                yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
+        if is_serial(workers):
+            inner = Budget(budget.seconds, started=budget.started)
+            for each in kernels:
+                yield from self.of_kernel(each, grid, inner)
+            return
+        deadline = Deadline.after(budget.left)
+        elsewhere = partial(_cells_of_kernel, self._unwatched(), grid, deadline)
+        for found, evaluations in side_by_side(elsewhere, kernels, workers):
+            self.evaluations += evaluations
+            yield from found
+
+    def of_kernel(
+        self, given: tuple[Kernel, float | None], grid: _Grid, budget: Budget
+    ) -> Iterator[tuple[str, Cell | None]]:
+        """Measure the cells of one kernel."""
+        kernel, gamma = given
+        computed = kernel_rows(
+            kernel, self.rows, cache_size=_NO_CACHE, backend=self._option("backend", "numpy"),
+            precision=self._option("precision", "auto"), tol=TOL,
+        )  # fmt: skip
+        matrix = WholeMatrix(computed.full())
+        self.evaluations += computed.evaluations
+        parts = [self._parts(matrix, held, budget) for held in self._folds]
+        for value in grid.values:
+            try:
+                cell = self._cell(matrix, parts, grid.name, value, gamma)
+            except DataError:  # a nu that no C has
+                cell = None
+            yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
+
+    def _unwatched(self) -> "_Search":
+        """This search with a model without callbacks, which do not travel."""
+        other = copy.copy(self)
+        other._model = clone(self._model).set_params(callbacks=None)
+        return other
 
     def _cell(
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
@@ -438,6 +469,19 @@ class _Search:
             found = layout.votes(scores, k)
         missed[held] = found != self._codes[held]
         return float(np.count_nonzero(coef.any(axis=1)) / (self.n_rows - held.shape[0]))
+
+
+def _cells_of_kernel(
+    search: _Search, grid: _Grid, deadline: Deadline, given: tuple[Kernel, float | None]
+) -> tuple[list[tuple[str, Cell | None]], int]:
+    """The cells of one kernel, on a worker, and the kernel evaluations they took."""
+    search.evaluations, budget = 0, Budget(deadline.left)
+    found = []
+    for cell in search.of_kernel(given, grid, budget):
+        found.append(cell)
+        if budget.exhausted:
+            break
+    return found, search.evaluations
 
 
 class _Part:

@@ -124,7 +124,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
         of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast.
     backend : str, default="numpy"
-        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only).
+        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
+        "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.
         `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
     validation_fraction : float in (0, 1), default=0.1
         With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.

@@ -13,12 +13,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
+from widemargin.distributed.choice import block_map
+from widemargin.distributed.labelled import labelled_rows
+from widemargin.distributed.tables import is_collection
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
-from widemargin.estimators._infeasible import Infeasibility, find_out
+from widemargin.estimators._infeasible import Infeasibility, find_out, measure_other
 from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_fit import SOLVERS, refuse_overflow, step_plan, train
 from widemargin.estimators._rate_constrained_outcome import OutcomeMixin
+from widemargin.estimators._rate_constrained_over_blocks import BlockTrainingMixin
 from widemargin.estimators._rate_constrained_predict import DTYPES, PredictionMixin
 from widemargin.estimators._rate_constrained_proof import KeptRows, keep_rows, train_validated
 from widemargin.estimators._rate_constrained_refit import RefitMixin
@@ -40,7 +44,14 @@ from widemargin.solvers.base import Budget, Progress
 __all__ = ["RateConstrainedClassifier"]
 
 
-class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifier(
+    BlockTrainingMixin,
+    RefitMixin,
+    OutcomeMixin,
+    PredictionMixin,
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -154,6 +165,8 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
     n_rounds_ : int
         Rounds of tightening.
     history_ : tuple of dict
+    n_passes_ : int
+        Only after `fit_blocks`: how often all rows were looked at.
     infeasibility_ : Infeasibility or None
         Why the goal is not met, where `on_infeasible="warn"` keeps a model that misses it: violations, the constraints
         in conflict, the best value found of each while the others hold, and whether there is a proof. The error that is
@@ -306,8 +319,10 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix of shape (n, d)
-            float32 and float64 are used as they are; anything else is converted.
+        X : array-like, data frame or CSR matrix of shape (n, d), or Dask array or data frame
+            float32 and float64 are used as they are; anything else is converted. Dask collections stay on their
+            cluster, see `fit_blocks`; y, sample_weight and populations are then Dask collections, too, partitioned
+            alike.
         y : array-like of shape (n,)
             Two classes.
         sample_weight : array-like of shape (n,), default=None
@@ -331,6 +346,10 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
+        if is_collection(X):
+            rows = labelled_rows(X, y, sample_weight=sample_weight, populations=populations)
+            fitted: RateConstrainedClassifier = self.fit_blocks(block_map(rows), external)
+            return fitted
         self._forget_refits()
         return self._fit_rows(X, y, sample_weight, populations, external, goal=as_goal(self.goal))
 
@@ -439,7 +458,8 @@ class RateConstrainedClassifier(RefitMixin, OutcomeMixin, PredictionMixin, Class
             trained = fit(bound) if validated is None else validated.trained
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
             self._adopt(trained, bound, matrices, validated)
-            found = None if validated else find_out(self, trained, space, bound, matrices)
+            other = partial(measure_other, self, space, bound, matrices)
+            found = None if validated else find_out(self, trained, other)
             self.infeasibility_: Infeasibility | None = found
         self._conclude(trained, budget, validated)
 

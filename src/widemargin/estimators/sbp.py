@@ -29,6 +29,7 @@ from widemargin.estimators._rate_constrained_space import model_scores
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import canonical_rows
@@ -89,6 +90,9 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         Largest number of steps.
     cache_size : float, default=200
         Megabytes of kernel rows kept.
+    backend : {"numpy", "dask"}, default="numpy"
+        "dask": in `fit` the kernel values of a step are computed on the workers of the Dask client in force, which hold
+        the rows in parts; it pays where a step costs more than its messages, some milliseconds.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, as in scikit-learn.
     time_budget : float or None, default=None
@@ -172,6 +176,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "backend": [StrOptions({"numpy", "dask"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
         "callbacks": ["array-like", None],
@@ -196,6 +201,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         validation_fraction: float = 0.1,
         max_iter: int = 10_000,
         cache_size: float = 200.0,
+        backend: str = "numpy",
         class_weight: Any = None,
         time_budget: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -216,6 +222,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.cache_size = cache_size
+        self.backend = backend
         self.class_weight = class_weight
         self.time_budget = time_budget
         self.callbacks = callbacks
@@ -300,6 +307,8 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         )
         warn_of_scales(self, kernel, X)
         self.gamma_ = kernel.gamma
+        if self.backend == "dask":
+            return PartitionedRows(kernel, X, cache_size=self.cache_size)
         return KernelRows(kernel, X, cache_size=self.cache_size)
 
     def _adopt(self, result: SBPResult, task: Task) -> None:

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
+from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._progress import bar, watchers
 from widemargin.estimators._structural_ready import Floats
 from widemargin.estimators.label_set_scorers import label_set_scorers
@@ -55,6 +57,8 @@ class StructuralCell(NamedTuple):
         Largest relative duality gap of the folds.
     passes : float
         Mean number of passes, from the solution of the last C; all of them where `max_iter` is given.
+    second : float or None
+        Mean of the second score, where `scoring` names two.
     """
 
     rescaling: str
@@ -65,6 +69,7 @@ class StructuralCell(NamedTuple):
     standard_error: float
     gap: float
     passes: float
+    second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class StructuralSearch:
     best_estimator : estimator
         The model with these parameters, not fitted.
     best_score : float
-        Its cross-validated score. The largest of many is too good: measure the model on rows of its own.
+        Its cross-validated score, the first of two. The largest of many is too good: measure the model on rows of its
+        own.
     cells : tuple of StructuralCell
         In the order of measurement.
     status : str
@@ -99,7 +105,7 @@ class StructuralSearch:
         for cell in self.cells:
             score, offset = f"{cell.score:.4f} ± {cell.standard_error:.4f}", f"{cell.offset or 0.0:.3g}"
             row = f"{cell.rescaling:>9} {cell.C:>10.4g} {cell.passes:>7.0f} {cell.gap:>7.1%} {offset:>7} {score:>18}"
-            lines.append(row)
+            lines.append(row if cell.second is None else f"{row} {cell.second:>9.4f}")
         best = (
             f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in self.best_params.items()
         )
@@ -188,6 +194,7 @@ def structural_search(
     callbacks: Sequence[Callable[[Progress], Any]] | None = None,
     on_interrupt: str = "raise",
     verbose: int = 0,
+    workers: Any = None,
     random_state: Any = None,
 ) -> StructuralSearch:
     """Choose C and the rescaling of a structural SVM by cross-validation along warm-started paths.
@@ -207,10 +214,11 @@ def structural_search(
         score better than the optimum. None: train up to the gap.
     offsets : sequence of float, optional
         Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
-        that scores within a standard error of the best.
-    scoring : str or callable, optional
+        that scores within a standard error of the best; with two scores every offset has a cell of its own.
+    scoring : str, callable or pair of these, optional
         As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
-        "example_f1". None: the model's own `score`.
+        "example_f1". None: the model's own `score`. Of a pair, such as `("jaccard", "hamming")`, the second chooses
+        among the cells that the first cannot tell from its best one: those within a standard error of it.
     cv : int, splitter or iterable, default=3
         Number of folds, shuffled; or what scikit-learn's `check_cv` takes.
     patience : int, default=2
@@ -224,6 +232,9 @@ def structural_search(
         After Ctrl-C: raise it again, or return what is known by then.
     verbose : int, default=0
         1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
+    workers : int or distributed.Client, optional
+        Folds are trained side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
+        says. Scores are the same.
     random_state : int, RandomState or None, default=None
         Of the folds.
 
@@ -258,7 +269,7 @@ def structural_search(
         budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
         try:
             for rescaling in rescalings:
-                for cell in search.path(rescaling, values, passes, tried, patience, budget):
+                for cell in search.path(rescaling, values, passes, tried, patience, budget, workers):
                     cells.append(cell)
                     stage = f"{rescaling} C={cell.C:.4g}"
                     budget.tell(stage, len(cells), cell.score, max(one.score for one in cells), cell.standard_error)
@@ -276,7 +287,7 @@ def structural_search(
         warn(
             f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning
         )
-    best = max(cells, key=lambda cell: (cell.score, -cell.C))
+    best = _best(cells)
     params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
     params |= {} if best.offset is None else {"offset": best.offset}
@@ -309,9 +320,11 @@ class _Search:
 
     def __init__(self, model: Any, X: Any, y: Any, scoring: Any, cv: Any, rng: Any) -> None:
         self._model, self._X, self._y = model, X, y
-        if isinstance(scoring, str):
-            scoring = label_set_scorers.get(scoring, scoring)
-        self._scorer = check_scoring(model, scoring=scoring)
+        pair = scoring if isinstance(scoring, (tuple, list)) else [scoring]
+        if len(pair) not in (1, 2):
+            raise DataError(f"scoring has {len(pair)} entries: give one score, or a pair of which the second decides.")
+        named = [label_set_scorers.get(one, one) if isinstance(one, str) else one for one in pair]
+        self._scorers = [check_scoring(model, scoring=one) for one in named]
         folds = KFold(cv, shuffle=True, random_state=rng) if isinstance(cv, int) else check_cv(cv)
         self._folds = list(folds.split(np.zeros(count(X))))
 
@@ -322,7 +335,7 @@ class _Search:
 
     def path(
         self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
-        patience: int, budget: Budget,
+        patience: int, budget: Budget, workers: Any,
     ) -> Iterator[StructuralCell]:  # fmt: skip
         """Cells of increasing C, until the score has not risen for a while."""
         last: list[Any] = [None] * len(self._folds)
@@ -330,24 +343,25 @@ class _Search:
         for C in Cs:
             top = -math.inf
             for most in passes:
+                fold = partial(_one_fold, self, C, rescaling, most, offsets, Deadline.after(budget.left))
                 scores = []
-                for number, (train, test) in enumerate(self._folds):
-                    last[number] = self._fit(last[number], C, rescaling, most, train, budget)
+                for number, found in enumerate(side_by_side(fold, zip(last, self._folds, strict=True), workers)):
                     if budget.exhausted:
                         return
-                    scores.append([self._score(last[number], test, offset) for offset in offsets])
-                place, mean, spread = _nearest(np.array(scores))
+                    last[number], score = found
+                    scores.append(score)
                 gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
-                yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done)
-                if budget.exhausted:
-                    return
-                top = max(top, mean)
+                for place, mean, spread, second in _offsets(np.array(scores)):
+                    yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done, second)
+                    if budget.exhausted:
+                        return
+                    top = max(top, mean)
             best, since = (top, 0) if top > best else (best, since + 1)
             if since >= patience:
                 return
 
-    def _fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, budget: Budget) -> Any:
-        left = None if budget.seconds is None else max(1e-3, budget.seconds - budget.elapsed)
+    def fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, left: float | None) -> Any:
+        """Train on some rows, from the solution of the last C."""
         limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
         one.set_params(time_budget=left, on_interrupt="raise")
@@ -356,21 +370,48 @@ class _Search:
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
 
-    def _score(self, one: Any, rows: Any, offset: float | None) -> float:
+    def scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+        """Scores of a model on some rows."""
         if offset is not None:
             one.set_params(offset=offset)
-        return float(self._scorer(one, _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)))
+        X, y = _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)
+        return [float(scorer(one, X, y)) for scorer in self._scorers]
 
 
-def _nearest(scores: Floats) -> tuple[int, float, float]:
-    """The first column (offsets nearest to 0 come first) within a standard error of the best; its mean and error.
+def _one_fold(
+    search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
+    given: tuple[Any, Any],
+) -> tuple[Any, list[list[float]]]:  # fmt: skip
+    """Train on a fold and score it with every offset; here or on a worker."""
+    last, (train, test) = given
+    one = search.fit(last, C, rescaling, most, train, deadline.left)
+    return one, [search.scores(one, test, offset) for offset in offsets]
+
+
+def _best(cells: Sequence[StructuralCell]) -> StructuralCell:
+    """The cell of the best score; of two scores, that of the best second one within a standard error of it."""
+    best = max(cells, key=lambda cell: (cell.score, -cell.C))
+    if best.second is None:
+        return best
+    close = [cell for cell in cells if cell.score >= best.score - np.nan_to_num(best.standard_error)]
+    return max(close, key=lambda cell: (cell.second, cell.score, -cell.C))
+
+
+def _offsets(scores: Floats) -> list[tuple[int, float, float, float | None]]:
+    """Which offsets have cells: their places, means and standard errors of the first score, means of the second.
+
+    Of one score, the first offset (those nearest to 0 come first) within a standard error of the best; of two, all.
 
     Parameters
     ----------
-    scores : ndarray of shape (folds, offsets)
+    scores : ndarray of shape (folds, offsets, 1 or 2)
     """
     mean, folds = scores.mean(axis=0), scores.shape[0]
-    error = scores.std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape, math.nan)
-    best = int(mean.argmax())
-    place = int(np.argmax(mean >= mean[best] - np.nan_to_num(error[best])))
-    return place, float(mean[place]), float(error[place])
+    error = scores[:, :, 0].std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape[0], math.nan)
+    if mean.shape[1] == 2:
+        return [
+            (place, float(mean[place, 0]), float(error[place]), float(mean[place, 1])) for place in range(len(mean))
+        ]
+    best = int(mean[:, 0].argmax())
+    place = int(np.argmax(mean[:, 0] >= mean[best, 0] - np.nan_to_num(error[best])))
+    return [(place, float(mean[place, 0]), float(error[place]), None)]

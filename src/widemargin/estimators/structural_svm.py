@@ -20,7 +20,7 @@ from widemargin.goals._warn import warn
 from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
-from widemargin.structured.learners.problem import StructuredProblem, count, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem, count, examples, potentials_of
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import StructuredModel
 from widemargin.structured.search.choice import SEARCHES
@@ -71,6 +71,10 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         For "bcfw" and "sgd": look at the averaged iterate too, and keep the better one.
     check_every : int, default=None
         For "bcfw" and "sgd": passes between two certificates, which cost one or two passes each. None: rarely.
+    oracle_batch : int, default=None
+        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, side by
+        side, on the workers of the Dask client in force, else in `n_jobs` threads. Raising it needs more passes; the
+        model depends on it, not on the workers.
     search_tol : float, default=1e-9
         Relative error of a search; that of an oracle by linear programming is 1e-6 at least.
     search_ratio : float, default=1.0
@@ -79,8 +83,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Most questions of a search.
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
-        `largest_loss`, and with the labels it answered before, of which none may be better: for a model under
-        development.
+        `largest_loss`, and with labels that may not be better: y_i, the decoded label, the answers before and, where
+        the model has `contains(x, y)`, labels of other examples. For a model under development.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -152,6 +156,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "check_every": [Interval(Integral, 1, None, closed="left"), None],
+        "oracle_batch": [Interval(Integral, 1, None, closed="left"), None],
         "search_tol": [Interval(Real, 0.0, 1.0, closed="neither")],
         "search_ratio": [Interval(Real, 0.0, 1.0, closed="right")],
         "max_queries": [Interval(Integral, 2, None, closed="left")],
@@ -177,6 +182,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         max_iter: int = 100,
         average: bool = True,
         check_every: int | None = None,
+        oracle_batch: int | None = None,
         search_tol: float = 1e-9,
         search_ratio: float = 1.0,
         max_queries: int = 1000,
@@ -198,6 +204,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.average = average
         self.check_every = check_every
+        self.oracle_batch = oracle_batch
         self.search_tol = search_tol
         self.search_ratio = search_ratio
         self.max_queries = max_queries
@@ -217,7 +224,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : sequence or matrix
-            Examples, as the model takes them.
+            Examples, as the model takes them; a table (pandas, polars) as its array.
         Y : sequence or matrix
             Their labels.
 
@@ -234,6 +241,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         OracleError
             If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
         """
+        X, Y = examples(X), examples(Y)
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         model = copy.deepcopy(self.model)
         problem = StructuredProblem(
@@ -260,6 +268,12 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         options["seed"] = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.solver in ("bcfw", "sgd"):
             options |= {"average": self.average, "check_every": self.check_every}
+        if self.oracle_batch is not None:
+            if self.solver != "bcfw":
+                raise CapabilityError(
+                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
+                )
+            options["batch"] = self.oracle_batch
         if self.warm_start:
             options |= self._resume(problem)
         with limit_threads(self.n_jobs):
@@ -302,6 +316,8 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             }
             if result.n_iter < self.max_iter:
                 cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
+            if not result.gap < 0.995:
+                cures[Status.MAX_ITER] += f"; C={self.C:g} is far from what so many passes can solve"
             relative = ""
             if not result.certified:
                 relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
@@ -323,6 +339,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         list
         """
         check_is_fitted(self)
+        X = examples(X)
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
@@ -351,7 +368,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
                 f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
                 "whether it is proved to be the best one; use `predict`."
             )
-        found = [decode(u, self.theta_) for u in potentials_of(self.model_, X, self.coef_)]
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, examples(X), self.coef_)]
         return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def margins(self, X: Any, Y: Any) -> Floats:
@@ -375,6 +392,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             If the labels do not fit.
         """
         check_is_fitted(self)
+        X, Y = examples(X), examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         u = potentials_of(self.model_, X, self.coef_)
@@ -387,6 +405,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         ----------
         X, Y : sequence or matrix
         """
+        X, Y = examples(X), examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         losses = [self.model_.loss(y, Y[i]) for i, y in enumerate(self.predict(X))]

@@ -1,18 +1,21 @@
 """The price of a requirement: models along the values of one bound, each started from its neighbour."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from widemargin._threads import limit_threads
+from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators._calibration import take_rows
 from widemargin.estimators._threshold_scores import row_wise, split_rows
-from widemargin.estimators._tradeoff_sweep import GivenRows, Sweep
+from widemargin.estimators._tradeoff_sweep import GivenRows, Piece, Sweep
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
@@ -35,6 +38,8 @@ def tradeoff_path(
     external: Mapping[str, External] | None = None,
     validation: Sequence[Any] | None = None,
     validation_fraction: float | None = 0.2,
+    pieces: int = 1,
+    workers: Any = None,
     resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal, each started from its neighbour's solution.
@@ -63,6 +68,12 @@ def tradeoff_path(
     validation_fraction : float in (0, 1) or None, default=0.2
         Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
         classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
+    pieces : int, default=1
+        Cut the values into so many runs of neighbours. Each begins from nothing, so that they can be trained side by
+        side; the models depend on `pieces`, and not on the workers.
+    workers : int or distributed.Client, optional
+        Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
+        Callbacks are told of the points of a piece when it is done.
     resume : TradeoffPath, optional
         A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
         training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
@@ -127,11 +138,42 @@ def tradeoff_path(
         held = _given(validation)
     elif validation_fraction is not None:
         training, held = _split(training, validation_fraction, classifier.random_state)
+    if pieces not in range(1, len(levels) + 1):
+        raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
+    if resume is not None and pieces > 1:
+        raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
     with limit_threads(classifier.n_jobs):
         sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
-        if resume is not None:
-            sweep.go_on_from(resume)
-        return sweep.run()
+        if pieces == 1:
+            if resume is not None:
+                sweep.go_on_from(resume)
+            return sweep.run()
+        plain = clone(classifier).set_params(callbacks=None, verbose=0)
+        task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))
+        parts = np.array_split(np.arange(len(levels)), pieces)
+        return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))
+
+
+class _PieceTask(NamedTuple):
+    """What the pieces of a path have in common."""
+
+    classifier: RateConstrainedClassifier
+    training: GivenRows
+    held: GivenRows | None
+    external: Mapping[str, External] | None
+    goals: Sequence[Goal]
+    levels: npt.NDArray[np.float64]
+    place: int | None
+    deadline: Deadline
+
+
+def _train_piece(task: _PieceTask, part: npt.NDArray[np.intp]) -> Piece:
+    """Train the points of some neighbouring values."""
+    classifier = task.classifier.set_params(time_budget=task.deadline.left)
+    goals = [task.goals[i] for i in part]
+    return Sweep(
+        classifier, task.training, task.held, task.external, goals=goals, levels=task.levels[part], place=task.place
+    ).train()
 
 
 def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:

@@ -35,6 +35,11 @@ class MeasureLog:
         self._rows: list[dict[str, Any]] = []
         self._influences: list[Influence] = []
 
+    def join(self, other: "MeasureLog") -> None:
+        """Append the models of another log on the same rows."""
+        self._rows += other._rows
+        self._influences += other._influences
+
     def add(
         self, bound: BoundGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:

@@ -93,12 +93,40 @@ class CountedRows:
         count = np.bincount(cell, minlength=n_cells).tolist()
         total = np.bincount(cell, weight, n_cells).tolist()
         shares = [0.0] * n_cells if ramp is None else np.bincount(cell, weight * ramp, n_cells).tolist()
-        first = np.empty(n_cells, np.intp)
-        first[cell[::-1]] = np.arange(source.n_rows - 1, -1, -1)
+        first = _first_of_each(cell, n_cells)
         columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
         for key, *sums in zip(zip(*columns, strict=True), count, total, shares, strict=True):
             self._note(key, *sums)
         self.n_rows += source.n_rows
+
+    def numbers(self, source: Source, of_kind: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """For each row of a source whose rows have been counted, the number of its kind.
+
+        Parameters
+        ----------
+        source : Source
+        of_kind : ndarray of int32
+            A number for each entry of `counted()`; kinds that differ in nothing but their weight or prediction have the
+            same.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows,)
+        """
+        known = {
+            (key[0], *key[2:-1]): number for (key, _), number in zip(self._ordered(), of_kind.tolist(), strict=True)
+        }
+        labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
+        signs = [labels + 1, *(source.baselines[name] > 0 for name in self._baselines)]
+        fields: list[tuple[npt.NDArray[Any], list[Key]]] = [(codes, [0, 1, 2]) for codes in signs]
+        fields += [digest.encode(_column(source, column)) for column, digest in self._digests.items()]
+        packer = Packer(source.n_rows)
+        for codes, keys in fields:
+            packer.add(codes, max(2, (len(keys) - 1).bit_length()))
+        cell, _, n_cells = packer.finish()
+        first = _first_of_each(cell, n_cells)
+        columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
+        return np.array([known[key] for key in zip(*columns, strict=True)], dtype=np.int32)[cell]
 
     def join(self, other: "CountedRows") -> None:
         """Take in the kinds of other rows of the same source."""
@@ -152,11 +180,15 @@ class CountedRows:
     def _binned_key(self, key: tuple[Key, ...]) -> tuple[Key, ...]:
         return (*key[:-1], float(weight_level(float(key[-1] or 0.0))))
 
+    def _ordered(self) -> list[tuple[tuple[Key, ...], tuple[int, float, float]]]:
+        """The kinds in the order of the entries."""
+        return sorted(self._kinds.items(), key=_order)
+
     def counted(self) -> Counted:
         """The kinds as entries of a source, in an order that depends on nothing but their content."""
         if not self._kinds:
             raise DataError(f"{'the data' if self.name is None else f'external {self.name!r}'} has no rows.")
-        kinds = sorted(self._kinds.items(), key=_order)
+        kinds = self._ordered()
         count, total, share = (np.array(part) for part in zip(*(sums for _, sums in kinds), strict=True))
         fields = list(zip(*(key for key, _ in kinds), strict=True))
         label, said, *others = fields
@@ -182,6 +214,13 @@ class CountedRows:
         if self._has_ramp:
             ramp = np.divide(share, total, out=np.zeros(len(kinds)), where=total > 0)
         return Counted(source, np.array(said) > 0, ramp)
+
+
+def _first_of_each(cell: npt.NDArray[np.int32], n_cells: int) -> npt.NDArray[np.intp]:
+    """The first row of each cell."""
+    first = np.empty(n_cells, np.intp)
+    first[cell[::-1]] = np.arange(cell.shape[0] - 1, -1, -1)
+    return first
 
 
 def _column(source: Source, name: ColumnName) -> TableColumn:

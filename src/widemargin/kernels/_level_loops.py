@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._numba import kernel
 from widemargin._byte_dots import tile_dots
+from widemargin._numba import kernel
 from widemargin.kernels._thin_loops import finish_gaussian
 
 __all__ = ["LEVELS", "fill_products", "fill_words", "list_words", "smallest_and_largest"]

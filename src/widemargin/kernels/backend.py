@@ -165,17 +165,19 @@ class TorchBackend:
 def backend_named(name: str) -> Backend:
     """A backend by name: "numpy", "torch" or "torch:DEVICE" (for example "torch:cuda").
 
+    "dask" computes by NumPy, too: on the workers, see `kernels.partitioned`.
+
     Raises
     ------
     CapabilityError
         If the name is unknown.
     """
-    if name == "numpy":
+    if name in ("numpy", "dask"):
         return NumpyBackend()
     first, _, device = name.partition(":")
     if first == "torch":
         return TorchBackend(device or "cpu")
-    raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'torch' or 'torch:DEVICE'.")
+    raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'dask', 'torch' or 'torch:DEVICE'.")
 
 
 def usable_name(name: str) -> str:
@@ -183,6 +185,8 @@ def usable_name(name: str) -> str:
 
     A fitted model predicts so wherever it is loaded: both compute the same values up to rounding.
     """
+    if name == "dask":
+        return "numpy"
     if name != "numpy":
         try:
             backend_named(name).place(np.zeros((1, 1)), Kernel("linear"), np.float32)

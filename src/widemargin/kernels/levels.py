@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.kernels import _level_loops as loops
 from widemargin._byte_dots import COLUMNS, has_instruction
+from widemargin.kernels import _level_loops as loops
 from widemargin.kernels.packed import Packed, Rows, Task
 
 __all__ = ["Levels", "Words", "levels_of"]

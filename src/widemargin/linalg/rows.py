@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -69,19 +70,22 @@ class RowBlocks:
     blocks : sequence of (matrix, row_of)
         Matrices of shape (n_b, d), C-contiguous dense or CSR, float32 or float64; `row_of` holds the increasing row
         numbers that count, or is None for all of them.
+    centre : ndarray of shape (d,), optional
+        Taken for the mean of the rows: that of more rows than these, say.
     """
 
-    def __init__(self, blocks: Sequence[tuple[Any, Ints | None]]) -> None:
+    def __init__(self, blocks: Sequence[tuple[Any, Ints | None]], centre: Floats | None = None) -> None:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
-            rows = np.arange(X.shape[0], dtype=np.int64) if row_of is None else row_of
+            rows = _every_row(X.shape[0]) if row_of is None else row_of
             built.append(_Block(X, rows, start))
             start += rows.shape[0]
         self.blocks = tuple(built)
         self.n_rows = start
         self.n_features: int = blocks[0][0].shape[1]
         self._last: tuple[Floats, Floats] | None = None
+        self._given_centre = centre
 
     @cached_property
     def n_stored(self) -> int:
@@ -146,6 +150,8 @@ class RowBlocks:
     @cached_property
     def centre(self) -> Floats:
         """Mean of the rows, shape (d,): where `moments` are best taken."""
+        if self._given_centre is not None:
+            return self._given_centre
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
 
     @property
@@ -298,6 +304,17 @@ class RowBlocks:
             else:
                 _loops.dense_norms2(X, block.row_of, scale, mine)
         return out
+
+
+_EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()
+
+
+def _every_row(n: int) -> Ints:
+    """The numbers of n rows; blocks of one length share them."""
+    rows = _EVERY.get(n)
+    if rows is None:
+        rows = _EVERY[n] = np.arange(n, dtype=np.int64)
+    return rows
 
 
 def _unsigned(indices: Any) -> Any:

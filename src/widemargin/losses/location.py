@@ -94,6 +94,20 @@ def catoni_scale(variance: Any, n: Any, delta: float = 0.05) -> Any:
     return np.sqrt(n * np.asarray(variance) / (2.0 * np.log(2.0 / delta)))
 
 
+def catoni_radius(variance: Any, scale: Any, n: Any, delta: float = 0.05) -> Any:
+    """How far off the estimate of that scale may be: the bound of Lemma 6, infinite where the lemma does not hold.
+
+    Parameters
+    ----------
+    variance, scale, n : float or ndarray
+    delta : float, default=0.05
+        One minus the confidence.
+    """
+    tail = 2.0 * np.log(2.0 / delta) / np.asarray(n)
+    holds = np.asarray(variance) / np.asarray(scale) ** 2 + tail <= 1.0
+    return np.where(holds, np.asarray(variance) / np.asarray(scale) + np.asarray(scale) * tail, np.inf)
+
+
 def catoni_location(
     sample: Any,
     scale: Any = "catoni",
@@ -189,8 +203,7 @@ def catoni_location(
         for j in range(k):
             mine = np.ascontiguousarray(columns[rows, j])
             value[g, j] = location_root(mine, weight[rows], s[g, j], CATONI, float(np.median(mine)))
-    tail = 2.0 * np.log(2.0 / delta) / n_effective
-    radius = np.where(spread / s**2 + tail <= 1.0, spread / s + s * tail, np.inf)
+    radius = catoni_radius(spread, s, n_effective, delta)
     found = [item if groups is not None else item[0] for item in (value, radius)]
     if m.ndim == 1:
         found = [item[..., 0] for item in found]

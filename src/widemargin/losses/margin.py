@@ -148,7 +148,7 @@ class MarginLoss:
 
     @property
     def largest_slope(self) -> float:
-        """Bound of |phi'|: what a single row can do, however far off it is."""
+        """Bound of `|phi'|`: what a single row can do, however far off it is."""
         return self.scale * self.top
 
     def _each(self, order: int, margins: Any) -> Floats:

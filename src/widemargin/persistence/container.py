@@ -4,13 +4,12 @@ The checksum finds damage (a broken download, a bad disk), not tampering: whoeve
 Against hostile files stand the fixed list of types (`allowed.py`) and the size limits here.
 """
 
-import contextlib
 import hashlib
 import io
-import os
 import zipfile
 from pathlib import Path
 
+from widemargin._files import replace_file
 from widemargin.exceptions import ModelFileError
 
 __all__ = ["MAX_BYTES", "is_packed", "pack", "read_file", "unpack", "unpack_plain", "write_file"]
@@ -109,22 +108,8 @@ def read_file(path: Path) -> bytes:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: into a neighbour first, forced to the disk, then renamed over the target."""
-    neighbour = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file whole or not at all."""
     try:
-        try:
-            with neighbour.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            neighbour.replace(path)
-        finally:
-            neighbour.unlink(missing_ok=True)
+        replace_file(path, data)
     except OSError as error:
         raise ModelFileError(f"{path}: the file cannot be written ({error.strerror}). Check the folder") from error
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

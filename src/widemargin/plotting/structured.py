@@ -82,7 +82,8 @@ _LEARNERS: dict[str, dict[str, Any]] = {
 
 
 def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], methods: Mapping[str, str]) -> Any:
-    """Figure 4 of slack rescaling: a column for each task; objective (above) and accuracy (below) against time.
+    """Figures 4 and 8 of slack rescaling: a column for each task; objective and accuracy against time, and the
+    objective against questions to the oracle and against passes.
 
     Parameters
     ----------
@@ -95,23 +96,31 @@ def learning_figure(summary: Mapping[str, Any], titles: Mapping[str, str], metho
     -------
     matplotlib.figure.Figure
     """
-    figure, _, table = new_figure(2, len(titles), width=4.1 * len(titles), height=6.0)
+    figure, _, table = new_figure(4, len(titles), width=4.1 * len(titles), height=12.5)
     for column, (name, title) in enumerate(titles.items()):
         content = summary[name]
-        above, below = table[0][column], table[1][column]
+        above, below, asked, passed = (row[column] for row in table)
         for method, label in methods.items():
             curve = content["methods"][method]
             style = {"linewidth": 1.2, "markersize": 3.5, **_LEARNERS[method]}
             seconds = curve["seconds"]["mean"]
-            above.plot(seconds, [PERCENT * value for value in curve["excess"]["mean"]], label=label, **style)
+            excess = [PERCENT * value for value in curve["excess"]["mean"]]
+            above.plot(seconds, excess, label=label, **style)
+            asked.plot(curve["questions"]["mean"], excess, **style)
+            passed.plot(curve["passes"]["mean"], excess, **style)
             band(below, seconds, curve["accuracy"], PERCENT, label=label, **style)
-        above.set_yscale("log")
-        for axes in (above, below):
+        for axes in (above, below, asked, passed):
             axes.set_xscale("log")
-        tidy(above, x="processor seconds", y="objective above the optimum (%)", title=f"{title}, n = {content['n']}")
+        for axes, what in (
+            (above, "processor seconds"),
+            (asked, "questions to the oracle"),
+            (passed, "passes, rounds"),
+        ):
+            axes.set_yscale("log")
+            tidy(axes, x=what, y="above the optimum (%)", title=f"{title}, n = {content['n']}")
         best = PERCENT * content["optimum"]["mean"][0]
         below.axhline(best, color="0.6", linewidth=0.9, linestyle=(0, (4, 3)), label="optimum")
-        tidy(below, x="processor seconds", y="Jaccard accuracy on test rows (%)", title=f"{title}, n = {content['n']}")
+        tidy(below, x="processor seconds", y="test Jaccard (%)", title=f"{title}, n = {content['n']}")
     figure.legend(
         *table[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9, frameon=False
     )

@@ -130,12 +130,21 @@ class RateConstrainedProblem(_Weighted):
 
     def majorise(self, z: Floats) -> ConvexSubproblem:
         """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""
+        keep, plus, minus = self.sides(z)
+        constant, used = self.coef.totals(plus, minus, self.n_constraints)
+        return replace(self.hinges(keep), gamma=self.gamma - used, constant=constant)
+
+    def sides(self, z: Floats) -> tuple[npt.NDArray[np.uint8], Floats, Floats]:
+        """Which hinges the majoriser at scores z keeps, and by cell the weight of the sides that are constant."""
         keep = np.empty(z.shape[0], dtype=np.uint8)
         plus, minus = self._zeros(), self._zeros()
         majoriser(z, self.weight, self.cell, keep, plus, minus)
-        constant, used = self.coef.totals(plus, minus, self.n_constraints)
-        shared = (self.rows, self.weight, self.cell, self.coef, self.gamma - used, self.lam, self.fit_intercept)
-        return ConvexSubproblem(*shared, keep=keep, constant=constant)
+        return keep, plus, minus
+
+    def hinges(self, keep: npt.NDArray[np.uint8]) -> ConvexSubproblem:
+        """The kept hinges alone: no constants, and bounds of zero."""
+        shared = (self.rows, self.weight, self.cell, self.coef, np.zeros(self.n_constraints), self.lam)
+        return ConvexSubproblem(*shared, self.fit_intercept, keep=keep, constant=0.0)
 
     def tightened(self, by: Floats) -> "RateConstrainedProblem":
         """The same problem with the bounds lowered by `by`, shape (m,)."""
@@ -167,7 +176,7 @@ class RateConstrainedProblem(_Weighted):
         """The same problem without constraints."""
         return replace(self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0))
 
-    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> "RateConstrainedProblem":
+    def restricted(self, kept: Sequence[int], objective: int | None = None) -> "RateConstrainedProblem":
         """The same problem with the constraints `kept` only (increasing numbers).
 
         With `objective=j` it minimises what constraint j bounds, scaled like any other objective.

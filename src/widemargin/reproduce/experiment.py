@@ -1,23 +1,28 @@
 """What a figure's file offers, and the record of its runs on disk."""
 
+import functools
+import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from widemargin._files import replace_file
 from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
 
-__all__ = ["QUICK_ROWS", "Experiment", "Record", "libraries", "load_adult"]
+__all__ = ["QUICK_ROWS", "Experiment", "Record", "code_hash", "libraries", "load_adult"]
 
 Plain = dict[str, Any]
 
 FORMAT = 1
 
 QUICK_ROWS = 1500
+
+_NOT_IN_NUMBERS = ("cli", "diagnostics", "plotting", "report", "reproduce/claims.py", "reproduce/runner.py")
+"""Parts of the package that no number of a figure depends on."""
 
 _LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -62,32 +67,38 @@ class Experiment(Protocol):
 
 
 class Record:
-    """The JSON file of a figure: settings, versions and every finished run; written again after each of them.
+    """The JSON file of a figure: settings, versions, hash of the code and every finished run; written again after each.
 
     Parameters
     ----------
     path : Path
     figure : str
     settings : dict
-        A file with other settings is refused, so that no mean mixes them.
+        A file with other settings, or of other code, is refused, so that no mean mixes them.
+    again : bool, default=False
+        Begin anew, whatever the file there holds.
 
     Attributes
     ----------
     runs : dict
         By key.
+    finished : bool
+        Whether the file has a summary.
 
     Raises
     ------
     DataError
-        If the file there is none of this figure, or has other settings.
+        If the file there is none of this figure, or has other settings, or runs of other code.
     """
 
-    def __init__(self, path: Path, figure: str, settings: Plain) -> None:
+    def __init__(self, path: Path, figure: str, settings: Plain, *, again: bool = False) -> None:
         self.path = path
         self._content: Plain = {
-            "format": FORMAT, "figure": figure, "settings": settings, "versions": libraries(), "runs": {},
+            "format": FORMAT, "figure": figure, "settings": settings, "versions": libraries(), "code": code_hash(),
+            "runs": {},
         }  # fmt: skip
-        if path.exists():
+        self.finished = False
+        if path.exists() and not again:
             self._resume()
 
     @property
@@ -105,9 +116,7 @@ class Record:
         """Replace the file; an interrupt leaves the old or the new one, never half of it."""
         content = self._content | ({} if summary is None else {"summary": summary})
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f"{self.path.name}.part")
-        part.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-        os.replace(part, self.path)
+        replace_file(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
     def _resume(self) -> None:
         cure = "Name another folder by --out, or remove the file."
@@ -125,7 +134,27 @@ class Record:
                 f"{self.path} holds {len(runs)} runs with other settings ({', '.join(differ)} differ), which must not "
                 f"be averaged with new ones. {cure}"
             )
+        if runs and old.get("code") != self._content["code"]:
+            raise DataError(
+                f"{self.path} holds {len(runs)} runs of other code ({old.get('code', 'unknown')}, now "
+                f"{self._content['code']}), which must not be averaged with new ones. Begin anew by --again, or name "
+                "another folder by --out."
+            )
         self._content["runs"] = runs
+        self.finished = "summary" in old
+
+
+@functools.cache
+def code_hash() -> str:
+    """Hash of the sources that the numbers of figures depend on (12 hexadecimal digits)."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(_NOT_IN_NUMBERS):
+            digest.update(name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def load_adult(folder: Path | None, quick: bool) -> Adult:

@@ -93,7 +93,7 @@ FIGURES = {
         minutes=14,
     ),
     "slack-rescaling-fig4": FigureEntry(
-        title="Choi et al. 2016, Figure 4: objective and accuracy against time on yeast and RCV1",
+        title="Choi et al. 2016, Figures 4 and 8: objective and accuracy against time, questions and passes",
         module="slack_rescaling_fig4",
         needs="yeast and rcv1subset1",
         runs=2,

@@ -1,4 +1,4 @@
-"""Figure 4 of Choi, Meshi and Srebro 2016: objective and test accuracy against time, by learner and search.
+"""Figures 4 and 8 of Choi, Meshi and Srebro 2016: objective and test accuracy against time, questions and passes.
 
 Cutting planes with a slack per example, and stochastic gradients, each with angular, bisecting and (cutting planes
 only) Sarawagi and Gupta's search; beside them this library's default, block-coordinate Frank-Wolfe steps with the exact
@@ -22,7 +22,7 @@ from widemargin.reproduce.summary import markdown, mean_and_sd
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import bcfw, n_slack, sgd
 from widemargin.structured.learners.passes import choose_passes
-from widemargin.structured.learners.problem import StructuredProblem, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem, Violation, potentials_of
 from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
@@ -41,6 +41,8 @@ METHODS = {
 PASSES = {"sgd": [1, 4, 16, 64, 128], "cp": [1, 2, 4, 8, 16, 24], "bcfw": [1, 4, 16, 64, 256, 1024]}
 LEVELS = (1.0, 0.3, 0.1, 0.03)
 """Of the objective above the optimum."""
+
+COUNTED_AT = 0.1
 
 _FEW = 20  # rows
 _MOST_PASSES = 2000
@@ -91,7 +93,7 @@ def _problem(name: str, X: Any, Y: Any, C: float, search: str = "", ratio: float
     model = MultiLabelModel("full" if name == "yeast" else "tree")
     if not search:
         return StructuredProblem(model, X, Y, C=C)
-    return StructuredProblem(model if name == "yeast" else TreeModel(), X, Y, C=C, search=search, ratio=ratio)
+    return _Counting(model if name == "yeast" else TreeModel(), X, Y, C=C, search=search, ratio=ratio)
 
 
 def _solver(method: str, seed: int) -> Callable[..., LearnerResult]:
@@ -99,40 +101,58 @@ def _solver(method: str, seed: int) -> Callable[..., LearnerResult]:
     learner = method.partition(" ")[0]
     if learner == "cp":
         return partial(n_slack.solve, tol=0.0, seed=seed, compiled=False)
-    solve: Callable[..., LearnerResult] = {"sgd": sgd.solve, "bcfw": bcfw.solve}[learner]
-    return partial(solve, tol=0.0, seed=seed, check_every=10**9)
+    solvers: dict[str, Callable[..., LearnerResult]] = {"sgd": sgd.solve, "bcfw": bcfw.solve}
+    return partial(solvers[learner], tol=0.0, seed=seed, check_every=10**9)
 
 
 def _curve(
     method: str, make: Callable[[], StructuredProblem], passes: list[int], seed: int, judge: "_Judge"
 ) -> dict[str, list[float]]:
-    """Processor seconds, objective above the optimum and test accuracy after so many passes.
+    """Processor seconds, questions to the oracle, objective above the optimum and test accuracy after so many passes.
 
     Each point is a run of its own: the same seed gives the same steps, and the certificate that a learner looks at when
     its passes are over costs it no time.
     """
     solve = _solver(method, seed)
-    curve: dict[str, list[float]] = {"seconds": [], "excess": [], "accuracy": []}
+    curve: dict[str, list[float]] = {"passes": [], "seconds": [], "questions": [], "excess": [], "accuracy": []}
     for count in passes:
-        ends: list[float] = []
         problem = make()
         began = time.process_time()
-        result = solve(problem, max_iter=count, budget=Budget(callbacks=(_note(count, ends),)))
-        seconds = (ends or [time.process_time()])[0] - began
-        curve["seconds"].append(round(seconds, 4))
+        ends: list[tuple[float, int]] = []
+        result = solve(problem, max_iter=count, budget=Budget(callbacks=(_note(count, problem, ends),)))
+        end, questions = (ends or [(time.process_time(), _asked(problem, count))])[0]
+        curve["passes"].append(count)
+        curve["seconds"].append(round(end - began, 4))
+        curve["questions"].append(questions)
         curve["excess"].append(round(judge.excess(result.weights), 6))
         curve["accuracy"].append(judge.accuracy(result.weights))
     return curve
 
 
-def _note(count: int, ends: list[float]) -> Callable[[Progress], None]:
-    """A callback that notes when the last pass ends."""
+def _note(count: int, problem: StructuredProblem, ends: list[tuple[float, int]]) -> Callable[[Progress], None]:
+    """A callback that notes when the last pass ends, and how many questions were asked up to there."""
 
     def note(progress: Progress) -> None:
         if progress.iteration == count:
-            ends.append(time.process_time())
+            ends.append((time.process_time(), _asked(problem, count)))
 
     return note
+
+
+def _asked(problem: StructuredProblem, passes: int) -> int:
+    """Questions so far; the compiled argmax is one for each example and pass."""
+    return problem.questions if isinstance(problem, _Counting) else passes * problem.n
+
+
+class _Counting(StructuredProblem):
+    """Counts the questions that its searches ask."""
+
+    questions = 0
+
+    def violation(self, *arguments: Any, **named: Any) -> Violation:
+        found = super().violation(*arguments, **named)
+        self.questions += found.queries
+        return found
 
 
 class _Judge:
@@ -167,7 +187,7 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
             "methods": {
                 method: {
                     what: mean_and_sd([result["methods"][method][what] for result in several])
-                    for what in ("seconds", "excess", "accuracy")
+                    for what in ("passes", "seconds", "questions", "excess", "accuracy")
                 }
                 for method in METHODS
             },
@@ -176,8 +196,11 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """Seconds until the objective is near the optimum, and the last point of every curve."""
-    columns = ["method", *(f"{100 * level:g}% above" for level in LEVELS), "last point", "its objective above"]
+    """Seconds until the objective is near the optimum, questions until 10% above, and the last point of every curve."""
+    columns = [
+        "method", *(f"{100 * level:g}% above" for level in LEVELS), f"questions to {100 * COUNTED_AT:g}%", "last point",
+        "its objective above",
+    ]  # fmt: skip
     text = []
     for name, title in TITLES.items():
         content = summary[name]
@@ -189,6 +212,10 @@ def table(summary: Mapping[str, Any]) -> str:
                 next((s for s, value in zip(seconds, excess, strict=True) if value <= level), None) for level in LEVELS
             ]
             reached = ["-" if value is None else f"{value:.2f}" for value in near]
+            asked = [
+                count for count, value in zip(curve["questions"]["mean"], excess, strict=True) if value <= COUNTED_AT
+            ]
+            reached.append(f"{asked[0]:,.0f}" if asked else "-")
             accuracy = curve["accuracy"]["mean"][-1]
             rows.append([label, *reached, f"{seconds[-1]:.2f} s", f"{100 * excess[-1]:.1f}%", f"{accuracy:.3f}"])
         several = "run" if content["runs"] == 1 else "runs"

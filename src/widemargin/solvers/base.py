@@ -66,6 +66,11 @@ class Budget:
         return time.perf_counter() - self.started
 
     @property
+    def left(self) -> float | None:
+        """Seconds left; None without a limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
+
+    @property
     def exhausted(self) -> bool:
         """Whether the run should end now."""
         return self.stopped or self.interrupted or (self.seconds is not None and self.elapsed >= self.seconds)

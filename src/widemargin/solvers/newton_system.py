@@ -19,7 +19,10 @@ from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import RowBlocks
 from widemargin.solvers._loops import pmm_newton as loops
 
-__all__ = ["BandGram", "Curvature", "FactoredSystem", "IterativeSystem", "NewtonSystem"]
+__all__ = [
+    "BandGram", "BandMoments", "BandProducts", "BandRows", "Curvature", "FactoredSystem", "IterativeSystem", "Moments",
+    "NewtonSystem",
+]  # fmt: skip
 
 Singles = npt.NDArray[np.float32]
 
@@ -35,12 +38,10 @@ _MAX_PRODUCTS = 300
 
 
 class Curvature(NamedTuple):
-    """What the Hessian is made of.
+    """What the Hessian is made of besides the rows of the band.
 
     Attributes
     ----------
-    by_row : ndarray of float32, shape (n,)
-        Second derivatives, >= 0; zero outside the band.
     lam : float
     border : ndarray of shape (a, d)
         Gradients G_j of the active constraints in w.
@@ -49,14 +50,57 @@ class Curvature(NamedTuple):
     tau : float
     floor : float
         Curvature in b that counts as rounding.
+    centre : ndarray of shape (d,) or None
+        Mean of the rows; None without an intercept.
     """
 
-    by_row: Singles
     lam: float
     border: Floats
     border_totals: Floats
     tau: float
     floor: float
+    centre: Floats | None
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of the band, each times its curvature; those of several blocks of rows add up.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (d, d)
+        Lower triangle in Fortran order, of the rows minus the centre where there is one.
+    sums : ndarray of shape (d,)
+        Of the same rows.
+    total : float
+        Of the curvatures alone.
+    single : int
+        Number of blocks that were multiplied in float32.
+    """
+
+    gram: Floats
+    sums: Floats
+    total: float
+    single: int
+
+
+class BandMoments(Protocol):
+    """Where a factored system has its sums from."""
+
+    def moments(self, lam: float, *, exact: bool = False) -> Moments:
+        """The sums, all in double precision with `exact`, or where that matters beside the regulariser `lam`."""
+        ...
+
+
+class BandProducts(Protocol):
+    """What an iterated system asks of the rows of the band, the rows where the curvature is not zero."""
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """Diagonal of `X' D X`, `X' D 1` and `1' D 1`, D the curvatures."""
+        ...
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """`X' t` and `1' t` with `t = D (X x - shift)`."""
+        ...
 
 
 class NewtonSystem(Protocol):
@@ -74,24 +118,24 @@ class NewtonSystem(Protocol):
 class _Centred:
     """Gradients and steps in the coordinates `(w, b - <centre, w>)`, and back; nothing to do without an intercept."""
 
-    def __init__(self, rows: RowBlocks, curvature: Curvature, fit_intercept: bool) -> None:
-        self.rows, self.curvature, self.fit_intercept = rows, curvature, fit_intercept
+    def __init__(self, curvature: Curvature) -> None:
+        self.curvature, self.centre = curvature, curvature.centre
         border, totals = curvature.border, curvature.border_totals
-        if fit_intercept:
-            border = np.column_stack([border - totals[:, None] * rows.centre, -totals])
+        if self.centre is not None:
+            border = np.column_stack([border - totals[:, None] * self.centre, -totals])
         self.border = border
 
     def enter(self, gradient: Floats) -> Floats:
         """The same derivative in centred coordinates."""
-        if not self.fit_intercept:
+        if self.centre is None:
             return gradient
-        return np.append(gradient[:-1] + gradient[-1] * self.rows.centre, gradient[-1])
+        return np.append(gradient[:-1] + gradient[-1] * self.centre, gradient[-1])
 
     def leave(self, step: Floats) -> Floats:
         """A step in centred coordinates as a step of (w, b)."""
-        if not self.fit_intercept:
+        if self.centre is None:
             return step
-        return np.append(step[:-1], step[-1] + float(self.rows.centre @ step[:-1]))
+        return np.append(step[:-1], step[-1] + float(self.centre @ step[:-1]))
 
 
 class BandGram:
@@ -120,8 +164,8 @@ class BandGram:
         self.gram *= factor
         self.sums *= factor
 
-    def update(self, curvature: Singles, lam: float, change: Floats, *, exact: bool = False) -> None:
-        """Bring `gram` (lower triangle, Fortran order) and `sums` to these curvatures; `change` is work space.
+    def update(self, curvature: Singles, lam: float, change: Floats, *, exact: bool = False) -> Moments:
+        """Bring the sums to these curvatures; `change` is work space.
 
         Dense rows are multiplied in float32, unless `exact`, where the rounding is far below the regulariser `lam` or
         the band is wide.
@@ -141,6 +185,32 @@ class BandGram:
             self.sums += sums
         self._count = count
         self.total = float(self._known.sum(dtype=np.float64))
+        return Moments(self.gram, self.sums, self.total, int(self.single))
+
+
+class BandRows:
+    """The rows of the band themselves, for systems that are iterated.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+    curvature : ndarray of float32, shape (n,)
+    """
+
+    def __init__(self, rows: RowBlocks, curvature: Singles) -> None:
+        band = np.flatnonzero(curvature)
+        self._rows, self._scale = rows.take(band), curvature[band].astype(np.float64)
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """See `BandProducts`."""
+        return *self._rows.diagonal(self._scale), float(self._scale.sum())
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """See `BandProducts`."""
+        t = self._rows.dot(x)
+        t -= shift
+        t *= self._scale
+        return self._rows.tdot(t), float(t.sum())
 
 
 class FactoredSystem(_Centred):
@@ -148,33 +218,30 @@ class FactoredSystem(_Centred):
 
     Parameters
     ----------
-    band : BandGram
-        The Gram matrix of the curvatures.
+    curvature : Curvature
+    band : BandMoments
     """
 
-    def __init__(
-        self, rows: RowBlocks, curvature: Curvature, fit_intercept: bool, band: BandGram, work: Floats
-    ) -> None:
-        super().__init__(rows, curvature, fit_intercept)
+    def __init__(self, curvature: Curvature, band: BandMoments) -> None:
+        super().__init__(curvature)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
-            band.update(curvature.by_row, curvature.lam, work)
-        self._full = self._matrix(band)
+            moments = band.moments(curvature.lam)
+        self._full = self._matrix(moments)
         try:
-            self._lower = cholesky.factor(self._full, single=band.single and rows.n_features >= _LARGE)
+            self._lower = cholesky.factor(self._full, single=moments.single > 0 and moments.sums.shape[0] >= _LARGE)
         except np.linalg.LinAlgError:
-            band.update(curvature.by_row, curvature.lam, work, exact=True)
-            self._full = self._matrix(band)
+            self._full = self._matrix(band.moments(curvature.lam, exact=True))
             self._lower = cholesky.factor(self._full)
 
-    def _matrix(self, band: BandGram) -> Floats:
+    def _matrix(self, moments: Moments) -> Floats:
         """The Hessian's lower triangle in Fortran order."""
-        d = self.rows.n_features
-        size = d + 1 if self.fit_intercept else d
+        d = moments.sums.shape[0]
+        size = d if self.centre is None else d + 1
         matrix = np.zeros((size, size), order="F")
-        matrix[:d, :d] = band.gram
-        if self.fit_intercept:
-            matrix[d, :d] = -band.sums
-            matrix[d, d] = band.total + self.curvature.floor
+        matrix[:d, :d] = moments.gram
+        if self.centre is not None:
+            matrix[d, :d] = -moments.sums
+            matrix[d, d] = moments.total + self.curvature.floor
         diagonal = np.arange(size)
         matrix[diagonal[:d], diagonal[:d]] += self.curvature.lam
         if self.border.shape[0]:
@@ -201,16 +268,20 @@ class FactoredSystem(_Centred):
 
 
 class IterativeSystem(_Centred):
-    """Conjugate gradients on the rows of the band, which are all that a product with H has to touch."""
+    """Conjugate gradients on the rows of the band, which are all that a product with H has to touch.
 
-    def __init__(self, rows: RowBlocks, curvature: Curvature, fit_intercept: bool) -> None:
-        super().__init__(rows, curvature, fit_intercept)
-        band = np.flatnonzero(curvature.by_row)
-        self._band, self._scale = rows.take(band), curvature.by_row[band].astype(np.float64)
-        diagonal, sums = self._band.diagonal(self._scale)
-        total = float(self._scale.sum())
-        if fit_intercept:
-            centre = rows.centre
+    Parameters
+    ----------
+    curvature : Curvature
+    band : BandProducts
+    """
+
+    def __init__(self, curvature: Curvature, band: BandProducts) -> None:
+        super().__init__(curvature)
+        self._band = band
+        diagonal, sums, total = band.diagonal()
+        if self.centre is not None:
+            centre = self.centre
             diagonal = np.maximum(diagonal - (2.0 * sums - total * centre) * centre, 0.0)
             diagonal = np.append(diagonal + curvature.lam, total + curvature.floor)
         else:
@@ -223,17 +294,16 @@ class IterativeSystem(_Centred):
 
     def product(self, v: Floats) -> Floats:
         """`H v` in centred coordinates."""
-        d, lam = self.rows.n_features, self.curvature.lam
-        t = self._band.dot(v[:d])
-        if self.fit_intercept:
-            t -= float(self.rows.centre @ v[:d]) + v[d]
-        t *= self._scale
-        out = self._band.tdot(t)
-        if self.fit_intercept:
-            total = float(t.sum())
-            out -= total * self.rows.centre
+        centre, lam = self.centre, self.curvature.lam
+        if centre is None:
+            out, _ = self._band.product(v, 0.0)
+            out += lam * v
+        else:
+            d = centre.shape[0]
+            out, total = self._band.product(v[:d], float(centre @ v[:d] + v[d]))
+            out -= total * centre
             out = np.append(out, self.curvature.floor * v[d] - total)
-        out[:d] += lam * v[:d]
+            out[:d] += lam * v[:d]
         if self.border.shape[0]:
             out += self.curvature.tau * (self.border.T @ (self.border @ v))
         return out

@@ -11,17 +11,16 @@ result (see `certificate`). The penalty weight `rho` makes every problem feasibl
 multipliers.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin.linalg import _cell_loops as cell_loops
-from widemargin.linalg.cells import Floats, Ints
-from widemargin.solvers._loops import pmm_newton as loops
+from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.certificate import Bracket
-from widemargin.solvers.newton_system import BandGram, Curvature, FactoredSystem, IterativeSystem, NewtonSystem
+from widemargin.solvers.newton_blocks import BlockedHinge, BlockPasses
+from widemargin.solvers.newton_rows import NewtonPasses, NewtonRows, Width
+from widemargin.solvers.newton_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 
 __all__ = ["solve"]
 
@@ -42,7 +41,6 @@ _WIDE = 1500  # features from which factors of d x d matrices cost more than con
 _WIDE_SPARSE = 600  # the same where rows are thin: at 700 two to five times less, at 500 a quarter less to a half more
 _THIN = 0.15  # share of the numbers that are stored
 _TINY = float(np.finfo(np.float64).tiny)
-_CELL_SUMS = 100_000  # numbers that sums by cell may always take
 
 
 def solve(
@@ -103,7 +101,6 @@ def solve(
         if run.steps >= max_iter:
             break
         run.advance(slow=best.gap > 0.5 * before)
-    run.adopt_dual()
     return ConvexResult(
         w=best.w,
         b=best.b,
@@ -116,13 +113,16 @@ def solve(
         n_iter=run.steps,
         n_epochs=0,
         seconds=budget.elapsed - began,
-        state=ConvexState(run.w, run.b, run.up.astype(np.float32), run.um.astype(np.float32), run.here.vh),
+        state=ConvexState(run.w, run.b, *run.rows.shares(run.delta), run.here.vh),
         history=tuple(history),
     )
 
 
 class _Run:
-    """The iterate: primal point, proximal dual point, and what was last computed at it (`here`, `slopes`)."""
+    """The iterate: primal point, multipliers, widths, and what was last computed at it (`here`, `slopes`).
+
+    What is as long as the rows is left to `rows`.
+    """
 
     here: "_Value"
     slopes: "_Slopes"
@@ -130,86 +130,36 @@ class _Run:
     def __init__(
         self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, delta: float | None, iterative: bool | None
     ) -> None:
-        n, d, m, k = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints, sub.coef.n_cells
+        n, d, m = sub.rows.n_rows, sub.rows.n_features, sub.n_constraints
+        self.sub, self.rho, self.n_rows = sub, rho, n
         if start is None:
-            nothing = np.zeros(n, np.float32)
-            start = ConvexState(np.zeros(d), 0.0, nothing, nothing, np.zeros(m))
+            self.w, self.b, self.v = np.zeros(d), 0.0, np.zeros(m)
             first = 1.0 if d < _BROAD else 0.3
         else:
+            self.w, self.b, self.v = start.w.copy(), start.b, np.minimum(start.v, rho)
             first = 0.1
-        self.sub, self.rho = sub, rho
-        self.w, self.b, self.z = start.w.copy(), start.b, sub.scores(start.w, start.b)
-        self.up, self.um = start.up.astype(np.float64), start.um.astype(np.float64)
-        self.v = np.minimum(start.v, rho)
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps, self.reach = np.inf, 0, 0.0
         thin = d > _WIDE_SPARSE and sub.rows.n_stored < _THIN * n * d
         self.iterative = (d > _WIDE or thin) if iterative is None else iterative
-        self.sums = np.empty((k, 4))
-        self.by_cells = 2 * k * d <= max(4 * n, _CELL_SUMS)  # else the sums of all cells would outgrow the rows
-        self.dz, self.plus, self.minus = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.curvature = np.zeros(n, dtype=np.float32)  # steers the steps only
-        self.above, self.below = np.zeros((2, k if self.by_cells else 0, d))
-        self.band = None if self.iterative else BandGram(sub.rows, sub.fit_intercept)
+        self.rows = _passes(sub, start, self.w, self.b, iterative=self.iterative)
 
     def evaluate(self, step: float) -> "_Value":
-        """Smoothed Lagrangian without the regulariser at `z + step dz`."""
-        sub, coef = self.sub, self.sub.coef
-        sums, m = self.sums, sub.n_constraints  # one array for all calls: where every row is a cell it is a large one
-        sums[:] = 0.0
-        loops.smooth_sums(self.z, self.dz, step, sub.weight, sub.cell, sub.keep, self.up, self.um, self.delta, sums)
-        loss, constraints = coef.totals(sums[:, 0], sums[:, 1], m)
-        loss_slope, slopes = coef.totals(sums[:, 2], sums[:, 3], m)
-        excess = constraints - sub.gamma
+        """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
+        (loss, *constraints), (loss_slope, *slopes) = self.rows.smooth(step, self.delta)
+        excess = np.asarray(constraints) - self.sub.gamma
         vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
         value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
-        return _Value(float(value), float(loss_slope + vh @ slopes), vh)
+        return _Value(float(value), float(loss_slope + vh @ np.asarray(slopes)), vh)
 
-    def differentiate(self, *, first: bool = False, afresh: bool = False) -> "_Slopes":
-        """First derivatives at z, and in `curvature` the second ones by row.
-
-        A Newton step of the band alone would overshoot: rows enter while it is made. So the rows that the last step
-        would have brought near count, too, and `first` of a width those that the proximal point has inside the band.
-        Most slopes are 0 or 1 and stay so: only what changed is added to the sums by cell, unless `afresh`.
-        """
-        sub, rows, vh, m = self.sub, self.sub.rows, self.here.vh, self.sub.n_constraints
-        A, B = sub.coef.per_cell(vh)
-        self.curvature[:] = 0.0
-        if afresh:
-            self.plus[:], self.minus[:], self.above[:], self.below[:] = 0.0, 0.0, 0.0, 0.0
-        common = (sub.weight, sub.cell, sub.keep)
-        near = 0.0 if first else _AHEAD * self.reach / self.delta
-        change = self.dz  # its steps are done with
-        sides = ((1.0, 0, self.up, A, self.plus), (-1.0, 1, self.um, B, self.minus))
-        for (sign, bit, u, coefficient, slope), sums in zip(sides, (self.above, self.below), strict=True):
-            band = (self.delta, near, first)
-            loops.side_slopes(self.z, sign, *common, bit, u, *band, coefficient, slope, change, self.curvature)
-            if self.by_cells:
-                rows.add_cell_sums(sub.cell, change, sums)
+    def differentiate(self, step: float, *, first: bool = False, afresh: bool = False) -> "_Slopes":
+        """Go a step along the direction; first derivatives there."""
+        vh, d = self.here.vh, self.w.shape[0]
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
-        if self.by_cells:
-            above, below = self.above, self.below
-            rise, fall, border = A @ above, B @ below, sub.coef.products(above, below, active, m)
-        else:
-            products = rows.border(self._right_sides(A, B, active), 2 + active.shape[0])
-            rise, fall, border = products[0], products[1], products[2:]
-        plus_mass, minus_mass = self.sums[:, 0:1], self.sums[:, 1:2]
-        self.sums[:] = 0.0
-        loops.add_by_cell(sub.cell, self.plus, self.minus, self.sums)
-        totals = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
-        return _Slopes(rise, fall, float(A @ plus_mass[:, 0]), float(B @ minus_mass[:, 0]), border, totals)
-
-    def _right_sides(self, A: Floats, B: Floats, active: Ints) -> Callable[[slice, Floats], None]:
-        """What `RowBlocks.border` is to multiply with the rows, where sums by cell would take too much memory."""
-        sub, place_of = self.sub, self.sub.coef.places(active, self.sub.n_constraints)
-
-        def fill(place: slice, columns: Floats) -> None:
-            c, plus, minus = sub.cell[place], self.plus[place], self.minus[place]
-            cell_loops.fill_columns(*sub.coef.entries, place_of, c, plus, minus, columns[:, 2:])
-            columns[:, 0] = A[c] * plus
-            columns[:, 1] = B[c] * minus
-
-        return fill
+        width = Width(self.delta, 0.0 if first else _AHEAD * self.reach / self.delta, first, afresh)
+        sums = self.rows.slopes(step, vh, active, width)
+        rise, fall, *_ = sums
+        return _Slopes(rise[:d], fall[:d], float(rise[d]), float(fall[d]), sums[2:, :d], sums[2:, d])
 
     def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
@@ -217,9 +167,8 @@ class _Run:
         harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
         self.single = gap >= _FINE
         self.here = self.evaluate(0.0)
-        self.slopes = self.differentiate(
-            first=True, afresh=gap < _FINE
-        )  # the rounding of many small changes begins to count
+        # where the gap is fine the rounding of many small changes begins to count
+        self.slopes = self.differentiate(0.0, first=True, afresh=gap < _FINE)
         system: NewtonSystem | None = None
         for _ in range(_MAX_INNER):
             gradient = self.gradient()
@@ -231,9 +180,10 @@ class _Run:
             if self.steps >= max_iter or budget.exhausted:
                 return
             system = self.system()
-            if not self.move(-system.solve(gradient), gradient):
+            step = self.move(-system.solve(gradient), gradient)
+            if step is None:
                 return
-            self.slopes = self.differentiate()
+            self.slopes = self.differentiate(step)
 
     def gradient(self) -> Floats:
         """Gradient of the smoothed Lagrangian with respect to (w, b), or to w alone without an intercept."""
@@ -246,37 +196,34 @@ class _Run:
         d = self.w.shape[0]
         g = gradient[:d]
         if self.sub.fit_intercept:
-            g = g + gradient[d] * self.sub.rows.centre
+            g = g + gradient[d] * self.rows.centre
         return float(g @ g) / (2.0 * self.sub.lam)
 
     def system(self) -> NewtonSystem:
         """The Newton system at the point."""
         sub, slopes = self.sub, self.slopes
-        floor = _RIDGE / self.delta
-        curvature = Curvature(self.curvature, sub.lam, slopes.border, slopes.border_totals, self.tau, floor)
-        if self.band is None:
-            return IterativeSystem(sub.rows, curvature, sub.fit_intercept)
-        return FactoredSystem(sub.rows, curvature, sub.fit_intercept, self.band, self.dz)
+        centre = self.rows.centre if sub.fit_intercept else None
+        curvature = Curvature(sub.lam, slopes.border, slopes.border_totals, self.tau, _RIDGE / self.delta, centre)
+        if self.iterative:
+            return IterativeSystem(curvature, self.rows.band())
+        return FactoredSystem(curvature, self.rows)
 
-    def move(self, direction: Floats, gradient: Floats) -> bool:
-        """Go to the minimum along the direction; False where no step decreases the value (the end of the numbers)."""
+    def move(self, direction: Floats, gradient: Floats) -> float | None:
+        """Go to the minimum along the direction; None where no step decreases the value (the end of the numbers)."""
         sub = self.sub
         d = self.w.shape[0]
         dw = direction[:d]
         db = float(direction[d]) if sub.fit_intercept else 0.0
-        sub.rows.dot(dw, out=self.dz, single=self.single)
-        self.dz -= db
+        square = self.rows.move(dw, db, self.delta, single=self.single)
         found = self._search(float(gradient @ direction), sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
         if found is None:
-            return False
+            return None
         step, self.here = found
         self.w = self.w + step * dw
         self.b += step * db
-        self.dz *= step
-        self.z += self.dz
-        self.reach = float(np.sqrt(self.dz @ self.dz / max(self.dz.shape[0], 1)))
+        self.reach = step * float(np.sqrt(square / max(self.n_rows, 1)))
         self.steps += 1
-        return True
+        return step
 
     def _search(self, initial: float, linear: float, square: float) -> "tuple[float, _Value] | None":
         """The step at which the slope along `dz` is next to zero, and the value there.
@@ -317,8 +264,7 @@ class _Run:
 
     def _far(self) -> float:
         """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
-        reach = max(float(self.dz.max(initial=0.0)), -float(self.dz.min(initial=0.0)))
-        spread = max(float(self.z.max(initial=0.0)), -float(self.z.min(initial=0.0)))
+        reach, spread = self.rows.extent()
         return 4.0 * (spread + 1.0) / reach if reach > 0.0 else 1.0
 
     def report(self, best: Bracket) -> None:
@@ -335,9 +281,7 @@ class _Run:
             rise = fall = common
         dual = 0.5 * (rise + fall) - float(q @ q) / (2.0 * sub.lam) - float(self.here.vh @ sub.gamma) + sub.constant
         best.add_dual(dual, self.here.vh)
-        if self.single and sub.rows.has_singles:
-            self.z = sub.scores(self.w, self.b)
-        loss, excess = sub.values(self.z)
+        loss, excess = self.rows.settle(self.w, self.b, afresh=self.single and sub.rows.has_singles)
         best.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)
 
     def advance(self, *, slow: bool) -> None:
@@ -346,15 +290,19 @@ class _Run:
         if lag > 0.3 * self.lag:
             self.tau = min(5.0 * self.tau, max(_TAU_LAST if slow else _TAU_MAX, self.tau))
         self.lag = lag
-        self.adopt_dual()
+        self.rows.adopt(self.delta)
         self.v = self.here.vh
         before, self.delta = self.delta, max(_SHRINK * self.delta, min(_DELTA_LAST if slow else _DELTA_MIN, self.delta))
-        if self.band is not None:
-            self.band.rescale(before / self.delta)
+        self.rows.rescale(before / self.delta)
 
-    def adopt_dual(self) -> None:
-        """Make the slopes U the proximal point."""
-        loops.move_dual(self.z, self.sub.keep, self.up, self.um, self.delta)
+
+def _passes(sub: Any, start: ConvexState | None, w: Floats, b: float, *, iterative: bool) -> NewtonPasses:
+    """Who works on the rows: this process, or those where their blocks live."""
+    if isinstance(sub, BlockedHinge):
+        return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)
+    n = sub.rows.n_rows
+    up, um = (np.zeros(n), np.zeros(n)) if start is None else (start.up.astype(np.float64), start.um.astype(np.float64))
+    return NewtonRows(sub, sub.scores(w, b), up, um, iterative=iterative)
 
 
 class _Value(NamedTuple):

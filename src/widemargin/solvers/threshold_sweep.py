@@ -12,7 +12,7 @@ import numpy.typing as npt
 from widemargin.linalg.cells import CellCoefficients, Floats
 from widemargin.solvers._loops import threshold_sweep as loops
 
-__all__ = ["ThresholdChoice", "best_threshold"]
+__all__ = ["FEASIBLE", "ThresholdChoice", "best_threshold", "between"]
 
 FEASIBLE = 1e-10
 """Excess that counts as rounding."""
@@ -72,10 +72,10 @@ def best_threshold(
     count = loops.sweep(
         order, z, weight, cell, coef.alpha0 - coef.beta0, *coef.entries, values - gamma, 1e-12 * top, FEASIBLE, found,
     )  # fmt: skip
-    return ThresholdChoice(_between(z, order, count), objective + float(found[0]), float(found[1]), count)
+    return ThresholdChoice(between(z, order, count), objective + float(found[0]), float(found[1]), count)
 
 
-def _between(z: Floats, order: npt.NDArray[np.int64], count: int) -> float:
+def between(z: Floats, order: npt.NDArray[np.int64], count: int) -> float:
     """A threshold that calls exactly the first `count` rows positive."""
     if count == 0:
         return float(z[order[0]]) + 0.5

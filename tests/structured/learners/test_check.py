@@ -99,9 +99,22 @@ def test_an_answer_that_is_worse_than_an_earlier_one():
             oracle.rank = Counting.asked
             return oracle
 
-    with pytest.raises(OracleError, match=r"direct\(\).*is not the best: h g is .* of an earlier answer"):
+    with pytest.raises(
+        OracleError, match=r"direct\(\).*is not the best: h g is .* of (an earlier answer|the decoded|Y)"
+    ):
         train(Counting(("free", "direct"), "direct", flips))
     assert not train(Counting(("free", "direct"), "direct", flips, exact=False)).certified_
+
+
+@pytest.mark.filterwarnings("ignore:stopped after")
+@pytest.mark.parametrize("contains", [True, False])
+def test_one_and_the_same_answer_to_every_question(contains):
+    """It has always the truth's own score and loss; only labels that no oracle answered show what it misses."""
+    model = Changed(("direct",), "direct", first)
+    if not contains:
+        model.prepare, model.contains = lambda X, Y: model.sizes(X), None
+    with pytest.raises(OracleError, match=r"direct\(\).*is not the best: h g is .* of (the decoded label|Y\[)"):
+        train(model)
 
 
 @pytest.mark.parametrize("rescaling", ["slack", "margin"])

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import kernel, summing_kernel
 from widemargin.structured._loops import chain, enumeration, greedy, hierarchy, label_tree, paths, unary
 
-__all__ = ["add_features", "argmax", "at_level", "free", "levels", "loss", "score"]
+__all__ = ["add_features", "argmax", "at_level", "difference", "free", "levels", "loss", "score"]
 
 _UNARY, _TREE, _HIERARCHY, _CHAIN, _MULTICLASS, _ENUMERATION, _GREEDY, _PATHS = 0, 1, 2, 3, 4, 5, 6, 7
 _MARGIN, _SLACK, _SCORE = 0, 1, 2
@@ -48,6 +48,13 @@ def loss(label: Any, truth: Any, structure: Any, work: Any) -> Any:
         return total
     for index in range(truth.shape[0]):
         total += (label[index] ^ truth[index]) * structure.weight[0, index]
+    return total + _loss_of_ends(label, truth, structure, work)
+
+
+@kernel
+def _loss_of_ends(label: Any, truth: Any, structure: Any, work: Any) -> Any:
+    """What a hierarchy or path asks for deepest nodes that differ."""
+    total = 0.0
     if (structure.kind == _HIERARCHY or structure.kind == _PATHS) and structure.weight[1].any():
         ends, true_ends = work.scratch[0], work.scratch[1]
         hierarchy.deepest(label, structure, ends)
@@ -74,6 +81,41 @@ def add_features(label: Any, factor: float, structure: Any, A: Any, b: Any) -> N
         A[0, index] += label[index] * factor
     for e in range(structure.pairs.shape[0]):
         b[e] += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * factor
+
+
+@summing_kernel
+def _set_point(u: Any, theta: Any, label: Any, truth: Any, weight: Any, pairs: Any) -> Any:
+    """f(label) - f(truth), and the weights of the labels that differ, of 0/1 labels, in one go."""
+    h, g = 0.0, 0.0
+    for index in range(truth.shape[0]):
+        h += (label[index] - truth[index]) * u[index]
+        g += (label[index] ^ truth[index]) * weight[index]
+    for e in range(pairs.shape[0]):
+        p, q = pairs[e, 0], pairs[e, 1]
+        h += (label[p] * label[q] - truth[p] * truth[q]) * theta[e]
+    return h, g
+
+
+@summing_kernel
+def _set_difference(label: Any, truth: Any, factor: float, pairs: Any, A: Any, b: Any) -> None:
+    """`difference` of 0/1 labels, in one go."""
+    for index in range(truth.shape[0]):
+        A[index] = factor * (truth[index] - label[index])
+    for e in range(pairs.shape[0]):
+        p, q = pairs[e, 0], pairs[e, 1]
+        b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
+
+
+@kernel
+def difference(label: Any, truth: Any, factor: float, structure: Any, A: Any, b: Any) -> None:
+    """`factor` times the joint features of the truth minus those of a label, into A and b."""
+    if structure.kind == _MULTICLASS or structure.kind == _CHAIN:
+        A[:] = 0.0
+        b[:] = 0.0
+        add_features(truth, factor, structure, A, b)
+        add_features(label, -factor, structure, A, b)
+    else:
+        _set_difference(label, truth, factor, structure.pairs, A[0], b)
 
 
 @kernel
@@ -131,8 +173,10 @@ def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, 
         hierarchy.free(u, truth, lam, structure, work, label)
     else:
         chain.free(u, theta, truth, lam, structure, work, label)
-    h = 1.0 + score(u, theta, label, structure) - score(u, theta, truth, structure)
-    return h, loss(label, truth, structure, work)
+        h = 1.0 + score(u, theta, label, structure) - score(u, theta, truth, structure)
+        return h, loss(label, truth, structure, work)
+    h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
+    return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
 
 
 @kernel

@@ -3,7 +3,7 @@
 from typing import Any
 
 from widemargin._numba import kernel
-from widemargin.structured._loops.argmax import add_features, argmax
+from widemargin.structured._loops.argmax import argmax, difference
 from widemargin.structured._loops.bcfw_rows import add_rows, remember, scores, step
 
 __all__ = ["bcfw_pass", "responses", "sgd_pass"]
@@ -22,15 +22,13 @@ def respond(
     level, value : float
         The loss of the label, and the example's structured hinge.
     """
-    p[:] = 0.0
-    p_b[:] = 0.0
     h, g = argmax(u, theta, truth, rescale, structure, work, label)
     value = h * g if rescale == 1 else h + g - 1.0
     if value <= 0.0:
+        p[:] = 0.0
+        p_b[:] = 0.0
         return 0.0, 0.0
-    factor = g if rescale == 1 else 1.0
-    add_features(truth, factor, structure, p, p_b)
-    add_features(label, -factor, structure, p, p_b)
+    difference(label, truth, g if rescale == 1 else 1.0, structure, p, p_b)
     return g, value
 
 

@@ -9,7 +9,8 @@ now and then.
 import numpy as np
 
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.passes import PART, Average, choose_passes
+from widemargin.structured.learners.mapped import MappedPasses
+from widemargin.structured.learners.passes import PART, Average, Passes, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult, Watch, next_look
 from widemargin.structured.learners.state import Blocks, begin, dual_value, weights_of, zero_blocks
@@ -31,6 +32,7 @@ def solve(
     check_every: int | None = None,
     seed: int = 0,
     compiled: bool | None = None,
+    batch: int | None = None,
 ) -> LearnerResult:
     """Minimise the structured hinge loss.
 
@@ -53,6 +55,8 @@ def solve(
         Of the order of the examples.
     compiled : bool, default=None
         False: steps in Python even where the model has compiled ones.
+    batch : int, default=None
+        Ask for the labels of so many examples at the same weights, side by side (see `mapped`).
 
     Returns
     -------
@@ -60,7 +64,7 @@ def solve(
         `n_iter` counts passes.
     """
     budget = budget or Budget()
-    passes = choose_passes(problem, seed, compiled)
+    passes: Passes = choose_passes(problem, seed, compiled) if batch is None else MappedPasses(problem, batch)
     watch = Watch(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
     averages = Average(zero_blocks(problem), np.zeros(problem.n, dtype=np.int64)) if average else None

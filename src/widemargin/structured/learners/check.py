@@ -1,7 +1,7 @@
 """Whether an oracle keeps its word: what it says of itself, and its answers against the model's features and loss."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = ["CheckedOracle", "check_oracle"]
 
 _TOLERANCE = 1e-6
 _KEPT = 8  # labels of an example that later answers are compared with
+_OTHERS = 8  # labels of other examples, where the model can tell whether they are labels of this one
 
 
 def check_oracle(oracle: Oracle) -> None:
@@ -63,7 +64,8 @@ class CheckedOracle:
     OracleError
         By every question: if the answer is no label (by `contains(x, y)`, which a model may have), differs from its
         score or loss by more than 1e-6, is outside the losses or the cone or level that were asked for, or if another
-        label is better: y_i, or one that was an answer before.
+        label is better: y_i, the one that the model decodes, one that was an answer before, or, where the model has
+        `contains`, one of another example.
     """
 
     def __init__(
@@ -157,24 +159,36 @@ class CheckedOracle:
 
     def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
         """Compare with the labels known: no other may have a larger value. Then the answer is one of them."""
-        problem, i = self._problem, self._i
-        psi = problem.psi(i, answer.y)
+        psi = self._problem.psi(self._i, answer.y)
         if getattr(self._oracle, "exact", True):
-            contains = getattr(problem.model, "contains", None)
-            known = [(other, 1.0 - self._score(other), g) for other, g in self._met]
-            if contains is None or contains(problem.X[i], problem.Y[i]):
-                own = problem.psi(i, problem.Y[i])
-                known.append((own, 1.0, 0.0))
             mine = value(answer.h, answer.g)
-            for other, h, g in known:
+            for name, other, g in self._known():
+                h = 1.0 - self._score(other)
                 more = value(h, g)
                 scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
                 if more > mine + 10.0 * _TOLERANCE * (scale + abs(mine)):
                     self._refuse(
                         question, answer,
-                        f"is not the best: {what} is {mine:.9g}, and {more:.9g} of "
-                        + ("y_i" if h == 1.0 and g == 0.0 else f"an earlier answer of h = {h:.9g} and g = {g:.9g}")
-                        + ". If answers need not be the best, set exact = False",
+                        f"is not the best: {what} is {mine:.9g}, and {more:.9g} of {name} of h = {h:.9g} and "
+                        f"g = {g:.9g}. If answers need not be the best, set exact = False",
                     )  # fmt: skip
         self._met.insert(0, (psi, answer.g))
         del self._met[_KEPT:]
+
+    def _known(self) -> Iterator[tuple[str, Features, float]]:
+        """Labels that no answer may be worse than: what they are, psi and loss."""
+        problem, i = self._problem, self._i
+        model, x, truth = problem.model, problem.X[i], problem.Y[i]
+        contains = getattr(model, "contains", None)
+        yield from (("an earlier answer", psi, g) for psi, g in self._met)
+        if contains is None or contains(x, truth):
+            yield "y_i", problem.psi(i, truth), 0.0
+        decoded = model.decode(x, self._u, self._theta)
+        if contains is None or contains(x, decoded):
+            yield "the decoded label", problem.psi(i, decoded), float(model.loss(decoded, truth))
+        if contains is None:
+            return
+        for step in range(1, min(_OTHERS, problem.n - 1) + 1):
+            j = (i + step) % problem.n
+            if contains(x, problem.Y[j]):
+                yield f"Y[{j}]", problem.psi(i, problem.Y[j]), float(model.loss(problem.Y[j], truth))

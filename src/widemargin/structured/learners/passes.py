@@ -11,7 +11,7 @@ from widemargin._threads import in_threads
 from widemargin.structured._loops import bcfw as passes
 from widemargin.structured._loops import bcfw_rows as loops
 from widemargin.structured.compiled import GREEDY, Work, workspace
-from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem
+from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem, Violation
 from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
 
@@ -92,24 +92,30 @@ class PythonPasses:
     def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
         problem, total = self.problem, 0.0
         for i in order.tolist():
-            first, last = int(problem.start[i]), int(problem.start[i + 1])
             u = problem.potentials(i, weights.W)
-            seen = problem.violation(i, u, weights.theta)
-            self.queries += seen.queries
             t += 1
-            a, b = blocks.a[first:last], blocks.b[i]
-            if average is not None:
-                sums, visited = average
-                weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-                loops.remember(a, b, blocks.loss, weight, sums.a[first:last], sums.b[i], sums.loss, i)
-                visited[i] = t
-            gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
-            gap, _ = loops.step(
-                problem.rows, first, last, gram, u, _own(seen.A), _own(seen.b), seen.level, problem.C,
-                a, b, blocks.loss, i, weights.W, weights.theta,
-            )  # fmt: skip
-            total += gap
+            total += self.step(i, u, problem.violation(i, u, weights.theta), t, blocks, weights, average)
         return total
+
+    def step(
+        self, i: int, u: Floats, seen: Violation, t: int, blocks: Blocks, weights: Weights, average: Average | None
+    ) -> float:
+        """Move the block of example i, whose potentials are u, towards a label, in place; the gap it had."""
+        problem = self.problem
+        first, last = int(problem.start[i]), int(problem.start[i + 1])
+        self.queries += seen.queries
+        a, b = blocks.a[first:last], blocks.b[i]
+        if average is not None:
+            sums, visited = average
+            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
+            loops.remember(a, b, blocks.loss, weight, sums.a[first:last], sums.b[i], sums.loss, i)
+            visited[i] = t
+        gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
+        gap, _ = loops.step(
+            problem.rows, first, last, gram, u, _own(seen.A), _own(seen.b), seen.level, problem.C,
+            a, b, blocks.loss, i, weights.W, weights.theta,
+        )  # fmt: skip
+        return float(gap)
 
     def sgd(self, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
         problem = self.problem

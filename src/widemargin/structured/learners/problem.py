@@ -8,6 +8,7 @@ C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 """
 
 import itertools
+import operator
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from widemargin.structured.oracle import FREE, Answer, Found, Oracle
 from widemargin.structured.search.choice import EXACT, SEARCHES, named
 from widemargin.structured.search.edge import Mixture
 
-__all__ = ["Rows", "StructuredProblem", "Violation", "count", "model_rows", "potentials_of"]
+__all__ = ["Rows", "StructuredProblem", "Violation", "count", "examples", "model_rows", "potentials_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -76,8 +77,21 @@ class _Known(NamedTuple):
     g: float
 
 
+def examples(X: Any) -> Any:
+    """Examples or labels that `X[i]` counts through: a table or a column (pandas, polars) becomes its array."""
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
+
+
 def count(X: Any) -> int:
-    """Number of examples of a sequence or matrix."""
+    """Number of examples of a sequence or matrix.
+
+    Raises
+    ------
+    DataError
+        If it has no length.
+    """
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise DataError(f"{X!r} is no sequence of examples or labels: give a list or an array, one entry per example.")
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
@@ -91,10 +105,34 @@ def model_rows(model: StructuredModel, X: Any, d: int) -> tuple[Rows, Ints]:
     """
     stack: Any = getattr(model, "stack", None)
     if stack is None:
-        return stack_rows([model.rows(x) for x in X], d)
+        return stack_rows([_rows_of(model, i, x) for i, x in enumerate(X)], d)
     whole, start = stack(X)
     rows, _ = stack_rows([whole], d)
     return rows, start
+
+
+def _rows_of(model: StructuredModel, i: int, x: Any) -> Any:
+    part = model.rows(x)
+    if hasattr(part, "ndim") and hasattr(part, "shape"):
+        return part
+    raise DataError(
+        f"{type(model).__name__}.rows returned {type(part).__name__} for example {i}; give a NumPy array or CSR matrix "
+        "of shape (m, d)."
+    )
+
+
+def _sizes(model: StructuredModel, found: Any) -> tuple[int, int, int]:
+    """(d, S, P) as `prepare` says them."""
+    try:
+        d, S, P = (operator.index(size) for size in found)
+    except (TypeError, ValueError):
+        d, S, P = -1, -1, -1
+    if min(d, S, P) < 0:
+        raise DataError(
+            f"{type(model).__name__}.prepare returned {found!r}; give the sizes of the weights, three whole numbers "
+            "(d, S, P) >= 0: W has the shape (d, S), theta (P,)."
+        )
+    return d, S, P
 
 
 def potentials_of(model: StructuredModel, X: Any, W: Floats) -> Iterator[Floats]:
@@ -213,7 +251,7 @@ class StructuredProblem:
             )
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
-        self.d, self.S, self.P = model.prepare(X, Y)
+        self.d, self.S, self.P = _sizes(model, model.prepare(X, Y))
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
         self.longest = int(sizes.max())
@@ -225,6 +263,7 @@ class StructuredProblem:
         self._known: list[list[_Known]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
+        self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
         oracle = model.oracle(X[0], Y[0], np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
@@ -248,7 +287,13 @@ class StructuredProblem:
         return "margin"
 
     def _features(self, i: int, y: Any) -> Features:
-        A, b = self.model.features(self.X[i], y)
+        found: Any = self.model.features(self.X[i], y)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise DataError(
+                f"{type(self.model).__name__}.features returned {type(found).__name__} for example {i}; give "
+                "Features(A, b)."
+            )
+        A, b = found
         A, b = np.asarray(A, dtype=np.float64), np.asarray(b, dtype=np.float64)
         m = int(self.start[i + 1] - self.start[i])
         if A.shape != (m, self.S) or b.shape != (self.P,):

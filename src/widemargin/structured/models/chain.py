@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class ChainModel(StructureModel):
-    """`f(x, y) = sum_t x_t . w_{y_t} + sum_t theta[y_{t-1}, y_t]`, loss = weighted Hamming over the steps.
+    """`f(x, y) = sum_t <x_t, w_{y_t}> + sum_t theta[y_{t-1}, y_t]`, loss = weighted Hamming over the steps.
 
     An example is a matrix of shape (T, d), ndarray or CSR; a label is a sequence of T states, numbers or strings. The
     exact slack argmax costs O(T^2 S^2) and memory T^2 S (Bauer, Goernitz, Biegler, Mueller, Kloft 2014).

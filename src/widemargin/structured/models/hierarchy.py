@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class HierarchyModel(LabelSetModel):
-    """`f(x, y) = sum_v y_v x . w_v` over label sets in which an active node has an active parent.
+    """`f(x, y) = sum_v y_v <x, w_v>` over label sets in which an active node has an active parent.
 
     A set may end at an inner node; the empty set is one of them. On a forest everything is exact, by dynamic
     programming. Where nodes have several parents (all of which must be active), the argmax for margin rescaling and the

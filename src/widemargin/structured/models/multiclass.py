@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class MulticlassModel(StructureModel):
-    """`f(x, y) = x . w_y`, with the loss 0/1 or a cost matrix (Crammer and Singer 2001).
+    """`f(x, y) = <x, w_y>`, with the loss 0/1 or a cost matrix (Crammer and Singer 2001).
 
     Parameters
     ----------

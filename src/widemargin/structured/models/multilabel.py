@@ -34,7 +34,7 @@ _PROOF = 1e-9
 
 
 class MultiLabelModel(LabelSetModel):
-    """`f(x, y) = sum_l y_l x . w_l + sum_{pq in edges} theta_pq y_p y_q`, weighted Hamming loss.
+    """`f(x, y) = sum_l y_l <x, w_l> + sum_{pq in edges} theta_pq y_p y_q`, weighted Hamming loss.
 
     The pairwise model of Finley and Joachims (2008).
 

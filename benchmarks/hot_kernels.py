@@ -1,0 +1,256 @@
+"""The hot kernels that two commits are compared on: each prepares its data and returns what is timed.
+
+Everything is imported inside the functions, so that a kernel that a commit does not have is left out there, and the
+others still run. Data are synthetic and the same for every commit. An entry runs for some milliseconds.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KERNELS", "Action"]
+
+Action = Callable[[], Any]
+
+
+def water_level() -> Action:
+    """The level of the stochastic batch perceptron, warm from scores that move (20,000 rows, two basins)."""
+    from widemargin.solvers.water_level import WaterLevel
+
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(20_000) < 0.3, 1.0, -1.0)
+    water = WaterLevel(y, np.ones(y.shape[0]), True)
+    scores = [rng.normal(size=y.shape[0])]
+    for _ in range(9):
+        scores.append(scores[-1] + 0.01 * rng.normal(size=y.shape[0]))
+    return lambda: [water.of_volume(some, 500.0) for some in scores]
+
+
+def sdca_epoch() -> Action:
+    """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
+    from widemargin.solvers._loops import sdca
+
+    block = _rows(10_000).blocks[0]
+    n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]
+    rng = np.random.default_rng(0)
+    plus, minus = 0.01 * rng.random(n), 0.01 * rng.random(n)
+    chunks = rng.permutation(-(-n // 16))
+    q = np.full(n, 130.0)
+
+    def run() -> None:
+        rest, delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
+        xi, w, scale = np.zeros(n), np.zeros(d), np.full(d, 10.0)
+        for _ in range(3):
+            sdca.epoch_csr(*block.csr, chunks, 16, rest, delay, 63, plus, minus, q, xi, w, 0.1, scale)
+
+    return run
+
+
+def smo_pairs() -> Action:
+    """Pair steps of the working-set solver on one block of 512 kernel rows, in float32."""
+    from widemargin.solvers._loops import working_set as loops
+
+    X, y = _clouds(512)
+    K = _kernel_rows(X).full()
+    lower, upper = np.minimum(10 * y, 0), np.maximum(10 * y, 0)
+
+    def run() -> None:
+        room, lanes = np.empty((5, 512), np.float32), np.empty(loops.LANES, np.float32)
+        g, b = y.astype(float), np.zeros(512)
+        loops.solve_pairs(K, K.diagonal().copy(), g, b, lower, upper, room, lanes, 1e-3, 1e-4, 2000)
+
+    return run
+
+
+def kernel_rows() -> Action:
+    """64 rows of a Gaussian kernel with 5,000 dense rows of 100 columns, float32."""
+    rows = _kernel_rows(_clouds(5000, 100)[0])
+    return lambda: rows.block(np.arange(64))
+
+
+def kernel_rows_of_bits() -> Action:
+    """64 rows of a Gaussian kernel with 5,000 sparse rows of 0 and 1."""
+    rows = _kernel_rows(_adult(5000).X.toarray().astype(np.float32))
+    return lambda: rows.block(np.arange(64))
+
+
+def row_products() -> Action:
+    """`X w` and `X' g` of 20,000 CSR rows."""
+    rows = _rows(20_000)
+    rng = np.random.default_rng(0)
+    w, g = rng.normal(size=_adult(20_000).X.shape[1]), rng.normal(size=rows.n_rows)
+    return lambda: (rows.dot(w), rows.tdot(g))
+
+
+def band_gram() -> Action:
+    """The Gram matrix of the rows of the band in the proximal Newton solver (a fifth of 20,000 rows)."""
+    rows = _rows(20_000)
+    scale = np.where(np.random.default_rng(0).random(rows.n_rows) < 0.2, 1.0, 0.0)
+    return lambda: rows.gram(scale)
+
+
+def smooth_sums() -> Action:
+    """The smoothed hinge sums of the proximal Newton solver's line search, 100,000 rows in four cells."""
+    from widemargin.solvers._loops import pmm_newton
+
+    rng = np.random.default_rng(0)
+    n = 100_000
+    z, dz, weight, up, um = *rng.normal(size=(2, n)), *rng.random((3, n))
+    cell, keep = rng.integers(0, 4, n).astype(np.int32), np.full(n, 3, dtype=np.uint8)
+    return lambda: pmm_newton.smooth_sums(z, dz, 0.3, weight, cell, keep, up, um, 0.1, np.zeros((4, 4)))
+
+
+def constrained_fit() -> Action:
+    """A whole small fit under the 80% rule (1,500 rows)."""
+    import pyarrow as pa
+
+    import widemargin as wm
+
+    data = _adult(1500)
+    table = pa.table({"w": data.women})
+    goal = (
+        "w = population(w == True)\nm = population(w == False)\nsubject to positive_rate(w) >= 0.8 * positive_rate(m)"
+    )
+    labels = (data.y > 0).astype(int)
+    return lambda: wm.RateConstrainedClassifier(goal).fit(data.X, labels, populations=table)
+
+
+def _bcfw(kind: str) -> Action:
+    from widemargin.structured.learners import bcfw
+    from widemargin.structured.learners.problem import StructuredProblem
+
+    problem = StructuredProblem(*_structured(kind), C=0.1, rescaling="slack")
+    return lambda: bcfw.solve(problem, tol=1e-12, max_iter=3)
+
+
+def _argmax(kind: str) -> Action:
+    """Most violating labels of all examples at random weights."""
+    from widemargin.structured.learners.passes import CompiledPasses
+    from widemargin.structured.learners.problem import StructuredProblem
+    from widemargin.structured.model import Weights
+
+    model, X, Y = _structured(kind)
+    problem = StructuredProblem(model, X, Y, C=0.1, rescaling="slack")
+    rng = np.random.default_rng(1)
+    sizes = model.prepare(X, Y)
+    weights = Weights(rng.normal(size=sizes[:2]), rng.normal(size=sizes[2]))
+    passes = CompiledPasses(problem)
+    return lambda: passes.responses(weights)
+
+
+def qpbo() -> Action:
+    """Roof duals of 50 models with 30 labels and all pairs, at three prices of loss each, warm from one to the next."""
+    from widemargin.structured.oracles.qpbo import RoofOracle
+
+    rng = np.random.default_rng(0)
+    model, X, Y = _structured("full", n=50, k=30)
+    model.prepare(X, Y)
+    structure = model.structure
+    tasks = [(rng.normal(size=(1, 30)), 0.2 * rng.normal(size=structure.pairs.shape[0]), y) for y in Y]
+
+    def run() -> None:
+        for u, theta, truth in tasks:
+            oracle = RoofOracle(u, theta, truth, structure)
+            for lam in (0.0, 0.1, 0.2):
+                oracle.value(lam)
+
+    return run
+
+
+def margin_gradient() -> Action:
+    """Value and gradient of margin pursuit over 20,000 CSR rows."""
+    import widemargin as wm
+
+    data = _adult(20_000)
+    clf = wm.MarginPursuitClassifier(scale=1.0, max_iter=5)
+    labels = (data.y > 0).astype(int)
+    return lambda: _silent(lambda: clf.fit(data.X, labels))
+
+
+def bind_and_audit() -> Action:
+    """Bind a goal with four constraints to 50,000 rows and measure predictions, without intervals."""
+    import pyarrow as pa
+
+    import widemargin as wm
+
+    rng = np.random.default_rng(0)
+    n = 50_000
+    table = pa.table({"sex": rng.choice(["F", "M"], n), "deployed": rng.integers(0, 2, n)})
+    y, said = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    goal = """
+    women = population(sex == "F")
+    men = population(sex == "M")
+    subject to positive_rate(women) >= 0.5 * positive_rate(men)
+    subject to recall() >= 0.4
+    subject to precision() >= 0.4
+    subject to churn("deployed") <= 0.6
+    """
+    return lambda: wm.audit(said, goal, np.zeros((n, 1)), y, populations=table, confidence=None)
+
+
+def _silent(run: Action) -> Any:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run()
+
+
+def _adult(n: int) -> Any:
+    from widemargin.datasets import synthetic_a9a
+
+    return synthetic_a9a(n)
+
+
+def _rows(n: int) -> Any:
+    from widemargin.linalg.rows import RowBlocks
+
+    return RowBlocks([(_adult(n).X, None)])
+
+
+def _clouds(n: int, d: int = 20) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    return X, np.where(X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=n) > 1.0, 1.0, -1.0)
+
+
+def _kernel_rows(X: Any) -> Any:
+    from widemargin.kernels.functions import Kernel
+    from widemargin.kernels.rows import KernelRows
+
+    return KernelRows(Kernel("rbf", gamma=0.05), X)
+
+
+def _structured(kind: str, n: int = 1000, k: int = 14) -> tuple[Any, Any, Any]:
+    from widemargin.structured.models import ChainModel, MultiLabelModel
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 40))
+    if kind == "chain":
+        words = [X[i : i + 8] for i in range(0, n, 8)]
+        return ChainModel(), words, [np.argmax(word[:, :k], axis=1) for word in words]
+    Y = (X[:, :k] + 0.7 * rng.normal(size=(n, k)) > 0).astype(int)
+    return MultiLabelModel({"none": None}.get(kind, kind)), X, Y
+
+
+KERNELS: dict[str, Callable[[], Action]] = {
+    "water level": water_level,
+    "SDCA epochs, CSR": sdca_epoch,
+    "SMO pair steps": smo_pairs,
+    "kernel rows, dense": kernel_rows,
+    "kernel rows, 0/1": kernel_rows_of_bits,
+    "row products, CSR": row_products,
+    "band Gram": band_gram,
+    "smooth sums": smooth_sums,
+    "constrained fit": constrained_fit,
+    "BCFW passes, label tree": partial(_bcfw, "tree"),
+    "argmax, no pairs": partial(_argmax, "none"),
+    "argmax, label tree": partial(_argmax, "tree"),
+    "argmax, chain": partial(_argmax, "chain"),
+    "argmax, all pairs": partial(_argmax, "full"),
+    "QPBO": qpbo,
+    "margin pursuit, 5 steps": margin_gradient,
+    "bind and audit": bind_and_audit,
+}

@@ -1,0 +1,45 @@
+"""Install the libraries that the benchmarks compare with: the group `bench` of pyproject.toml.
+
+Run by `make bench` in its own environment. What cannot be installed is named and left out; the benchmarks then run
+without it, and their summary says so.
+"""
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+__all__ = ["install", "main", "wanted"]
+
+
+PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
+
+def wanted() -> list[str]:
+    """The requirements of the group."""
+    return [str(name) for name in tomllib.loads(PROJECT.read_text())["dependency-groups"]["bench"]]
+
+
+def install(requirements: Sequence[str], pip: Callable[[Sequence[str]], bool]) -> list[str]:
+    """Install all at once, else one by one; what failed."""
+    if pip(requirements):
+        return []
+    return [requirement for requirement in requirements if not pip([requirement])]
+
+
+def _pip(requirements: Sequence[str]) -> bool:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def main() -> int:
+    """Install; 0 also where something was left out."""
+    failed = install(wanted(), _pip)
+    for requirement in failed:
+        print(f"Left out, as it cannot be installed: {requirement}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

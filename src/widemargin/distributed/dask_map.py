@@ -1,0 +1,318 @@
+"""Blocks on the workers of a Dask cluster.
+
+A block, its state after every advance and the result of every call are tasks of the scheduler with a recipe for all
+they need, so Dask itself makes them again when a worker is lost: the block from its recipe, its state from the
+messages sent so far. Nothing is scattered, because what is scattered cannot be made again. What Dask gives up (a task
+whose workers died too often) is built again from here.
+"""
+
+import logging
+import pickle
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from widemargin.distributed.base import Block, BlockFunction, Step
+from widemargin.distributed.local import called
+from widemargin.distributed.recipes import FramePartition, Recipe
+from widemargin.distributed.sums import FAN_IN, combined
+from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostError
+
+__all__ = ["DaskMap", "dask_client"]
+
+_POLL = 0.5  # seconds between two looks at whether there are workers at all
+_LOST = ("cancelled", "error", "lost")
+_LARGE = 20_000  # bytes of a message from which it is sent once instead of with every call
+
+logger = logging.getLogger(__name__)
+
+
+class DaskMap:
+    """Blocks on the workers of a Dask cluster; they stay there from call to call.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+        How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
+        (`ArrayRows`) stay with the scheduler, too; where the workers are on this machine, `spool` spares that.
+    client : distributed.Client, default=None
+        None: the client in force.
+    hold : bool, default=True
+        As in `SerialMap`.
+    patience : float, default=300
+        Seconds to wait for a worker when there is none.
+    attempts : int, default=5
+        How often a call is tried that Dask gives up because its workers were lost.
+
+    Raises
+    ------
+    MissingLibraryError
+        If Dask is not installed.
+    DataError
+        If there is no recipe, or no client.
+
+    Notes
+    -----
+    A worker may be lost at any time: its blocks are read again and advanced again by the messages remembered (see
+    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that
+    fails `attempts` times in a row, or when no worker comes for `patience` seconds.
+    """
+
+    def __init__(
+        self,
+        recipes: Sequence[Recipe],
+        client: Any = None,
+        *,
+        hold: bool = True,
+        patience: float = 300.0,
+        attempts: int = 5,
+    ) -> None:
+        self._client = dask_client(client)
+        self._patience, self._attempts = patience, attempts
+        self._take(recipes, (), hold)
+
+    def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
+        self._recipes, self._steps, self._hold = list(recipes), tuple(steps), hold
+        if not self._recipes:
+            raise DataError("there are no blocks. Give one recipe at least.")
+        self._log: list[Step] = []
+        self._blocks: list[Any] = [None] * len(self._recipes)
+        self._states: list[Any] = [None] * len(self._recipes)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._recipes)
+
+    def map(self, function: BlockFunction, message: Any = None) -> list[Any]:
+        """See `BlockMap`."""
+        step = Step(function, message)
+        return self._sure(lambda: self._calls(step), step, gather=True)
+
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`; what is not asked for any more is given up."""
+        step = Step(function, message)
+        waiting = dict(enumerate(self._calls(step)))
+        try:
+            for i in range(self.n_blocks):
+
+                def one(i: int = i) -> list[Any]:
+                    return [waiting.pop(i) if i in waiting else self._one_call(self._sent(step), i)]
+
+                yield self._sure(one, step, gather=True)[0]
+        finally:
+            self._client.cancel(list(waiting.values()))
+
+    def sum(self, function: BlockFunction, message: Any = None) -> Any:
+        """See `BlockMap`; the workers add, and only the sum comes here."""
+
+        step = Step(function, message)
+
+        def tree() -> list[Any]:
+            level = self._calls(step)
+            while True:
+                runs = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
+                level = [self._submit("sum", combined, run) for run in runs]
+                if len(level) == 1:
+                    return level
+
+        return self._sure(tree, step, gather=True)[0]
+
+    def advance(self, function: BlockFunction, message: Any = None, *, restart: bool = False) -> None:
+        """See `BlockMap`."""
+        step = Step(function, message)
+        if restart:
+            self._log, self._states = [], [None] * self.n_blocks
+
+        def states() -> list[Any]:
+            sent, n = self._sent(step), len(self._log)
+            return [self._submit("state", _call, sent, self._block(i), self._state(i), n) for i in range(self.n_blocks)]
+
+        self._states = self._sure(states, step, gather=False)
+        self._log.append(step)
+
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "DaskMap":
+        """See `BlockMap`."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
+        return other
+
+    def close(self) -> None:
+        """See `BlockMap`: the workers may forget blocks and states."""
+        self._blocks = [None] * self.n_blocks
+        self._states = [None] * self.n_blocks
+
+    def _calls(self, step: Step) -> list[Any]:
+        """One task a block."""
+        sent = self._sent(step)
+        return [self._one_call(sent, i) for i in range(self.n_blocks)]
+
+    def _one_call(self, sent: Any, i: int) -> Any:
+        return self._submit("call", _call, sent, self._block(i), self._state(i), len(self._log))
+
+    def _block(self, i: int) -> Any:
+        """The task that makes block i."""
+        if self._blocks[i] is None:
+            recipe: Any = self._recipes[i]
+            steps = _packed(self._steps)
+            if isinstance(recipe, FramePartition):
+                raw = self._client.compute(recipe.delayed)
+                self._blocks[i] = self._submit("block", _block_of_partition, i, raw, steps, self._hold)
+            else:
+                self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
+        return self._blocks[i]
+
+    def _state(self, i: int) -> Any:
+        """The task that makes the state of block i: the last one, or all of them over again."""
+        if self._states[i] is None:
+            for n, step in enumerate(self._log):
+                self._states[i] = self._submit("state", _call, self._sent(step), self._block(i), self._states[i], n)
+        return self._states[i]
+
+    def _sent(self, step: Step) -> Any:
+        """A function and its message as the workers get them: in every call, or once for all if they are large."""
+        packed = _packed(step)
+        return packed if len(packed) < _LARGE else self._submit("message", _same, packed)
+
+    def _submit(self, name: str, function: Callable[..., Any], *values: Any) -> Any:
+        with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
+            warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
+            return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+
+    def _sure(self, make: Callable[[], list[Any]], step: Step, *, gather: bool) -> list[Any]:
+        """Results (or finished tasks) of the tasks that are made; again, on newly built blocks, where workers are lost.
+
+        Raises
+        ------
+        WorkerLostError
+            If that has to be done too often.
+        """
+        for _ in range(self._attempts):
+            tasks = make()
+            try:
+                self._wait(tasks, step)
+                if gather:
+                    return list(self._client.gather(tasks))
+                for task in tasks:
+                    if task.status in _LOST:
+                        task.result()
+                return tasks
+            except _losses() as error:
+                lost = self._mend()
+                logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
+        raise WorkerLostError(
+            f"{_named(step)} lost its workers {self._attempts} times in a row on {self.n_blocks} blocks. "
+            "Look at the workers' logs (memory?), give smaller blocks or more memory, and start again"
+        )
+
+    def _wait(self, tasks: list[Any], step: Step) -> None:
+        """Wait until all tasks are done; not for ever where there is no worker to do them."""
+        from distributed import wait
+
+        alone_since: float | None = None
+        while True:
+            try:
+                wait(tasks, timeout=_POLL)
+                return
+            except TimeoutError:
+                now = time.monotonic()
+                alone_since = None if self._client.nthreads() else alone_since or now
+                if alone_since is not None and now - alone_since > self._patience:
+                    raise WorkerLostError(
+                        f"{_named(step)} waits for {len(tasks)} tasks, and the cluster has had no worker for "
+                        f"{self._patience:g} s. Start workers, and start again"
+                    ) from None
+
+    def _mend(self) -> int:
+        """Forget the blocks that are lost, so that they are built again; their number."""
+        lost = 0
+        for i, pair in enumerate(zip(self._blocks, self._states, strict=True)):
+            if any(task is not None and task.status in _LOST for task in pair):
+                self._blocks[i] = self._states[i] = None
+                lost += 1
+        return lost
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """The recipe of a block that Dask has read: the rows travel with it."""
+
+    rows: Any
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    def load(self) -> Any:
+        return self.rows
+
+
+def _packed(value: Any) -> bytes:
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))
+
+
+def _same(packed: bytes) -> bytes:
+    return packed
+
+
+def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
+    return _built(i, pickle.loads(recipe), steps, hold)
+
+
+def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
+    return _built(i, _Partition(rows), steps, hold)
+
+
+def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
+    block = Block(i, recipe, pickle.loads(steps), hold=hold)
+    if hold:
+        block.data  # noqa: B018  read now, so that Dask knows its size
+    return block
+
+
+def _call(sent: bytes, block: Block, state: Any, n_advances: int) -> Any:
+    function, message = pickle.loads(sent)
+    return called(function, block.with_state(state, n_advances), message)
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """What Dask raises where a task cannot be done because of lost workers."""
+    from concurrent.futures import CancelledError
+
+    from distributed.scheduler import KilledWorker
+
+    return (CancelledError, KilledWorker)
+
+
+def _named(step: Step) -> str:
+    return str(getattr(step.function, "__qualname__", type(step.function).__name__))
+
+
+def dask_client(client: Any = None) -> Any:
+    """The client given, or the one in force.
+
+    Raises
+    ------
+    MissingLibraryError
+        If Dask is not installed.
+    DataError
+        If there is no client.
+    """
+    if client is not None:
+        return client
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise MissingLibraryError("Dask is not installed. Install widemargin[dask].") from error
+    try:
+        return get_client()
+    except ValueError as error:
+        raise DataError("there is no Dask client. Make one: distributed.Client(...).") from error

@@ -1,0 +1,129 @@
+"""Blocks on this machine: one after the other, or by joblib."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+
+from widemargin.distributed.base import Block, BlockFunction, Step
+from widemargin.distributed.recipes import Recipe
+from widemargin.distributed.sums import RunningSum
+from widemargin.exceptions import DataError
+
+__all__ = ["JoblibMap", "SerialMap"]
+
+
+class SerialMap:
+    """Blocks in this process, one after the other: the back end that all others must agree with.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+        How the rows of every block are read.
+    hold : bool, default=True
+        Whether rows stay in memory between two calls. False is out-of-core work: one block at a time is in memory (and
+        the state of all), and every call reads its rows again.
+
+    Raises
+    ------
+    DataError
+        If there is no recipe.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.distributed import SerialMap, array_rows
+    >>> blocks = SerialMap(array_rows({"x": np.arange(10.0)}, block_rows=4))
+    >>> blocks.sum(lambda block, power: (block.data["x"] ** power).sum(), 2)
+    np.float64(285.0)
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], *, hold: bool = True) -> None:
+        self._take(recipes, (), hold)
+
+    def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
+        self._recipes, self._steps, self._hold = list(recipes), tuple(steps), hold
+        if not self._recipes:
+            raise DataError("there are no blocks. Give one recipe at least.")
+        self._blocks = [Block(i, recipe, steps, hold=hold) for i, recipe in enumerate(self._recipes)]
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._blocks)
+
+    def map(self, function: BlockFunction, message: Any = None) -> list[Any]:
+        """See `BlockMap`."""
+        return list(self.stream(function, message))
+
+    def sum(self, function: BlockFunction, message: Any = None) -> Any:
+        """See `BlockMap`."""
+        return RunningSum().add_all(self.stream(function, message)).result()
+
+    def advance(self, function: BlockFunction, message: Any = None, *, restart: bool = False) -> None:
+        """See `BlockMap`; nothing is lost here, so nothing is remembered."""
+        if restart:
+            for block in self._blocks:
+                block.state, block.n_advances = None, 0
+        for block, state in zip(self._blocks, self.stream(function, message), strict=True):
+            block.state, block.n_advances = state, block.n_advances + 1
+
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+    ) -> "SerialMap":
+        """See `BlockMap`."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
+        return other
+
+    def close(self) -> None:
+        """See `BlockMap`."""
+        self._blocks = []
+
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`."""
+        return (called(function, block, message) for block in self._blocks)
+
+
+class JoblibMap(SerialMap):
+    """Blocks on this machine, side by side in joblib's workers.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+    n_jobs : int, default=None
+        Blocks worked on at a time; -1: as many as there are cores; None: what `joblib.parallel_config` says, else 1.
+    hold : bool, default=True
+        As in `SerialMap`.
+    prefer : {"threads", "processes"}, default="threads"
+        What joblib is to use, unless `joblib.parallel_config` names a backend.
+
+    Notes
+    -----
+    In threads compiled loops and BLAS let go of the interpreter, and rows and notes stay where they are.
+    In other processes (or on other machines, by joblib's backend "dask") recipes and states travel to the workers and
+    back at every call.
+    """
+
+    def __init__(
+        self, recipes: Sequence[Recipe], n_jobs: int | None = None, *, hold: bool = True, prefer: str = "threads"
+    ) -> None:
+        super().__init__(recipes, hold=hold)
+        self._n_jobs, self._prefer = n_jobs, prefer
+
+    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+        """See `BlockMap`; where the backend cannot do it, all results come at once."""
+        calls = (delayed(called)(function, block, message) for block in self._blocks)
+        one_by_one = get_active_backend()[0].supports_return_generator
+        kind = "generator" if one_by_one else "list"
+        return iter(Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls))
+
+
+def called(function: BlockFunction, block: Block, message: Any) -> Any:
+    """The function's result; rows that are not to be held are forgotten afterwards."""
+    try:
+        return function(block, message)
+    finally:
+        block.release()

@@ -1,0 +1,195 @@
+"""What a fitted model says of rows in blocks: lazily for Dask collections, from Parquet files into Parquet files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin._files import replace_file
+from widemargin.distributed.base import Block
+from widemargin.distributed.choice import block_map
+from widemargin.distributed.recipes import parquet_rows
+from widemargin.distributed.tables import as_frame, is_collection
+from widemargin.exceptions import CapabilityError, DataError
+
+__all__ = ["predict_files", "predict_in_blocks"]
+
+_METHODS = ("predict", "decision_function", "predict_proba", "randomized_proba")
+_COLUMNS = {"predict": "prediction", "decision_function": "score"}
+
+
+def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
+    """What a method of a model says of a Dask array or data frame: a Dask array that is not computed yet.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        It travels to every worker once.
+    X : Dask array or data frame of shape (n, d)
+        An array must be whole along its columns. Of a data frame the model gets the columns that it was fitted to.
+    method : {"predict", "decision_function", "predict_proba", "randomized_proba"}, default="predict"
+
+    Returns
+    -------
+    dask.array.Array of shape (n,) or (n, n_classes)
+        In the partitions of X. Scores of two classes are of shape (n,), as without Dask.
+
+    Raises
+    ------
+    CapabilityError
+        If the model has no such method.
+    DataError
+        If X is no Dask collection, or an array cut along its columns.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import KernelSVC
+    >>> from widemargin.distributed import predict_in_blocks
+    >>> X, y = make_moons(100, random_state=0)
+    >>> clf = KernelSVC().fit(X, y)
+    >>> scores = predict_in_blocks(clf, da.from_array(X, chunks=(30, 2)), method="decision_function")
+    >>> bool(abs(scores.compute() - clf.decision_function(X)).max() < 1e-12)
+    True
+    """
+    if not is_collection(X):
+        raise DataError(f"X is a {type(X).__name__}; give a Dask array or data frame, or call model.{method}(X).")
+    _check_method(model, method)
+    from dask import array as da
+    from dask import delayed
+
+    from widemargin.distributed.recipes import frame_partitions
+
+    held = delayed(_Answers(model, method), pure=True)
+    lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * X.npartitions
+    n_classes = len(model.classes_)
+    flat = method == "predict" or (method == "decision_function" and n_classes == 2)
+    dtype = np.asarray(model.classes_).dtype if method == "predict" else np.dtype(np.float64)
+    parts = [
+        da.from_delayed(held(recipe.delayed), (length,) if flat else (length, n_classes), dtype=dtype)
+        for recipe, length in zip(frame_partitions(X), lengths, strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+def predict_files(
+    model: Any,
+    data: str | Path,
+    out: str | Path,
+    *,
+    methods: Sequence[str] = ("predict", "decision_function"),
+    keep: Sequence[str] = (),
+    workers: Any = None,
+) -> list[Path]:
+    """Predict the rows of Parquet files into a folder of Parquet files, a block of rows at a time.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Of data frames.
+    data : path of a Parquet file or folder
+    out : path of a folder
+        Made if it is not there; it must be empty. Part k holds the rows of block k (a row group), in order, and appears
+        when it is whole: a worker that is lost, or an interrupt, leaves no half of a file.
+    methods : sequence of str, default=("predict", "decision_function")
+        "predict" makes the column "prediction", "decision_function" the column "score" (one a class, "score CLASS", of
+        more than two), "predict_proba" and "randomized_proba" one column a class, "predict_proba CLASS".
+    keep : sequence of str, default=()
+        Columns of the data that are written, too.
+    workers : None, int or distributed.Client, default=None
+        As in `block_map`.
+
+    Returns
+    -------
+    list of Path
+        The parts.
+
+    Raises
+    ------
+    CapabilityError
+        If the model has no such method.
+    DataError
+        If the data cannot be read, a column is missing, or the folder is not empty.
+    """
+    for method in methods:
+        _check_method(model, method)
+    place = Path(out).absolute()
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise DataError(f"{place} exists and is no empty folder. Name another one, or empty it.")
+    features = getattr(model, "feature_names_in_", None)
+    columns = None if features is None else [*map(str, features), *(name for name in keep if name not in features)]
+    recipes = parquet_rows(data, columns=columns)
+    place.mkdir(parents=True, exist_ok=True)
+    blocks = block_map(recipes, workers, hold=False)
+    try:
+        parts = blocks.map(_write_part, _Writing(model, str(place), tuple(methods), tuple(keep)))
+    finally:
+        blocks.close()
+    return [Path(part) for part in parts]
+
+
+class _Answers(NamedTuple):
+    """A model and the method it is asked by."""
+
+    model: Any
+    method: str
+
+    def __call__(self, rows: Any) -> Any:
+        found = np.asarray(getattr(self.model, self.method)(fitted_columns(self.model, as_frame(rows))))
+        return found if self.method == "predict" else found.astype(np.float64, copy=False)
+
+
+class _Writing(NamedTuple):
+    """What a worker writes, and where."""
+
+    model: Any
+    folder: str
+    methods: tuple[str, ...]
+    keep: tuple[str, ...]
+
+
+def fitted_columns(model: Any, X: Any) -> Any:
+    """The columns of a frame that a model was fitted to, where it knows them; anything else as it is.
+
+    Raises
+    ------
+    DataError
+        If some are missing.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not hasattr(X, "columns"):
+        return X
+    absent = [str(name) for name in names if name not in X.columns]
+    if absent:
+        raise DataError(f"X lacks {len(absent)} column(s) of the model: {', '.join(map(repr, absent[:5]))}. Add them.")
+    return X[list(names)]
+
+
+def _check_method(model: Any, method: str) -> None:
+    if method not in _METHODS or not hasattr(model, method):
+        able = [name for name in _METHODS if hasattr(model, name)]
+        raise CapabilityError(f"{type(model).__name__} cannot be asked by {method!r}; it offers {', '.join(able)}.")
+
+
+def _write_part(block: Block, writing: _Writing) -> str:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = block.data
+    absent = [name for name in writing.keep if name not in table.column_names]
+    if absent:
+        raise DataError(f"the data have no column {absent[0]!r} to keep. Correct the name.")
+    columns = {name: table[name] for name in writing.keep}
+    for method in writing.methods:
+        found, name = _Answers(writing.model, method)(table), _COLUMNS.get(method, method)
+        if found.ndim == 1:
+            columns[name] = pa.array(found.tolist() if found.dtype == object else found)
+        else:
+            columns |= {f"{name} {label}": pa.array(found[:, j]) for j, label in enumerate(writing.model.classes_)}
+    part = Path(writing.folder) / f"part-{block.index:06d}.parquet"
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    replace_file(part, sink.getvalue().to_pybytes())
+    return str(part)

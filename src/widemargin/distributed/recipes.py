@@ -1,0 +1,256 @@
+"""How a block of rows is read: recipes that can be pickled, sent to a worker and followed again after a loss."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from widemargin.exceptions import DataError, MissingDataError
+
+__all__ = [
+    "ArrayRows", "FramePartition", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions", "npy_rows",
+    "parquet_columns", "parquet_rows", "spool",
+]  # fmt: skip
+
+_BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
+
+
+class Recipe(Protocol):
+    """How the rows of a block are read. Small, unless the rows are in memory; can be pickled."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known before reading."""
+
+    def load(self) -> Any:
+        """Read the rows."""
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows in memory: a dict of arrays or CSR matrices with the same rows, which travel with the recipe."""
+
+    arrays: Mapping[str, Any]
+
+    @property
+    def n_rows(self) -> int:
+        """See `Recipe`."""
+        return int(next(iter(self.arrays.values())).shape[0])
+
+    def load(self) -> dict[str, Any]:
+        """The arrays."""
+        return dict(self.arrays)
+
+
+@dataclass(frozen=True)
+class NpyRows:
+    """Rows `first : last` of .npy files, mapped into memory and read as they are touched.
+
+    The files must be where the workers can read them, under the same path.
+    """
+
+    paths: Mapping[str, str]
+    first: int
+    last: int
+
+    @property
+    def n_rows(self) -> int:
+        """See `Recipe`."""
+        return self.last - self.first
+
+    def load(self) -> dict[str, Any]:
+        """Views of the mapped files."""
+        return {name: np.load(path, mmap_mode="r")[self.first : self.last] for name, path in self.paths.items()}
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Row groups of one Parquet file, as a pyarrow table.
+
+    Attributes
+    ----------
+    path : str
+    row_groups : tuple of int
+    columns : tuple of str, default=None
+        Columns to read; None: all.
+    n_rows : int
+    """
+
+    path: str
+    row_groups: tuple[int, ...]
+    n_rows: int
+    columns: tuple[str, ...] | None = None
+
+    def load(self) -> Any:
+        """A `pyarrow.Table`."""
+        import pyarrow.parquet as pq
+
+        names = None if self.columns is None else list(self.columns)
+        with pq.ParquetFile(self.path) as file:
+            return file.read_row_groups(list(self.row_groups), columns=names, use_threads=False)
+
+
+@dataclass(frozen=True)
+class FramePartition:
+    """One partition of a Dask data frame or array: whatever its task graph computes.
+
+    `DaskMap` makes it part of its own graph; other back ends compute it here.
+    """
+
+    delayed: Any
+
+    @property
+    def n_rows(self) -> None:
+        """Not known before it is computed."""
+        return
+
+    def load(self) -> Any:
+        """Compute the partition in this thread."""
+        return self.delayed.compute(scheduler="synchronous")
+
+
+def array_rows(arrays: Mapping[str, Any], *, block_rows: int = _BLOCK_ROWS) -> list[ArrayRows]:
+    """Recipes for arrays in memory, cut into blocks.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array or CSR matrix
+        All with the same number of rows.
+    block_rows : int, default=65536
+        Rows of a block.
+
+    Raises
+    ------
+    DataError
+        If there are no rows, or the arrays differ in their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [recipe.n_rows for recipe in array_rows({"X": np.zeros((10, 2)), "y": np.zeros(10)}, block_rows=4)]
+    [4, 4, 2]
+    """
+    held = {name: value if sp.issparse(value) else np.asarray(value) for name, value in arrays.items()}
+    cuts = _cuts({name: value.shape[0] for name, value in held.items()}, block_rows)
+    return [ArrayRows({name: value[first:last] for name, value in held.items()}) for first, last in cuts]
+
+
+def npy_rows(paths: Mapping[str, str | Path], *, block_rows: int = _BLOCK_ROWS) -> list[NpyRows]:
+    """Recipes for .npy files with the same rows, cut into blocks; parameters and errors as in `array_rows`."""
+    places = {name: str(Path(path).absolute()) for name, path in paths.items()}
+    for path in places.values():
+        if not Path(path).is_file():
+            raise MissingDataError(f"there is no file {path}. Correct the path.")
+    cuts = _cuts({name: np.load(path, mmap_mode="r").shape[0] for name, path in places.items()}, block_rows)
+    return [NpyRows(places, first, last) for first, last in cuts]
+
+
+def spool(arrays: Mapping[str, Any], folder: str | Path, *, block_rows: int = _BLOCK_ROWS) -> list[NpyRows]:
+    """Write arrays to `folder` as .npy files and return recipes that map them; for workers on the same machine."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    for name, value in arrays.items():
+        if sp.issparse(value):
+            raise DataError(f"{name!r} is a sparse matrix, which .npy files do not hold. Use array_rows.")
+        np.save(place / f"{name}.npy", np.asarray(value), allow_pickle=False)
+    return npy_rows({name: place / f"{name}.npy" for name in arrays}, block_rows=block_rows)
+
+
+def parquet_rows(
+    path: str | Path, *, columns: Sequence[str] | None = None, block_rows: int | None = None
+) -> list[ParquetRows]:
+    """Recipes for a Parquet file, or for all `*.parquet` files of a folder (and of its folders) in order of name.
+
+    Parameters
+    ----------
+    path : path of a file or folder
+    columns : sequence of str, default=None
+        Columns to read; None: all.
+    block_rows : int, default=None
+        Row groups of one file are joined to blocks of up to so many rows; None: every row group is a block.
+
+    Raises
+    ------
+    MissingDataError
+        If there is no such file, or none in the folder.
+    DataError
+        If a file is no Parquet file or lacks a column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = Path(path).absolute()
+    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    if not files or not files[0].exists():
+        raise MissingDataError(f"there is no Parquet file {place}{'/*.parquet' if place.is_dir() else ''}. Correct it.")
+    recipes: list[ParquetRows] = []
+    names = None if columns is None else tuple(columns)
+    for file in files:
+        try:
+            metadata = pq.read_metadata(file)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{file} is no Parquet file ({error}). Write it again, or move it away.") from error
+        have = set(metadata.schema.to_arrow_schema().names)
+        if missing := [name for name in names or () if name not in have]:
+            raise DataError(f"{file} has no column {missing[0]!r}; it has {', '.join(sorted(have)[:10])}.")
+        for groups, n_rows in _joined(
+            [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)], block_rows
+        ):
+            recipes.append(ParquetRows(str(file), groups, n_rows, names))
+    if not recipes:
+        raise DataError(f"{place} has no rows. Give some.")
+    return recipes
+
+
+def parquet_columns(path: str | Path) -> list[str]:
+    """Columns of a Parquet file, or of the first file of a folder; errors as in `parquet_rows`."""
+    import pyarrow.parquet as pq
+
+    return list(pq.read_schema(parquet_rows(path)[0].path).names)
+
+
+def frame_partitions(frame: Any) -> list[FramePartition]:
+    """Recipes for a Dask data frame or array: a block for every partition.
+
+    Raises
+    ------
+    DataError
+        If it is neither, or an array cut along its columns.
+    """
+    if not hasattr(frame, "to_delayed"):
+        raise DataError(f"a {type(frame).__name__} is no Dask collection. Give a Dask data frame or array.")
+    parts = np.asarray(frame.to_delayed(), dtype=object)
+    if parts.ndim == 2 and parts.shape[1] > 1:
+        raise DataError(f"the array is cut into {parts.shape[1]} parts along its columns. Use X.rechunk({{1: -1}}).")
+    return [FramePartition(part) for part in parts.ravel().tolist()]
+
+
+def _joined(rows: Sequence[int], block_rows: int | None) -> list[tuple[tuple[int, ...], int]]:
+    """Row groups (their numbers) and rows of each block."""
+    blocks: list[tuple[tuple[int, ...], int]] = []
+    for number, n_rows in enumerate(rows):
+        if not n_rows:
+            continue
+        if blocks and block_rows is not None and blocks[-1][1] + n_rows <= block_rows:
+            groups, before = blocks.pop()
+            blocks.append(((*groups, number), before + n_rows))
+        else:
+            blocks.append(((number,), n_rows))
+    return blocks
+
+
+def _cuts(lengths: Mapping[str, int], block_rows: int) -> list[tuple[int, int]]:
+    """First and last row of every block."""
+    if not lengths or not min(lengths.values()):
+        raise DataError("there are no rows to cut into blocks. Give some.")
+    if len(set(lengths.values())) > 1:
+        raise DataError(
+            f"the arrays differ in their number of rows: {dict(lengths)}. Give one row per example in each."
+        )
+    if block_rows < 1:
+        raise DataError(f"block_rows is {block_rows}; a block needs one row at least.")
+    n_rows = next(iter(lengths.values()))
+    return [(first, min(first + block_rows, n_rows)) for first in range(0, n_rows, block_rows)]

@@ -1,0 +1,169 @@
+"""`fit_blocks`: rate-constrained training over rows in blocks, as a method of the estimator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from widemargin._threads import limit_threads
+from widemargin.distributed.base import BlockMap
+from widemargin.distributed.joined import JoinedMap
+from widemargin.distributed.labelled import labelled_rows
+from widemargin.distributed.local import SerialMap
+from widemargin.distributed.recipes import ArrayRows
+from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators._infeasible import find_out
+from widemargin.estimators._rate_constrained_blocks import (
+    Labels,
+    blocked_problem,
+    counted_goal,
+    counted_predictions,
+    survey,
+)
+from widemargin.estimators._rate_constrained_fit import step_plan, train_problem
+from widemargin.estimators._rate_constrained_space import LinearSpace
+from widemargin.exceptions import CapabilityError
+from widemargin.goals.binding import baselines_used
+from widemargin.goals.measure import Measured
+from widemargin.goals.sources import External, external_data, positive_class
+from widemargin.linalg.cells import Floats
+from widemargin.problems.blocked import BlockedSubproblem
+from widemargin.solvers import pmm_newton
+from widemargin.solvers.base import Budget, ConvexResult
+from widemargin.solvers.checkpoints import Remembered
+from widemargin.solvers.choice import ConvexChoice
+
+__all__ = ["BlockTrainingMixin"]
+
+
+class BlockTrainingMixin:
+    """Training over blocks."""
+
+    def fit_blocks(
+        self: Any,
+        blocks: BlockMap,
+        external: Mapping[str, External] | None = None,
+        *,
+        scratch: str | None = None,
+        checkpoint: str | None = None,
+        resume: bool = False,
+    ) -> Any:
+        """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
+
+        The same problem and the same convex solver as `fit`, with the same certificate; a pass over the rows is a sum
+        over the blocks. Only sums come here, and a sample of the rows (at most ten million numbers) for a first start.
+
+        Parameters
+        ----------
+        blocks : BlockMap
+            Training rows by blocks: `block_map(labelled_rows(X, y, ...), workers)`, or with `labelled_parquet`.
+        external : dict of str to External, default=None
+            As in `fit`; kept in this process.
+        scratch : path of a folder, default=None
+            None: prepared rows stay in the memory of their workers. A folder: in memory-mapped files there, for rows
+            that do not fit; on every worker's own disk. The files vanish with the processes that use them.
+        checkpoint : path of a file, default=None
+            Where the state of the outer iterations is kept: some kilobytes, replaced as a whole after every convex
+            step.
+        resume : bool, default=False
+            Go on from the checkpoint of a run with the same rows and parameters, if there is one.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CapabilityError
+            If the parameters ask for what needs all rows in one place: kernels, feature maps, a confidence,
+            calibration.
+        CheckpointError
+            If the checkpoint is damaged, or of another run.
+        WorkerLostError
+            If workers are lost again and again; the checkpoint stays.
+        GoalError, DataError, InfeasibleGoalError
+            As `fit`.
+
+        Notes
+        -----
+        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
+        that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
+        bound is not computed.
+        """
+        self._validate_params()
+        self._forget_refits()
+        self._refuse_for_blocks()
+        self.goal_ = goal = as_goal(self.goal)
+        self.calibrator_ = None
+        budget = Budget(self.time_budget, self._watchers())
+        together = self._with_external(blocks, external)
+        with limit_threads(self.n_jobs):
+            found = survey(together)
+            self._set_classes(found.labels)
+            self.n_features_in_ = found.sums.shape[0]
+            vars(self).pop("feature_names_in_", None)
+            if found.names is not None:
+                self.feature_names_in_ = found.names
+            pair = positive_class(self.classes_.tolist(), self.positive_class_)
+            labels = Labels(pair, goal, dict(self.baselines or {}))
+            counts, bound = counted_goal(together, labels)
+            problem = blocked_problem(
+                together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
+                fit_intercept=self.fit_intercept, scratch=scratch,
+            )  # fmt: skip
+            solver = _BlockConvex(self.solver, problem.n_features)
+            convex = Remembered(solver, checkpoint, resume=resume)
+            try:
+                trained = train_problem(
+                    problem, convex, solver.used, enforcement=self.enforce,
+                    options=step_plan(self.C, self.max_steps, self.tol, self.step_tol), budget=budget,
+                )  # fmt: skip
+            finally:
+                problem.rows.blocks.close()
+            LinearSpace().adopt(self, trained.best.w, trained.best.b, self._direction())
+            self._adopt_course(trained)
+            self._adopt_report(trained, *counted_predictions(together, labels, trained.best.w, trained.best.b))
+            self.n_passes_ = problem.rows.n_passes
+
+            def measured(w: Floats, b: float) -> Measured:
+                other, hard, soft = counted_predictions(together, labels, w, b)
+                return other.measure(other.positive_mass(soft if self.enforce == "randomized" else hard))
+
+            self.infeasibility_ = find_out(self, trained, measured)
+        self._conclude(trained, budget, None)
+        return self
+
+    def _refuse_for_blocks(self: Any) -> None:
+        for name, plain in (("kernel", None), ("feature_map", None), ("confidence", None), ("calibration", None)):
+            if getattr(self, name) != plain:
+                raise CapabilityError(
+                    f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
+                )
+        if self.solver not in ("auto", "newton"):
+            raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
+
+    def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
+        """The training rows and the external rows that the goal uses."""
+        maps: list[BlockMap] = [blocks]
+        for name in sorted(name for name in baselines_used(self.goal_) if name is not None):
+            data, X = external_data(name, external or {}), external_rows(external, name)
+            rows = labelled_rows(
+                X, data.y, sample_weight=data.sample_weight, populations=data.populations, block_rows=len(X) or 1
+            )
+            maps.append(SerialMap([ArrayRows({**rows[0].load(), "source": name, "baselines": data.baselines})]))
+        return blocks if len(maps) == 1 else JoinedMap(maps)
+
+
+class _BlockConvex:
+    """The convex solver: the proximal method of multipliers over blocks, and for the sample whatever suits it."""
+
+    def __init__(self, name: str, n_features: int) -> None:
+        self._here = ConvexChoice(name, n_features)
+        self.used = self._here.used
+
+    def __call__(self, sub: Any, **options: Any) -> ConvexResult:
+        """Solve a subproblem."""
+        if not isinstance(sub, BlockedSubproblem):
+            return self._here(sub, **options)
+        if "newton" not in self.used:
+            self.used.append("newton")
+        problem: Any = sub  # its rows are in blocks
+        return pmm_newton.solve(problem, **options)

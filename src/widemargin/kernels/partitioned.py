@@ -1,0 +1,126 @@
+"""A kernel matrix whose values are computed where its rows are: in blocks on a cluster.
+
+What stochastic methods need, a few whole rows of the matrix or their sum, is computed side by side: the few rows
+travel to all blocks, and each answers for its own rows. This process keeps the rows, too, to read the few from.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.distributed.base import Block, BlockMap
+from widemargin.distributed.choice import block_map
+from widemargin.distributed.dask_map import dask_client
+from widemargin.distributed.recipes import array_rows
+from widemargin.exceptions import CapabilityError
+from widemargin.kernels.backend import NumpyBackend, Placed
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.packed import Rows
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.cells import Floats
+
+__all__ = ["PartitionedRows"]
+
+_BLOCKS = 4  # a worker
+_LEAST = 1024  # rows of a block
+_TILE = 4096  # rows whose values are held at a time
+
+
+class PartitionedRows(KernelRows):
+    """The kernel matrix of n rows, computed on workers; see `KernelRows`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    cache_size : float, default=200
+    dtype : float32 or float64, optional
+    workers : int or distributed.Client, default=None
+        As in `block_map`; None: the Dask client in force.
+
+    Raises
+    ------
+    CapabilityError
+        If the kernel is precomputed or a function.
+    DataError
+        If there is no Dask client.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, *, cache_size: float = 200.0, dtype: Any = None, workers: Any = None
+    ) -> None:
+        if kernel.name in ("precomputed", "callable"):
+            raise CapabilityError(f"kernel {kernel.name!r} cannot be computed in blocks; use backend='numpy'.")
+        super().__init__(kernel, X, cache_size=cache_size, dtype=dtype)
+        self._workers = workers if isinstance(workers, int) else dask_client(workers)
+        self._map: BlockMap | None = None
+
+    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "PartitionedRows":
+        """See `KernelRows`; its blocks are others."""
+        made = super().subset(rows)
+        assert isinstance(made, PartitionedRows)
+        made._map = None
+        return made
+
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+    ) -> None:
+        """See `KernelRows`; side by side for all rows."""
+        if columns is not None:
+            super().add(rows, change, scores, columns)
+            return
+        scores += np.concatenate(self._blocks().map(_sums, _Asked(self._rows.X[rows], change)))
+        self._count.evaluations += rows.shape[0] * self.n_rows
+
+    def _fill(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> None:
+        first = 0
+        for part in self._blocks().map(_values, _Asked(self._rows.X[rows], None)):
+            self._buffer[places, first : first + part.shape[1]] = part
+            first += part.shape[1]
+        self._count.evaluations += rows.shape[0] * self.n_rows
+
+    def _blocks(self) -> BlockMap:
+        if self._map is None:
+            n_workers = self._workers if isinstance(self._workers, int) else len(self._workers.nthreads())
+            size = max(_LEAST, -(-self.n_rows // (_BLOCKS * max(1, n_workers))))
+            recipes = array_rows({"X": self._rows.X}, block_rows=size)
+            self._map = block_map(recipes, self._workers).prepared(_placed, (self.kernel, self.dtype))
+        return self._map
+
+
+class _Asked(NamedTuple):
+    """A few rows, and what their kernel values are multiplied with (None: nothing)."""
+
+    X: Any
+    change: Any
+
+
+class _Held(NamedTuple):
+    """What a block holds."""
+
+    kernel: Kernel
+    dtype: Any
+    placed: Placed
+
+
+def _placed(data: Any, message: tuple[Kernel, Any]) -> _Held:
+    kernel, dtype = message
+    return _Held(kernel, dtype, NumpyBackend().place(data["X"], kernel, dtype))
+
+
+def _values(block: Block, asked: _Asked) -> npt.NDArray[Any]:
+    """Kernel values of the few rows with those of the block, shape (k, rows of the block)."""
+    held, backend = block.data, NumpyBackend()
+    return backend.block(held.kernel, backend.place(asked.X, held.kernel, held.dtype), held.placed)
+
+
+def _sums(block: Block, asked: _Asked) -> Floats:
+    """Sums of these values, shape (rows of the block,), in double precision."""
+    held, backend = block.data, NumpyBackend()
+    few = backend.place(asked.X, held.kernel, held.dtype)
+    sums = np.empty(len(held.placed))
+    for low in range(0, sums.shape[0], _TILE):
+        tile = slice(low, low + _TILE)
+        sums[tile] = asked.change @ backend.block(held.kernel, few, held.placed[tile]).astype(np.float64, copy=False)
+    return sums

@@ -1,0 +1,105 @@
+"""Passes whose oracles are asked side by side, for oracles that take longer than everything else.
+
+The labels of a batch of examples are looked for at the same weights, on the workers of a Dask cluster or in threads;
+then the blocks move one after the other, each by an exact line search at the weights of that moment. A label that is no
+longer worth a step makes none, so the dual never falls; labels grow stale with the batch, so more passes are needed
+(Lacoste-Julien et al. 2013, section 3; Wang et al. 2016, "Parallel and distributed block-coordinate Frank-Wolfe").
+The result depends on the batch, not on the workers.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin._threads import threads_in_force
+from widemargin.distributed.base import Block
+from widemargin.distributed.choice import block_map, client_in_force
+from widemargin.distributed.recipes import ArrayRows
+from widemargin.structured.learners.passes import Average, PythonPasses, Responses
+from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem, Violation
+from widemargin.structured.learners.state import Blocks, zero_blocks
+from widemargin.structured.model import Weights
+
+__all__ = ["MappedPasses"]
+
+
+class MappedPasses(PythonPasses):
+    """Passes that ask for the labels of many examples at a time.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+        Travels to every worker once.
+    batch : int
+        Examples whose labels are looked for at the same weights.
+    workers : None, int or distributed.Client, default=None
+        None: the Dask client in force, else the threads in force.
+    """
+
+    def __init__(self, problem: StructuredProblem, batch: int, workers: Any = None) -> None:
+        super().__init__(problem)
+        self._batch = batch
+        client = client_in_force() if workers is None else workers
+        if client is None:
+            client = threads_in_force()
+        parts = client if isinstance(client, int) else max(1, len(client.nthreads()))
+        recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
+        self._blocks = block_map(recipes, client).prepared(_with_problem, problem)
+
+    def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
+        """See `Passes`."""
+        total = 0.0
+        for first in range(0, order.shape[0], self._batch):
+            some = order[first : first + self._batch]
+            for i, seen in zip(some.tolist(), self._ask(some, weights, None), strict=True):
+                t += 1
+                u = self.problem.potentials(i, weights.W)
+                total += max(0.0, self.step(i, u, seen, t, blocks, weights, average))
+        return total
+
+    def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
+        """See `Passes`."""
+        problem = self.problem
+        value, upper = np.empty(problem.n), np.empty(problem.n)
+        labels = zero_blocks(problem) if keep else None
+        for i, seen in enumerate(self._ask(np.arange(problem.n), weights, slack)):
+            value[i], upper[i] = seen.value, seen.upper
+            self.queries += seen.queries
+            if labels is not None:
+                labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
+                labels.b[i], labels.loss[i] = seen.b, seen.level
+        return Responses(value, upper, labels)
+
+    def _ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> list[Violation]:
+        """The most violating labels of some examples; an example is always asked about in the same part."""
+        parts = self._blocks.n_blocks
+        shares = [np.flatnonzero(examples % parts == part) for part in range(parts)]
+        asked = _Asked(weights.W, weights.theta, [examples[share].tolist() for share in shares], slack)
+        found: list[Any] = [None] * examples.shape[0]
+        for share, seen in zip(shares, self._blocks.map(_violations, asked), strict=True):
+            for place, one in zip(share.tolist(), seen, strict=True):
+                found[place] = one
+        return found
+
+
+class _Asked(NamedTuple):
+    """Weights, and the examples of every part."""
+
+    W: Floats
+    theta: Floats
+    examples: list[list[int]]
+    slack: Floats | None
+
+
+def _with_problem(_: Any, problem: StructuredProblem) -> StructuredProblem:
+    return problem
+
+
+def _violations(block: Block, asked: _Asked) -> list[Violation]:
+    problem: StructuredProblem = block.data
+    return [
+        problem.violation(
+            i, problem.potentials(i, asked.W), asked.theta, None if asked.slack is None else float(asked.slack[i])
+        )
+        for i in asked.examples[block.index]
+    ]

@@ -1,0 +1,39 @@
+"""A small Dask cluster for tests, and the loss of its workers."""
+
+import contextlib
+import logging
+import os
+import signal
+import warnings
+
+__all__ = ["kill_a_worker", "small_cluster"]
+
+
+@contextlib.contextmanager
+def small_cluster(n_workers=2):
+    """A client of worker processes with one thread each; warnings of Dask about its own start and end are muted."""
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with _muted():
+        cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
+        client = Client(cluster)
+    try:
+        yield client
+    finally:
+        with _muted():
+            client.close()
+            cluster.close()
+
+
+@contextlib.contextmanager
+def _muted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def kill_a_worker(client, which=0):
+    """End one worker process at once, as a machine that is switched off; the cluster starts another."""
+    processes = sorted(client.run(os.getpid).values())
+    os.kill(processes[which % len(processes)], signal.SIGKILL)

@@ -1,0 +1,115 @@
+"""The comparison of two commits, on toy ones: what is slower is flagged, what is equal is not, what is new left out."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from benchmarks import regression
+from benchmarks.hot_kernels import KERNELS
+
+TOY = '''"""Kernels of a toy package."""
+def toy(name):
+    def prepare():
+        import widemargin
+        return getattr(widemargin, name)
+    return prepare
+KERNELS = {"hot": toy("hot"), "same": toy("same"), "new": toy("new")}
+'''
+
+SOURCE = """
+def work(rounds):
+    total = 0
+    for k in range(rounds):
+        total += k
+    return total
+def hot():
+    return work({hot})
+def same():
+    return work(20000)
+{more}
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A repository with two commits, and a file of kernels: `hot` takes three times as long in the second."""
+    root = tmp_path / "repository"
+
+    def git(*arguments):
+        subprocess.run(["git", "-C", root, *arguments], check=True, capture_output=True)
+
+    package = root / "src" / "widemargin"
+    package.mkdir(parents=True)
+    git("init", "--quiet")
+    git("config", "user.email", "a@b.c")
+    git("config", "user.name", "A")
+    for rounds, more in ((10_000, ""), (30_000, "def new():\n    return 1\n")):
+        (package / "__init__.py").write_text(SOURCE.format(hot=rounds, more=more))
+        git("add", ".")
+        git("commit", "--quiet", "-m", f"hot takes {rounds}")
+    kernels = tmp_path / "toy_kernels.py"
+    kernels.write_text(TOY)
+    real = regression.sources
+    monkeypatch.setattr(regression, "sources", lambda commit: real(commit, root))
+    return ["--kernels", str(kernels), "--samples", "5", "--processes", "1"], root
+
+
+def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
+    options, root = toy
+    assert regression.main(["HEAD~1", "HEAD", *options, "--threshold", "1.5"]) == 1
+    said = capsys.readouterr().out
+    rows = {
+        cells[1].strip(): cells for line in said.splitlines() if line.startswith("|") for cells in [line.split("|")]
+    }
+    assert 2.0 < float(rows["hot"][4]) < 4.5
+    assert rows["hot"][6].strip() == "SLOWER"
+    assert 0.6 < float(rows["same"][4]) < 1.5
+    assert rows["same"][6].strip() == ""
+    assert "not in old: AttributeError" in said
+    assert "1 of 3 kernels are slower by more than 50%: hot." in said
+    trees = subprocess.run(["git", "-C", root, "worktree", "list"], capture_output=True, text=True, check=True)
+    assert len(trees.stdout.splitlines()) == 1
+
+
+def test_the_other_way_round_it_is_quicker(toy, capsys):
+    options, _ = toy
+    assert regression.main(["HEAD", "HEAD~1", *options, "--only", "hot", "--threshold", "1.5"]) == 0
+    said = capsys.readouterr().out
+    assert "quicker" in said
+    assert "| same" not in said
+
+
+def test_a_commit_that_is_not_there_and_a_kernel_that_is_not_there(toy):
+    options, _ = toy
+    with pytest.raises(SystemExit, match="cannot check out 'nonsense'"):
+        regression.main(["nonsense", "HEAD", *options])
+    with pytest.raises(SystemExit, match="No kernel is called cold"):
+        regression.main(["HEAD~1", "HEAD", *options, "--only", "cold"])
+
+
+def test_the_interval_covers_equal_kernels_and_not_different_ones():
+    rng = np.random.default_rng(0)
+    old = [[(x, y) for x, y in rng.lognormal(0.0, 0.05, (15, 2))] for _ in range(3)]
+    ratio, low, high = regression.ratio_with_interval(old)
+    assert low < 1.0 < high and 0.9 < ratio < 1.1
+    ratio, low, high = regression.ratio_with_interval([[(x, 1.3 * y) for x, y in block] for block in old])
+    assert 1.1 < low < ratio < high < 1.5
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict"),
+    [
+        (1.3, 1.2, 1.4, "SLOWER"),
+        (1.05, 1.02, 1.08, ""),
+        (1.3, 0.9, 1.6, ""),
+        (0.8, 0.7, 0.9, "quicker"),
+        (0.8, 0.7, 1.1, ""),
+    ],
+)
+def test_verdicts_need_the_threshold_and_the_interval(ratio, low, high, verdict):
+    assert regression.verdict_of(ratio, low, high, 1.1) == verdict
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_hot_kernel_runs_on_these_sources(name):
+    KERNELS[name]()()

@@ -1,0 +1,291 @@
+"""One set of laws for all back ends: what is computed, in which order it is added, what survives a loss."""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+
+from clusters import kill_a_worker, small_cluster
+from widemargin.distributed import (
+    DaskMap,
+    JoblibMap,
+    SerialMap,
+    array_rows,
+    block_map,
+    frame_partitions,
+    npy_rows,
+    parquet_rows,
+    spool,
+)
+from widemargin.exceptions import DataError, MissingDataError, WorkerLostError
+
+N = 5003
+VALUES = np.random.default_rng(0).normal(size=N)
+BLOCKS = 20  # more than one run of summands
+
+
+class Sums(NamedTuple):
+    total: float
+    square: np.ndarray
+    rows: int
+
+
+def sums(block, message):
+    x = block.data["x"]
+    return Sums(x.sum() * message, np.outer(x[:2], x[:2]), x.size)
+
+
+def states_sum(block, message):
+    return {"state": 0.0 if block.state is None else float(block.state.sum()), "steps": block.n_advances}
+
+
+def moved(block, message):
+    before = 0.0 if block.state is None else block.state
+    return 0.5 * before + block.data["x"] * message
+
+
+def index(block, message):
+    return block.index, None if message is None else message["add"]
+
+
+def noted(block, message):
+    """How often this block has been seen, as its notes say; and a product with the message, noted if it may be."""
+    block.scratch["seen"] = block.scratch.get("seen", 0) + 1
+    if block.scratch.get("serial") != message["serial"]:
+        block.scratch["product"] = block.data["x"] * message["by"]
+        block.scratch["serial"] = message["serial"]
+    return float(block.scratch["product"].sum())
+
+
+def cut(data, message):
+    return {"x": data["x"][data["x"] > message]}
+
+
+def broken(block, message):
+    if block.index == 3:
+        raise ZeroDivisionError("the third")
+
+
+def deadly(block, message):
+    if block.index == 1:
+        os._exit(1)
+
+
+def of_two_kinds(block, message):
+    return np.zeros(3 if block.index else 4)
+
+
+@pytest.fixture(params=["serial", "joblib", "dask"])
+def make(request):
+    """A function of recipes that makes a block map."""
+    if request.param == "serial":
+        return SerialMap
+    if request.param == "joblib":
+        return lambda recipes, **more: JoblibMap(recipes, 2, **more)
+    client = request.getfixturevalue("dask_client")
+    return lambda recipes, **more: DaskMap(recipes, client, **more)
+
+
+@pytest.fixture
+def blocks(make):
+    made = make(array_rows({"x": VALUES}, block_rows=257))
+    assert made.n_blocks == BLOCKS
+    yield made
+    made.close()
+
+
+def test_map_answers_in_the_order_of_the_blocks(blocks):
+    assert blocks.map(index, {"add": 2}) == [(i, 2) for i in range(BLOCKS)]
+
+
+def test_sums_are_the_same_to_the_last_bit(blocks):
+    """By runs of sixteen blocks, then runs of their sums, each from left to right."""
+    parts = [VALUES[i : i + 257] for i in range(0, N, 257)]
+    totals = [part.sum() * 3.0 for part in parts]
+    runs = [sum(totals[i + 1 : i + 16], totals[i]) for i in range(0, BLOCKS, 16)]
+    found = blocks.sum(sums, 3.0)
+    assert isinstance(found, Sums)
+    assert found.total == sum(runs[1:], runs[0])
+    assert found.rows == N
+    np.testing.assert_allclose(found.square, sum(np.outer(part[:2], part[:2]) for part in parts), rtol=1e-14)
+
+
+def test_states_live_with_their_blocks(blocks):
+    assert blocks.sum(states_sum) == {"state": 0.0, "steps": 0}
+    for step in (1.0, 2.0, 4.0):
+        blocks.advance(moved, step)
+    found = blocks.sum(states_sum)
+    assert found["steps"] == 3 * BLOCKS
+    assert found["state"] == pytest.approx(VALUES.sum() * (4.0 + 0.5 * (2.0 + 0.5)), rel=1e-12)
+    blocks.advance(moved, 1.0, restart=True)
+    assert blocks.sum(states_sum)["steps"] == BLOCKS
+
+
+def test_a_restart_does_not_see_the_state_before(blocks):
+    blocks.advance(moved, 1.0)
+    blocks.advance(moved, 1.0, restart=True)
+    assert blocks.sum(states_sum)["state"] == pytest.approx(VALUES.sum(), rel=1e-12)
+
+
+def test_notes_are_kept_where_they_can_and_never_needed(blocks):
+    first = blocks.sum(noted, {"serial": 1, "by": 2.0})
+    again = blocks.sum(noted, {"serial": 1, "by": 2.0})
+    other = blocks.sum(noted, {"serial": 2, "by": 3.0})
+    assert first == again == pytest.approx(2.0 * VALUES.sum(), rel=1e-12)
+    assert other == pytest.approx(3.0 * VALUES.sum(), rel=1e-12)
+
+
+def test_large_messages_arrive(blocks):
+    large = np.arange(20_000.0)
+    assert blocks.map(lambda block, message: float(message[-1] + block.index), large)[5] == 20_004.0
+
+
+def test_prepared_blocks_have_other_data_and_no_state(blocks):
+    blocks.advance(moved, 1.0)
+    fewer = blocks.prepared(cut, 0.0).prepared(cut, 1.0)
+    assert fewer.sum(sums, 1.0).rows == int((VALUES > 1.0).sum())
+    assert fewer.sum(states_sum)["steps"] == 0
+    assert blocks.sum(states_sum)["steps"] == BLOCKS
+
+
+def test_errors_of_functions_come_through(blocks):
+    with pytest.raises(ZeroDivisionError, match="the third"):
+        blocks.sum(broken)
+    with pytest.raises(ZeroDivisionError, match="the third"):
+        blocks.advance(broken)
+    assert blocks.sum(sums, 1.0).rows == N
+
+
+def test_results_of_two_kinds_are_refused(blocks):
+    with pytest.raises(DataError, match=r"an array of shape \(4,\) and an array of shape \(3,\)"):
+        blocks.sum(of_two_kinds)
+
+
+def test_rows_that_are_not_held_are_read_again(make, tmp_path):
+    recipes = spool({"x": VALUES}, tmp_path, block_rows=1000)
+    blocks = make(recipes, hold=False)
+    blocks.advance(moved, 1.0)
+    assert blocks.sum(sums, 1.0).rows == N
+    np.save(tmp_path / "x.npy", np.ones(N))
+    assert blocks.sum(sums, 1.0).total == N
+    assert blocks.sum(states_sum)["state"] == pytest.approx(VALUES.sum(), rel=1e-12)
+
+
+def test_sparse_rows(make):
+    X = sp.random_array((100, 7), density=0.3, format="csr", random_state=0)
+    found = make(array_rows({"X": X}, block_rows=30)).sum(
+        lambda block, w: block.data["X"].T @ (block.data["X"] @ w), np.ones(7)
+    )
+    np.testing.assert_allclose(found, X.T @ (X @ np.ones(7)), rtol=1e-12)
+
+
+def test_parquet_folders(make, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "year=1").mkdir()
+    pq.write_table(
+        pa.table({"x": VALUES[:3000], "y": np.zeros(3000)}), tmp_path / "year=1" / "a.parquet", row_group_size=700
+    )
+    pq.write_table(pa.table({"x": VALUES[3000:], "y": np.zeros(N - 3000)}), tmp_path / "b.parquet", row_group_size=700)
+    recipes = parquet_rows(tmp_path, columns=["x"], block_rows=1500)
+    assert [recipe.n_rows for recipe in recipes] == [
+        1400,
+        603,
+        1400,
+        1400,
+        200,
+    ]  # in order of name, joined within a file
+    blocks = make(recipes)
+    assert blocks.sum(lambda block, _: block.data.num_rows) == N
+    assert blocks.map(lambda block, _: block.data.column_names) == [["x"]] * 5
+
+
+def test_partitions_of_dask_frames(make):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = dd.from_pandas(pd.DataFrame({"x": VALUES}), npartitions=5)
+    found = make(frame_partitions(frame[frame.x > 0.0])).sum(lambda block, _: float(block.data["x"].sum()))
+    assert found == pytest.approx(VALUES[VALUES > 0.0].sum(), rel=1e-12)
+
+
+def test_joblib_processes_give_the_same():
+    recipes = array_rows({"x": VALUES}, block_rows=1000)
+    blocks, serial = JoblibMap(recipes), SerialMap(recipes)
+    with parallel_config(backend="loky", n_jobs=2):
+        for each in (blocks, serial):
+            each.advance(moved, 1.0 / 3.0)
+        assert blocks.sum(states_sum) == serial.sum(states_sum)
+
+
+def test_killed_workers_change_nothing(dask_client, tmp_path):
+    """Between calls and while they run; blocks in memory and in files."""
+    serial = SerialMap(array_rows({"x": VALUES}, block_rows=500))
+    kinds = (array_rows({"x": VALUES}, block_rows=500), spool({"x": VALUES}, tmp_path, block_rows=500))
+    clusters = [DaskMap(recipes, dask_client) for recipes in kinds]
+    for step in (1.0, 1.0 / 3.0):
+        for each in (serial, *clusters):
+            each.advance(moved, step)
+    wanted = serial.sum(states_sum)
+    for each in clusters:
+        kill_a_worker(dask_client)
+        assert each.sum(states_sum) == wanted
+    dask_client.wait_for_workers(2)
+
+
+def test_tasks_whose_workers_die_again_and_again_end_with_an_error(dask_client, monkeypatch):
+    monkeypatch.setattr(dask_client.cluster.scheduler, "allowed_failures", 0)
+    blocks = DaskMap(array_rows({"x": VALUES}, block_rows=3000), dask_client, attempts=2)
+    with pytest.raises(WorkerLostError, match="deadly lost its workers 2 times in a row on 2 blocks"):
+        blocks.sum(deadly)
+    dask_client.wait_for_workers(2)
+    assert blocks.sum(sums, 1.0).rows == N
+
+
+def test_a_cluster_without_workers_is_not_waited_for_in_vain():
+    with small_cluster(0) as client, pytest.raises(WorkerLostError, match=r"has had no worker for 0\.1 s"):
+        DaskMap(array_rows({"x": VALUES}), client, patience=0.1).sum(sums, 1.0)
+
+
+def test_which_back_end(dask_client):
+    recipes = array_rows({"x": VALUES})
+    assert type(block_map(recipes)) is SerialMap
+    assert type(block_map(recipes, 1)) is SerialMap
+    assert type(block_map(recipes, -1)) is JoblibMap
+    assert type(block_map(recipes, dask_client)) is DaskMap
+    for wrong, text in ((0, "workers is 0"), ("dask", "workers is a str"), (True, "workers is a bool")):
+        with pytest.raises(DataError, match=text):
+            block_map(recipes, wrong)
+
+
+def test_recipes_that_cannot_be_followed_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"differ in their number of rows: \{'x': 3, 'y': 2\}"):
+        array_rows({"x": np.zeros(3), "y": np.zeros(2)})
+    with pytest.raises(DataError, match="no rows"):
+        array_rows({"x": np.zeros(0)})
+    with pytest.raises(DataError, match="block_rows is 0"):
+        array_rows({"x": np.zeros(3)}, block_rows=0)
+    with pytest.raises(MissingDataError, match=r"x\.npy"):
+        npy_rows({"x": tmp_path / "x.npy"})
+    with pytest.raises(MissingDataError, match=r"no Parquet file .*\*\.parquet"):
+        parquet_rows(tmp_path)
+    (tmp_path / "a.parquet").write_text("no table")
+    with pytest.raises(DataError, match=r"a\.parquet is no Parquet file"):
+        parquet_rows(tmp_path)
+    with pytest.raises(DataError, match="'y' is a sparse matrix"):
+        spool({"y": sp.csr_array((3, 3))}, tmp_path)
+    with pytest.raises(DataError, match="a list is no Dask collection"):
+        frame_partitions([1])
+    with pytest.raises(DataError, match="no blocks"):
+        SerialMap([])
+
+
+def test_array_parts_along_columns_are_refused():
+    import dask.array as da
+
+    with pytest.raises(DataError, match="2 parts along its columns"):
+        frame_partitions(da.zeros((4, 4), chunks=(2, 2)))

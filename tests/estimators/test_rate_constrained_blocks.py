@@ -1,0 +1,222 @@
+"""`fit_blocks` against `fit`, and what only rows in blocks can do wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.dummy import DummyClassifier
+
+from clusters import kill_a_worker
+from widemargin import External, RateConstrainedClassifier
+from widemargin.distributed import JoblibMap, SerialMap, labelled_parquet, labelled_rows
+from widemargin.exceptions import CapabilityError, CheckpointError, DataError, GoalError, InfeasibleGoalError
+
+GOAL = """
+women = population(sex == "f")
+men = population(sex == "m")
+old = population(age >= 40)
+minimize error_rate()
+subject to floor: recall() >= 0.7
+subject to rule: positive_rate(women) >= 0.8 * positive_rate(men)
+subject to old: error_rate(old) <= 0.3
+"""
+
+
+def task(n: int = 1500, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    table = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 80, n).astype(float)})
+    table.loc[rng.random(n) < 0.05, "age"] = np.nan
+    y = np.where(X[:, 0] + 0.3 * (table["sex"] == "m") + 0.7 * rng.standard_normal(n) > 0.6, "yes", "no")
+    return X, y, table
+
+
+def blocks(X: Any, y: Any, block_rows: int = 400, **more: Any) -> SerialMap:
+    return SerialMap(labelled_rows(X, y, block_rows=block_rows, **more))
+
+
+def check_report(model: Any, X: Any, y: Any, table: Any, weight: Any = None) -> None:
+    """The report's rates are those of the model's predictions on all rows, exactly."""
+    report, said = model.goal_report_, model.predict(X) == "yes"
+    w = np.ones(len(y)) if weight is None else weight
+    positive = np.asarray(y) == "yes"
+    assert report["floor"].rate == pytest.approx(np.average(said[positive], weights=w[positive]))
+    women, men = (np.asarray(table["sex"] == sex) for sex in "fm")
+    expected = np.average(said[women], weights=w[women])
+    assert report["rule"].rate == pytest.approx(expected)
+    assert report.objective == pytest.approx(np.average(said != positive, weights=w))
+    assert report["rule"].bound == pytest.approx(0.8 * np.average(said[men], weights=w[men]))
+
+
+@pytest.mark.parametrize("kind", ["dense", "float32", "csr", "frame"])
+def test_as_good_as_in_memory_and_reported_exactly(kind: str) -> None:
+    X, y, table = task()
+    given: Any = {"dense": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X), "frame": pd.DataFrame(X)}[kind]
+    if kind == "frame":
+        given.columns = list("abcde")
+    here = RateConstrainedClassifier(GOAL).fit(given, y, populations=table)
+    model = RateConstrainedClassifier(GOAL).fit_blocks(blocks(given, y, populations=table))
+    assert model.subproblem_gap_ <= 1e-4
+    assert model.status_ == "converged"
+    assert [item.met for item in model.goal_report_.constraints] == [True] * 3
+    assert model.goal_report_.objective <= here.goal_report_.objective + 0.01
+    assert model.goal_report_["old"].n_rows == here.goal_report_["old"].n_rows
+    assert [item.n_missing for item in model.goal_report_.constraints] == [
+        item.n_missing for item in here.goal_report_.constraints
+    ]
+    check_report(model, given, y, table)
+    assert hasattr(model, "feature_names_in_") == (kind == "frame")
+    assert model.n_passes_ > 20
+
+
+def test_the_ramp_problem_that_is_solved_is_the_one_in_memory() -> None:
+    """Randomised enforcement has no moves: both paths solve the same problem to the same gap."""
+    X, y, table = task()
+    models = [
+        RateConstrainedClassifier(GOAL, enforce="randomized", tol=1e-6, max_steps=1).fit(X, y, populations=table),
+        RateConstrainedClassifier(GOAL, enforce="randomized", tol=1e-6, max_steps=1).fit_blocks(
+            blocks(X, y, populations=table)
+        ),
+    ]
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=0, atol=0.02)
+    rates = [[item.ramp_rate for item in model.goal_report_.constraints] for model in models]
+    np.testing.assert_allclose(rates[0], rates[1], rtol=0, atol=5e-3)
+
+
+def test_weights_count_as_rows() -> None:
+    X, y, table = task()
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    model = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table, sample_weight=weight))
+    check_report(model, X, y, table, weight)
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))
+    again = RateConstrainedClassifier(GOAL).fit_blocks(
+        blocks(X[rows], y[rows], populations=table.iloc[rows].reset_index(drop=True))
+    )
+    assert again.goal_report_.objective == pytest.approx(model.goal_report_.objective, abs=0.02)
+
+
+def test_block_sizes_and_back_ends_change_nothing_but_rounding(tmp_path: Path) -> None:
+    X, y, table = task()
+    recipes = labelled_rows(X, y, populations=table, block_rows=300)
+    one = RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(recipes))
+    threads = RateConstrainedClassifier(GOAL).fit_blocks(JoblibMap(recipes, n_jobs=2))
+    files = RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(recipes, hold=False), scratch=str(tmp_path))
+    assert np.array_equal(one.coef_, threads.coef_)
+    assert np.array_equal(one.coef_, files.coef_)
+    assert list(tmp_path.iterdir()) == []
+    whole = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, 10_000, populations=table))
+    assert whole.goal_report_.objective == pytest.approx(one.goal_report_.objective, abs=5e-3)
+
+
+def test_external_rows_and_baselines() -> None:
+    X, y, _ = task()
+    traffic = np.random.default_rng(5).standard_normal((300, 5))
+    old = DummyClassifier(strategy="constant", constant="no").fit(X, y)
+    goal = """
+    traffic = external()
+    minimize error_rate()
+    subject to calm: churn("old", on=traffic) <= 0.2
+    subject to wins: win_rate("old") >= 0.05
+    """
+    given = {"traffic": External(traffic)}
+    model = RateConstrainedClassifier(goal, baselines={"old": old}).fit_blocks(blocks(X, y), given)
+    assert model.goal_report_["calm"].rate == pytest.approx(np.mean(model.predict(traffic) == "yes"))
+    assert model.goal_report_["calm"].met
+    with pytest.raises(DataError, match="traffic"):
+        RateConstrainedClassifier(goal, baselines={"old": old}).fit_blocks(blocks(X, y))
+
+
+def test_a_parquet_folder(tmp_path: Path) -> None:
+    X, y, table = task()
+    whole = pa.table({**{f"x{j}": X[:, j] for j in range(5)}, "y": y, "sex": table["sex"], "age": table["age"]})
+    for part in range(3):
+        pq.write_table(whole.slice(500 * part, 500), tmp_path / f"part{part}.parquet", row_group_size=200)
+    features = [f"x{j}" for j in range(5)]
+    recipes = labelled_parquet(tmp_path, "y", features=features, block_rows=400)
+    model = RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(recipes, hold=False), scratch=str(tmp_path))
+    assert model.feature_names_in_.tolist() == features
+    here = pd.DataFrame(X, columns=features)
+    check_report(model, here, y, table)
+    with pytest.raises(DataError, match="no column 'z'"):
+        labelled_parquet(tmp_path, "z")
+    with pytest.raises(DataError, match=r"'sex' .* holds .*string"):
+        SerialMap(labelled_parquet(tmp_path, "y", features=["sex"])).map(lambda block, _: block.data)
+
+
+def test_checkpoints_go_on_and_say_when_they_are_foreign(tmp_path: Path) -> None:
+    X, y, table = task()
+    path = tmp_path / "run.json"
+    first = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table), checkpoint=path)
+    again = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
+    assert np.array_equal(first.coef_, again.coef_)
+    assert again.n_passes_ < 0.6 * first.n_passes_
+    with pytest.raises(CheckpointError, match="other parameters"):
+        RateConstrainedClassifier(GOAL, C=1.0).fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
+
+
+def test_what_cannot_be_met_is_refused_with_its_reason() -> None:
+    X, y, _ = task()
+    goal = "minimize error_rate()\nsubject to a: positive_rate() <= 0.1\nsubject to b: recall() >= 0.9"
+    with pytest.raises(InfeasibleGoalError, match="Proved") as caught:
+        RateConstrainedClassifier(goal).fit_blocks(blocks(X, y))
+    assert set(caught.value.conflict) == {"a", "b"}
+
+
+def test_bad_rows_name_their_block() -> None:
+    X, y, table = task()
+    broken = X.copy()
+    broken[900, 2] = np.nan
+    with pytest.raises(DataError, match=r"block 2: .*NaN"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(broken, y, populations=table))
+    with pytest.raises(DataError, match="has no labels"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, None, populations=table))
+    with pytest.raises(DataError, match="one class only"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, np.full(len(y), "no"), populations=table))
+    with pytest.raises(ValueError, match="Only binary classification"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, np.arange(len(y)) % 3, populations=table))
+    with pytest.raises(GoalError, match="x"):
+        RateConstrainedClassifier('a = population(sex == "x")\nsubject to recall(a) >= 0.5').fit_blocks(
+            blocks(X, y, populations=table)
+        )
+    with pytest.raises(DataError, match=r"weights .* negative"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table, sample_weight=np.full(len(y), -1.0)))
+    recipes = [*labelled_rows(X, y, populations=table), *labelled_rows(X[:, :3], y, populations=table)]
+    with pytest.raises(DataError, match="5 features and others 3"):
+        RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(recipes))
+
+
+@pytest.mark.parametrize("option", [{"kernel": "rbf"}, {"confidence": 0.9}, {"calibration": "sigmoid"},
+                                    {"solver": "cutting-plane"}])  # fmt: skip
+def test_what_needs_all_rows_in_one_place_is_refused(option: dict[str, Any]) -> None:
+    X, y, _ = task(100)
+    with pytest.raises(CapabilityError, match="all rows in one place"):
+        RateConstrainedClassifier(**option).fit_blocks(blocks(X, y))
+
+
+def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
+    """`fit` on Dask frames with a worker killed on the way: the model of this process, bit by bit."""
+    dd = pytest.importorskip("dask.dataframe")
+    X, y, table = task(300, 3)
+    features = pd.DataFrame(X, columns=list("abc"))
+    plan: dict[str, Any] = {"max_steps": 2, "enforce": "randomized", "tol": 1e-2, "step_tol": 1e-2}
+    recipes = [labelled_rows(features[low : low + 150], y[low : low + 150], populations=table[low : low + 150])[0]
+               for low in (0, 150)]  # fmt: skip
+    here = RateConstrainedClassifier(GOAL, **plan).fit_blocks(SerialMap(recipes))
+    given = [dd.from_pandas(part, npartitions=2, sort=False) for part in (features, pd.Series(y), table)]
+    steps: list[int] = []
+
+    def kill(progress: Any) -> None:
+        steps.append(progress.iteration)
+        if len(steps) == 1:
+            kill_a_worker(dask_client)
+
+    model = RateConstrainedClassifier(GOAL, callbacks=[kill], **plan)
+    model.fit(given[0], given[1], populations=given[2])
+    assert np.array_equal(model.coef_, here.coef_)
+    assert model.goal_report_.objective == here.goal_report_.objective
+    assert len(steps) >= 2
