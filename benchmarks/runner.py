@@ -48,6 +48,7 @@ SCRIPTS = (
     "guarantees",
     "distributed",
     "first_report",
+    "first_call",
 )
 PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel")
 QUICK = ROOT / "out" / "bench-quick"

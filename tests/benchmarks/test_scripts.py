@@ -11,6 +11,7 @@ from benchmarks import (
     common,
     cut_choosers,
     fairness_a9a,
+    first_call,
     guarantees,
     kernel_svc_accuracy,
     margin_robustness,
@@ -24,7 +25,7 @@ from benchmarks import (
 SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
 
-LONG = ("kernel_choices", "first_report")
+LONG = ("kernel_choices", "first_report", "first_call")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-OWN_DATA = (audit_stream, memory, thermometer_adult)
+OWN_DATA = (audit_stream, first_call, memory, thermometer_adult)
 """Scripts that generate their data, or bring them: nothing can be missing."""
 
 

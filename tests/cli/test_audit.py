@@ -107,10 +107,11 @@ def test_blocks_of_a_folder_give_the_numbers_of_the_whole(made, capsys, monkeypa
 
 @pytest.mark.parametrize("kind", ["m.skops", "m.onnx"])
 def test_workers_give_the_numbers_of_the_whole(made, capsys, tmp_path, kind):
+    folder, rows = made
     if kind == "m.onnx":
         pytest.importorskip("onnxruntime")
-    folder, rows = made
-    (folder / "m.onnx").exists() or (folder / "m.onnx").write_bytes(onnx_bytes(linear_pipeline(rows)))
+        pytest.importorskip("skl2onnx")
+        (folder / kind).exists() or (folder / kind).write_bytes(onnx_bytes(linear_pipeline(rows)))
     pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), tmp_path / "a.parquet", row_group_size=150)
     whole, _ = audited(capsys, folder, "--model", folder / kind, "--data", tmp_path / "a.parquet")
     parts, _ = audited(capsys, folder, "--model", folder / kind, "--data", tmp_path / "a.parquet", "--workers", 2)

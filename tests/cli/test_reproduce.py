@@ -102,7 +102,7 @@ def test_a_record_with_other_settings_is_not_touched(tmp_path, capsys):
 
 
 def test_all_figures_and_what_failed(tmp_path, monkeypatch, capsys):
-    def not_this_one(figure, asked, step, *, keep=False):
+    def not_this_one(figure, asked, step, check, *, keep=False, **more):
         if figure != FIGURE:
             raise DataError(f"no data for {figure}")
         return Outcome(figure, "done", 1, 2.0, "as in the paper")

@@ -127,6 +127,8 @@ def predict_files(
         parts = blocks.map(_write_part, _Writing(model, str(place), tuple(methods), tuple(keep)))
     finally:
         blocks.close()
+        for begun in place.glob(".part-*.tmp"):  # by a worker that was killed while it wrote
+            begun.unlink(missing_ok=True)
     return [Path(part) for part in parts]
 
 
