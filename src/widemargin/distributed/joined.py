@@ -10,7 +10,7 @@ __all__ = ["JoinedMap"]
 
 
 class JoinedMap:
-    """All blocks of some `BlockMap`s, the first ones first.
+    """All blocks of some block maps, the first ones first.
 
     Parameters
     ----------
