@@ -1,5 +1,6 @@
 """By which rates a linear model is judged, those of `predict` or those of `predict_randomized`, and moved."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ __all__ = ["BlockedDeterministic", "Deterministic", "Problem", "Randomized"]
 Problem = RateConstrainedProblem | BlockedProblem
 
 
-class _HardRates:
+class _HardRates(ABC):
     """0/1 rates, with the exact best threshold where there is an intercept to move.
 
     Parameters
@@ -59,13 +60,13 @@ class _HardRates:
                 objective, after = problem.values(problem.hard_mass(self._shifted(z, shift)))
         return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
 
+    @abstractmethod
     def _threshold(self, z: Any) -> float:
         """The best threshold of scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shifted(self, z: Any, shift: float) -> Any:
         """The scores less a shift."""
-        raise NotImplementedError
 
 
 class BlockedDeterministic(_HardRates):
