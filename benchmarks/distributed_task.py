@@ -102,9 +102,11 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
     """A client of worker processes of one thread each on this machine."""
     import logging
 
+    import dask
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # else a dead one is not started again
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as made,

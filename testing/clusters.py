@@ -12,18 +12,21 @@ __all__ = ["kill_a_worker", "small_cluster"]
 @contextlib.contextmanager
 def small_cluster(n_workers=2):
     """A client of worker processes with one thread each; warnings of Dask about its own start and end are muted."""
+    import dask
     from distributed import Client, LocalCluster
 
+    patient = {"distributed.deploy.lost-worker-timeout": "1h"}  # else a worker that is slow to start again is given up
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with _muted():
-        cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
-        client = Client(cluster)
-    try:
-        yield client
-    finally:
+    with dask.config.set(patient):
         with _muted():
-            client.close()
-            cluster.close()
+            cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
+            client = Client(cluster)
+        try:
+            yield client
+        finally:
+            with _muted():
+                client.close()
+                cluster.close()
 
 
 @contextlib.contextmanager

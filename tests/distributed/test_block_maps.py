@@ -20,6 +20,7 @@ from widemargin.distributed import (
     parquet_rows,
     spool,
 )
+from widemargin.distributed.joined import JoinedMap
 from widemargin.exceptions import DataError, MissingDataError, WorkerLostError
 
 N = 5003
@@ -149,6 +150,20 @@ def test_prepared_blocks_have_other_data_and_no_state(blocks):
     assert fewer.sum(sums, 1.0).rows == int((VALUES > 1.0).sum())
     assert fewer.sum(states_sum)["steps"] == 0
     assert blocks.sum(states_sum)["steps"] == BLOCKS
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_few_rows_come_near_and_many_do_not(make, hold):
+    far = make(array_rows({"x": VALUES}, block_rows=257), hold=hold).prepared(cut, 0.0)
+    rows = far.sum(sums, 1.0)
+    near = far.near(8 * rows.rows)
+    assert not isinstance(near, DaskMap)
+    assert near.n_blocks == BLOCKS
+    assert near.sum(sums, 1.0).total == rows.total
+    assert np.array_equal(near.sum(sums, 1.0).square, rows.square)
+    assert far.near(8 * rows.rows - 1) is far
+    joined = JoinedMap([far, far])
+    assert joined.near(8 * rows.rows).sum(sums, 1.0).total == joined.sum(sums, 1.0).total
 
 
 def test_errors_of_functions_come_through(blocks):

@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier
 
 from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
-from widemargin.distributed import JoblibMap, SerialMap, labelled_parquet, labelled_rows
+from widemargin.distributed import DaskMap, JoblibMap, SerialMap, labelled_parquet, labelled_rows
 from widemargin.exceptions import CapabilityError, CheckpointError, DataError, GoalError, InfeasibleGoalError
 
 GOAL = """
@@ -199,7 +199,7 @@ def test_what_needs_all_rows_in_one_place_is_refused(option: dict[str, Any]) -> 
 
 
 def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
-    """`fit` on Dask frames with a worker killed on the way: the model of this process, bit by bit."""
+    """Dask frames, fetched by `fit`, or left to workers of whom one is killed: the model of this process, bit by bit."""
     dd = pytest.importorskip("dask.dataframe")
     X, y, table = task(300, 3)
     features = pd.DataFrame(X, columns=list("abc"))
@@ -216,7 +216,10 @@ def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
             kill_a_worker(dask_client)
 
     model = RateConstrainedClassifier(GOAL, callbacks=[kill], **plan)
-    model.fit(given[0], given[1], populations=given[2])
-    assert np.array_equal(model.coef_, here.coef_)
-    assert model.goal_report_.objective == here.goal_report_.objective
+    left = DaskMap(labelled_rows(given[0], given[1], populations=given[2]), dask_client)
+    model.fit_blocks(left, gather_below=0)
     assert len(steps) >= 2
+    fetched = RateConstrainedClassifier(GOAL, **plan).fit(given[0], given[1], populations=given[2])
+    for other in (model, fetched):
+        assert np.array_equal(other.coef_, here.coef_)
+        assert other.goal_report_.objective == here.goal_report_.objective

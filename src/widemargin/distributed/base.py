@@ -139,5 +139,11 @@ class BlockMap(Protocol):
         With `hold` these data stay in memory between two calls, or do not; None: as before.
         """
 
+    def near(self, n_bytes: int) -> "BlockMap":
+        """The same blocks in the memory of this process if their rows take no more than `n_bytes`; else as they are.
+
+        A call on a cluster costs some milliseconds: few rows are worked on sooner than they are asked about.
+        """
+
     def close(self) -> None:
         """Let go of blocks and states."""

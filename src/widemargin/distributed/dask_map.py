@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from widemargin.distributed.base import Block, BlockFunction, Step
-from widemargin.distributed.local import called
+from widemargin.distributed.base import Block, BlockFunction, BlockMap, Step, bytes_of
+from widemargin.distributed.local import SerialMap, called
 from widemargin.distributed.recipes import FramePartition, Recipe
 from widemargin.distributed.sums import FAN_IN, combined
 from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostError
@@ -26,6 +26,7 @@ __all__ = ["DaskMap", "dask_client"]
 _POLL = 0.5  # seconds between two looks at whether there are workers at all
 _LOST = ("cancelled", "error", "lost")
 _LARGE = 20_000  # bytes of a message from which it is sent once instead of with every call
+_FEW = 4  # results that are added here: a task that adds them takes longer than they take to come
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +75,10 @@ class DaskMap:
         self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
-    def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
-        self._recipes, self._steps, self._hold = list(recipes), tuple(steps), hold
+    def _take(
+        self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool, source: "DaskMap | None" = None
+    ) -> None:
+        self._recipes, self._steps, self._hold, self._source = list(recipes), tuple(steps), hold, source
         if not self._recipes:
             raise DataError("there are no blocks. Give one recipe at least.")
         self._log: list[Step] = []
@@ -107,8 +110,9 @@ class DaskMap:
             self._client.cancel(list(waiting.values()))
 
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
-        """See `BlockMap`; the workers add, and only the sum comes here."""
-
+        """See `BlockMap`; of many blocks the workers add, and only the sum comes here."""
+        if self.n_blocks <= _FEW:
+            return combined(self.map(function, message))
         step = Step(function, message)
 
         def tree() -> list[Any]:
@@ -140,8 +144,16 @@ class DaskMap:
         """See `BlockMap`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
+        steps = (*self._steps, Step(function, message))
+        other._take(self._recipes, steps, self._hold if hold is None else hold, self if self._hold else None)
         return other
+
+    def near(self, n_bytes: int) -> BlockMap:
+        """See `BlockMap`."""
+        if sum(self.map(_bytes)) > n_bytes:
+            return self
+        logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
+        return SerialMap([_Held(data) for data in self.map(_rows)])
 
     def close(self) -> None:
         """See `BlockMap`: the workers may forget blocks and states."""
@@ -160,11 +172,14 @@ class DaskMap:
         """The task that makes block i."""
         if self._blocks[i] is None:
             recipe: Any = self._recipes[i]
-            steps = _packed(self._steps)
-            if isinstance(recipe, FramePartition):
+            if self._source is not None:  # rows that a worker holds
+                last = _packed(self._steps[-1:])
+                self._blocks[i] = self._submit("block", _block_of_block, self._source._block(i), last, self._hold)
+            elif isinstance(recipe, FramePartition):
                 raw = self._client.compute(recipe.delayed)
-                self._blocks[i] = self._submit("block", _block_of_partition, i, raw, steps, self._hold)
+                self._blocks[i] = self._submit("block", _block_of_rows, i, raw, _packed(self._steps), self._hold)
             else:
+                steps = _packed(self._steps)
                 self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
         return self._blocks[i]
 
@@ -232,6 +247,8 @@ class DaskMap:
     def _mend(self) -> int:
         """Forget the blocks that are lost, so that they are built again; their number."""
         lost = 0
+        if self._source is not None:
+            self._source._mend()
         for i, pair in enumerate(zip(self._blocks, self._states, strict=True)):
             if any(task is not None and task.status in _LOST for task in pair):
                 self._blocks[i] = self._states[i] = None
@@ -240,7 +257,7 @@ class DaskMap:
 
 
 @dataclass(frozen=True)
-class _Partition:
+class _Held:
     """The recipe of a block that Dask has read: the rows travel with it."""
 
     rows: Any
@@ -267,8 +284,21 @@ def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
     return _built(i, pickle.loads(recipe), steps, hold)
 
 
-def _block_of_partition(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
-    return _built(i, _Partition(rows), steps, hold)
+def _block_of_rows(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
+    return _built(i, _Held(rows), steps, hold)
+
+
+def _block_of_block(block: Block, steps: bytes, hold: bool) -> Block:
+    """The rows of a block that is there, and what more steps make of them."""
+    return _built(block.index, _Held(block.data), steps, hold)
+
+
+def _bytes(block: Block, _: None) -> int:
+    return bytes_of(block.data)
+
+
+def _rows(block: Block, _: None) -> Any:
+    return block.data
 
 
 def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:

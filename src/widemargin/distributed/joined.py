@@ -49,6 +49,10 @@ class JoinedMap:
         """See `BlockMap`."""
         return JoinedMap([one.prepared(function, message, hold=hold) for one in self._maps])
 
+    def near(self, n_bytes: int) -> "JoinedMap":
+        """See `BlockMap`; each of the maps by itself."""
+        return JoinedMap([one.near(n_bytes) for one in self._maps])
+
     def close(self) -> None:
         """See `BlockMap`."""
         for one in self._maps:

@@ -78,6 +78,10 @@ class SerialMap:
         other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
+    def near(self, n_bytes: int) -> "SerialMap":
+        """See `BlockMap`; the rows are here already."""
+        return self
+
     def close(self) -> None:
         """See `BlockMap`."""
         self._blocks = []

@@ -45,6 +45,7 @@ class BlockTrainingMixin:
         scratch: str | None = None,
         checkpoint: str | None = None,
         resume: bool = False,
+        gather_below: int = 2**28,
     ) -> Any:
         """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
@@ -65,6 +66,9 @@ class BlockTrainingMixin:
             step.
         resume : bool, default=False
             Go on from the checkpoint of a run with the same rows and parameters, if there is one.
+        gather_below : int, default=2**28
+            Bytes. Rows on a cluster that take no more than that are fetched and worked on in this process: a look at
+            them is then over sooner than the cluster is asked. 0: they stay with their workers. The model is the same.
 
         Returns
         -------
@@ -94,7 +98,7 @@ class BlockTrainingMixin:
         self.goal_ = goal = as_goal(self.goal)
         self.calibrator_ = None
         budget = Budget(self.time_budget, self._watchers())
-        together = self._with_external(blocks, external)
+        together = self._with_external(blocks.near(gather_below), external)
         with limit_threads(self.n_jobs):
             found = survey(together)
             self._set_classes(found.labels)
