@@ -282,7 +282,7 @@ def sections_of(found: dict[str, list[Case]]) -> list[str]:
     """Tables."""
     titles = {
         "same": "One convex step to a gap of 1e-6 (target: objectives as near as the gaps)",
-        "overhead": "Whole fits, rows in memory, two workers (target: less than 2 times); kept: never fetched from them",
+        "overhead": "Whole fits, rows in memory, two workers (target: less than 2 times; kept: not fetched)",
         "passes": "Looks at all rows, by gap and number of constraints",
         "linear": "Processor seconds of a look at all rows (target: linear)",
         "large": f"More rows than fit: {LIMIT >> 30} GB of private memory at most",

@@ -252,6 +252,20 @@ def _audit_stream(found: Content) -> Iterable[Limit]:
         yield Limit("audit of a million rows, processor", max(row["processor"] for row in rows), 20.0, "s")
 
 
+def _distributed(found: Content) -> Iterable[Limit]:
+    if max(row["n"] for row in found["large"]) < 20_000_000:
+        return
+    for row in found["same"]:
+        allowed = row["gap"] + row["gap in memory"]
+        yield Limit(f"objectives apart, of what the gaps allow, {row['data']}, {row['where']}", row["apart"] / allowed, 1.0, "")
+    for row in found["overhead"]:
+        yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0, "")
+    for row in found["large"]:
+        yield Limit(f"{row['n']:,} rows out of core, private memory", row["private"] / 2**30, row["limit"] / 2**30, "GB")
+    same = sum(row["kills"] for row in found["kills"] if row["same"])
+    yield Limit("workers killed in fits that end with the same bits", same, 50, "", at_least=True)
+
+
 def _guarantees(found: Content) -> Iterable[Limit]:
     from scipy.stats import binom
 
@@ -264,6 +278,7 @@ def _guarantees(found: Content) -> Iterable[Limit]:
 
 READERS: dict[str, Callable[[Content], Iterable[Ratio | Limit]]] = {
     "audit_stream": _audit_stream,
+    "distributed": _distributed,
     "fairness_a9a": _fairness,
     "frontier_a9a": _frontier,
     "guarantees": _guarantees,

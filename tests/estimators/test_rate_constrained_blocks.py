@@ -199,7 +199,7 @@ def test_what_needs_all_rows_in_one_place_is_refused(option: dict[str, Any]) -> 
 
 
 def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
-    """Dask frames, fetched by `fit`, or left to workers of whom one is killed: the model of this process, bit by bit."""
+    """Dask frames, fetched by `fit`, or left to workers one of whom is killed: the model of this process to the bit."""
     dd = pytest.importorskip("dask.dataframe")
     X, y, table = task(300, 3)
     features = pd.DataFrame(X, columns=list("abc"))
