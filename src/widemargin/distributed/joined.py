@@ -49,6 +49,10 @@ class JoinedMap:
         """See `BlockMap`."""
         return JoinedMap([one.prepared(function, message, hold=hold) for one in self._maps])
 
+    def filled(self) -> "JoinedMap":
+        """See `BlockMap`; every one of the maps must hold rows."""
+        return JoinedMap([one.filled() for one in self._maps])
+
     def close(self) -> None:
         """See `BlockMap`."""
         for one in self._maps:

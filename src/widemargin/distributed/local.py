@@ -6,7 +6,7 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-from widemargin.distributed.base import Block, BlockFunction, Step
+from widemargin.distributed.base import Block, BlockFunction, Step, filled_blocks
 from widemargin.distributed.recipes import Recipe
 from widemargin.distributed.sums import RunningSum
 from widemargin.exceptions import DataError
@@ -76,6 +76,16 @@ class SerialMap:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
+        return other
+
+    def filled(self) -> "SerialMap":
+        """See `BlockMap`."""
+        kept = filled_blocks(self, self._recipes)
+        if len(kept) == self.n_blocks:
+            return self
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _recipes=[self._recipes[i] for i in kept])
+        other._blocks = [self._blocks[i].numbered(n) for n, i in enumerate(kept)]
         return other
 
     def close(self) -> None:
