@@ -15,9 +15,10 @@ def small_cluster(n_workers=2):
     import dask
     from distributed import Client, LocalCluster
 
-    patient = {"distributed.deploy.lost-worker-timeout": "1h"}  # else a worker that is slow to start again is given up
+    # A nanny's worker that comes late, on a machine with other work, is forgotten after 15 s otherwise, and never back.
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with dask.config.set(patient):
+    with patient:
         with _muted():
             cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
             client = Client(cluster)

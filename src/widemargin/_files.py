@@ -1,10 +1,19 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all; the files of a folder in their order."""
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
-__all__ = ["replace_file"]
+__all__ = ["PARQUET_ENDINGS", "neighbour_of", "parquet_files", "replace_file"]
+
+PARQUET_ENDINGS = (".parquet", ".pq", ".parq")
+"""Of names in any case."""
+
+
+def neighbour_of(path: Path) -> Path:
+    """A name beside a file for what is not whole yet: nobody else has it, on this machine or on others."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -14,7 +23,7 @@ def replace_file(path: Path, data: bytes) -> None:
     ------
     OSError
     """
-    neighbour = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    neighbour = neighbour_of(path)
     try:
         with neighbour.open("xb") as file:
             file.write(data)
@@ -29,3 +38,28 @@ def replace_file(path: Path, data: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def parquet_files(folder: Path, *, deep: bool = False) -> list[Path]:
+    """The Parquet files of a folder by name, numbers as numbers: part.2 before part.10.
+
+    Names that begin with a dot or an underscore (hidden files, `_metadata`, parts that are being written) are left out.
+
+    Parameters
+    ----------
+    folder : Path
+    deep : bool, default=False
+        Whether to look into its folders, too.
+    """
+    found = folder.rglob("*") if deep else folder.iterdir()
+    inside = [path.relative_to(folder) for path in found if path.name.lower().endswith(PARQUET_ENDINGS)]
+    seen = [path for path in inside if not any(part.startswith((".", "_")) for part in path.parts)]
+    return [folder / path for path in sorted(seen, key=_natural) if (folder / path).is_file()]
+
+
+def _natural(path: Path) -> tuple[list[list[str | int]], str]:
+    """What sorts names with numbers by these numbers."""
+    return [
+        [int(piece) if place % 2 else piece for place, piece in enumerate(re.split(r"([0-9]+)", part))]
+        for part in path.parts
+    ], str(path)

@@ -1,7 +1,6 @@
 """Tables written a block at a time: whole or not at all, and CSV that no spreadsheet takes for formulas."""
 
 import contextlib
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from widemargin._files import neighbour_of
 from widemargin.cli.replaced import free_name
 from widemargin.exceptions import DataError
 
@@ -61,7 +61,7 @@ class TableWriter:
             raise DataError(f"{path}: a table is written as .csv, .parquet or .pq. Choose one of these endings")
         self.path = path
         self._is_csv = name.endswith(".csv")
-        self._neighbour = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._neighbour = neighbour_of(path)
         self._writer: Any = None
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from widemargin._files import PARQUET_ENDINGS
 from widemargin.cli.goals_records import GoalsFile
 from widemargin.exceptions import DataError
 
@@ -14,7 +15,6 @@ __all__ = ["files_read", "free_name", "refuse_to_replace", "what_is_replaced"]
 
 _TABLE = "the table that is read"
 _MODEL = "a model that is read"
-_PARTS = (".parquet", ".pq")
 
 
 def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = None) -> None:
@@ -52,10 +52,11 @@ def files_read(goals: GoalsFile) -> list[tuple[str, Path]]:
 def what_is_replaced(path: Path, read: list[tuple[str, Path]]) -> str | None:
     """Which of some files that are read an output would replace, or become a further part of; None: none."""
     real = os.path.realpath(path)
+    may_be_part = path.suffix.lower() in PARQUET_ENDINGS
     for what, other in read:
         if real == os.path.realpath(other):
             return what
-        if path.suffix.lower() in _PARTS and other.is_dir() and os.path.dirname(real) == os.path.realpath(other):
+        if may_be_part and other.is_dir() and os.path.dirname(real) == os.path.realpath(other):
             return f"in the folder of {what}"
     return None
 

@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
+from widemargin._files import PARQUET_ENDINGS, parquet_files
 from widemargin.cli.csv_out import safe_table
 from widemargin.cli.goals_file import TablePath, table_text
 from widemargin.exceptions import DataError
@@ -23,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-PARQUET_ENDINGS = (".parquet", ".pq")
 _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
 # Types are guessed from the first block; most tables fit into one this large.
@@ -41,7 +41,7 @@ def read_table(path: TablePath, *, words: Collection[str] = (), separator: str |
     Parameters
     ----------
     path : Path or tuple of Path
-        Files end in .csv, .tsv (both may be followed by .gz), .parquet, .pq, .arrow, .feather or .ipc.
+        Files end in .csv, .tsv (both may be followed by .gz), .parquet, .pq, .parq, .arrow, .feather or .ipc.
     words : collection of str
         Columns of a CSV file that are text even if they look like numbers.
     separator : str, optional
@@ -66,7 +66,7 @@ def read_table(path: TablePath, *, words: Collection[str] = (), separator: str |
 
 
 def table_files(path: TablePath) -> list[Path]:
-    """The files of a table, in order; of a folder, its Parquet files by name.
+    """The files of a table, in order; of a folder, its Parquet files by name, numbers as numbers.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def table_files(path: TablePath) -> list[Path]:
     files: list[Path] = []
     for given in path if isinstance(path, tuple) else (path,):
         if given.is_dir() and not given.name.lower().endswith(_ENDINGS):
-            inside = sorted(item for item in given.iterdir() if item.name.lower().endswith(PARQUET_ENDINGS))
+            inside = parquet_files(given)
             if not inside:
                 raise DataError(f"{given}: the folder holds no Parquet file. Name a file, or a folder of such parts")
             files += inside

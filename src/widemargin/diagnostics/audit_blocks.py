@@ -12,6 +12,7 @@ from widemargin.diagnostics.streaming import AuditBlock, AuditCounts
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map
 from widemargin.distributed.predict import fitted_columns
+from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import as_frame, is_collection, part_recipes
 from widemargin.exceptions import DataError
 from widemargin.goals.binding import baselines_used
@@ -164,7 +165,8 @@ def audit_in_blocks(
 def _count(block: Block, message: tuple[Goal, Sequence[Any] | None, Any, Roles]) -> AuditCounts:
     goal, classes, pos_label, roles = message
     counts = AuditCounts(goal, classes=classes, pos_label=pos_label)
-    counts.add(roles.block(block.data, counts.positive))
+    if rows_of(block.data):  # a model refuses to predict none
+        counts.add(roles.block(block.data, counts.positive))
     return counts
 
 

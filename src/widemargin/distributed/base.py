@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
-from widemargin.distributed.recipes import Recipe
+from widemargin.distributed.recipes import Recipe, rows_of
+from widemargin.exceptions import DataError
 
-__all__ = ["Block", "BlockFunction", "BlockMap", "Step"]
+__all__ = ["Block", "BlockFunction", "BlockMap", "Step", "filled_blocks"]
 
 BlockFunction = Callable[["Block", Any], Any]
 """A function of a block and of the message sent to all blocks. Importable by name wherever it is to run."""
@@ -53,6 +54,12 @@ class Block:
         self._is_read = False
 
     @property
+    def title(self) -> str:
+        """The block in messages: its number, and the file of its rows where there is one."""
+        path = getattr(self.recipe, "path", None)
+        return f"block {self.index} ({path})" if isinstance(path, str) else f"block {self.index}"
+
+    @property
     def data(self) -> Any:
         """The rows, as the recipe reads them and the steps make them; read when first asked for."""
         if self._is_read:
@@ -74,6 +81,12 @@ class Block:
             self.data  # noqa: B018  read here, so that both share it
         other = object.__new__(type(self))
         vars(other).update(vars(self), state=state, n_advances=n_advances)
+        return other
+
+    def numbered(self, index: int) -> Self:
+        """This block under another number and without state; it shares the rows."""
+        other = self.with_state(None, 0)
+        other.index, other.scratch = index, {}
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -145,5 +158,33 @@ class BlockMap(Protocol):
         A call on a cluster costs some milliseconds: few rows are worked on sooner than they are asked about.
         """
 
+    def filled(self) -> "BlockMap":
+        """The blocks that hold rows, numbered anew and without state; this map where all of them do.
+
+        Partitions of a Dask frame may have been emptied by a filter. Where a recipe does not say how many rows it has,
+        they are read.
+
+        Raises
+        ------
+        DataError
+            If no block holds rows.
+        """
+
     def close(self) -> None:
         """Let go of blocks and states."""
+
+
+def filled_blocks(blocks: BlockMap, recipes: Sequence[Recipe]) -> list[int]:
+    """Numbers of the blocks that hold rows, see `BlockMap.filled`."""
+    counts: Sequence[int | None] = [getattr(recipe, "n_rows", None) for recipe in recipes]
+    if None in counts:
+        counts = blocks.map(_n_rows)
+    kept = [i for i, count in enumerate(counts) if count]
+    if not kept:
+        raise DataError(f"none of {len(counts)} block(s) holds rows. Give some, or look at the filter before.")
+    return kept
+
+
+def _n_rows(block: Block, _: None) -> int:
+    known: int | None = getattr(block.recipe, "n_rows", None)
+    return rows_of(block.data) if known is None else known

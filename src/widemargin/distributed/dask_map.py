@@ -11,15 +11,17 @@ import pickle
 import time
 import uuid
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-from widemargin.distributed.base import Block, BlockFunction, BlockMap, Step, bytes_of
+from widemargin.distributed.base import Block, BlockFunction, BlockMap, Step, bytes_of, filled_blocks
 from widemargin.distributed.local import SerialMap, called
-from widemargin.distributed.recipes import FramePartition, Recipe
+from widemargin.distributed.recipes import FramePartition, Recipe, rows_of
 from widemargin.distributed.sums import FAN_IN, combined
-from widemargin.exceptions import DataError, MissingLibraryError, WorkerLostError
+from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
 __all__ = ["DaskMap", "dask_client"]
 
@@ -51,15 +53,17 @@ class DaskMap:
     Raises
     ------
     MissingLibraryError
-        If Dask is not installed.
+        If Dask is not installed, or widemargin is not where a worker runs.
     DataError
         If there is no recipe, or no client.
+    WorkerLostError
+        If the client is closed, or has lost its scheduler.
 
     Notes
     -----
     A worker may be lost at any time: its blocks are read again and advanced again by the messages remembered (see
     `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that
-    fails `attempts` times in a row, or when no worker comes for `patience` seconds.
+    fails `attempts` times in a row, when no worker comes for `patience` seconds, or when the scheduler is lost.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class DaskMap:
         attempts: int = 5,
     ) -> None:
         self._client = dask_client(client)
+        _check_workers(self._client)
         self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
@@ -107,7 +112,8 @@ class DaskMap:
 
                 yield self._sure(one, step, gather=True)[0]
         finally:
-            self._client.cancel(list(waiting.values()))
+            if is_connected(self._client):
+                self._client.cancel(list(waiting.values()))
 
     def sum(self, function: BlockFunction, message: Any = None) -> Any:
         """See `BlockMap`; of many blocks the workers add, and only the sum comes here."""
@@ -155,6 +161,18 @@ class DaskMap:
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
         return SerialMap([_Held(data) for data in self.map(_rows)])
 
+    def filled(self) -> "DaskMap":
+        """See `BlockMap`; rows that are held are read once."""
+        kept = filled_blocks(self, self._recipes)
+        if len(kept) == self.n_blocks:
+            return self
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._take([self._recipes[i] for i in kept], self._steps, self._hold)
+        if self._hold:
+            other._blocks = [self._submit("block", Block.numbered, self._block(i), n) for n, i in enumerate(kept)]
+        return other
+
     def close(self) -> None:
         """See `BlockMap`: the workers may forget blocks and states."""
         self._blocks = [None] * self.n_blocks
@@ -198,7 +216,12 @@ class DaskMap:
     def _submit(self, name: str, function: Callable[..., Any], *values: Any) -> Any:
         with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
             warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
-            return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+            try:
+                return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+            except Exception as error:
+                if is_connected(self._client):
+                    raise
+                raise _disconnected(self._client, f"a {name}") from error
 
     def _sure(self, make: Callable[[], list[Any]], step: Step, *, gather: bool) -> list[Any]:
         """Results (or finished tasks) of the tasks that are made; again, on newly built blocks, where workers are lost.
@@ -206,11 +229,12 @@ class DaskMap:
         Raises
         ------
         WorkerLostError
-            If that has to be done too often.
+            If that has to be done too often, or there is no scheduler any more.
         """
         for _ in range(self._attempts):
-            tasks = make()
+            tasks: list[Any] = []
             try:
+                tasks = make()
                 self._wait(tasks, step)
                 if gather:
                     return list(self._client.gather(tasks))
@@ -218,7 +242,14 @@ class DaskMap:
                     if task.status in _LOST:
                         task.result()
                 return tasks
-            except _losses() as error:
+            except WidemarginError:
+                raise
+            except Exception as error:
+                if not is_connected(self._client):
+                    raise _disconnected(self._client, _named(step)) from error
+                failed = any(task.status == "error" for task in tasks)  # by the function, unless its workers died
+                if not isinstance(error, _losses()) and (failed or not isinstance(error, OSError)):
+                    raise
                 lost = self._mend()
                 logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
         raise WorkerLostError(
@@ -237,7 +268,7 @@ class DaskMap:
                 return
             except TimeoutError:
                 now = time.monotonic()
-                alone_since = None if self._client.nthreads() else alone_since or now
+                alone_since = None if worker_addresses(self._client, _named(step)) else alone_since or now
                 if alone_since is not None and now - alone_since > self._patience:
                     raise WorkerLostError(
                         f"{_named(step)} waits for {len(tasks)} tasks, and the cluster has had no worker for "
@@ -264,7 +295,7 @@ class _Held:
 
     @property
     def n_rows(self) -> int:
-        return len(self.rows)
+        return rows_of(self.rows)
 
     def load(self) -> Any:
         return self.rows
@@ -320,6 +351,51 @@ def _losses() -> tuple[type[BaseException], ...]:
     from distributed.scheduler import KilledWorker
 
     return (CancelledError, KilledWorker)
+
+
+def is_connected(client: Any) -> bool:
+    """Whether a client has a scheduler to talk to."""
+    return bool(client.status == "running")
+
+
+def worker_addresses(client: Any, what: str) -> set[str]:
+    """Addresses of the workers.
+
+    Raises
+    ------
+    WorkerLostError
+        If there is no scheduler to be asked for them.
+    """
+    try:
+        if is_connected(client):
+            return set(client.nthreads())
+    except (OSError, AttributeError) as error:  # it is closed, or lost, meanwhile
+        raise _disconnected(client, what) from error
+    raise _disconnected(client, what)
+
+
+def _disconnected(client: Any, what: str) -> WorkerLostError:
+    why = "the Dask client is closed" if client.status == "closed" else "the Dask client has lost its scheduler"
+    return WorkerLostError(
+        f"{what} cannot go on: {why}. Start a cluster, connect a new client, and start again (a checkpoint stays: "
+        "resume=True goes on from it)"
+    )
+
+
+_able: "weakref.WeakKeyDictionary[Any, set[str]]" = weakref.WeakKeyDictionary()
+
+
+def _check_workers(client: Any) -> None:
+    """Refuse workers without this library, with a word better than their tasks' errors; each is asked once."""
+    known = _able.setdefault(client, set())
+    new = sorted(worker_addresses(client, "work in blocks") - known)
+    found = client.run(find_spec, "widemargin", workers=new, on_error="return") if new else {}
+    if lacking := [address for address, spec in found.items() if spec is None]:
+        raise MissingLibraryError(
+            f"{len(lacking)} of {len(new)} Dask worker(s) cannot import widemargin: {', '.join(lacking[:3])}. "
+            "Install it there, in the version that is installed here."
+        )
+    known.update(new)
 
 
 def _named(step: Step) -> str:

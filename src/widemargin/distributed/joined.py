@@ -53,6 +53,10 @@ class JoinedMap:
         """See `BlockMap`; each of the maps by itself."""
         return JoinedMap([one.near(n_bytes) for one in self._maps])
 
+    def filled(self) -> "JoinedMap":
+        """See `BlockMap`; every one of the maps must hold rows."""
+        return JoinedMap([one.filled() for one in self._maps])
+
     def close(self) -> None:
         """See `BlockMap`."""
         for one in self._maps:

@@ -126,6 +126,11 @@ class LabelledParquet:
         """See `Recipe`."""
         return self.rows.n_rows
 
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.rows.path
+
     def load(self) -> dict[str, Any]:
         """The dict of training rows; `populations` is the whole table, and `names` are those of the features."""
         table = self.rows.load()

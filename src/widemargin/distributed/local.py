@@ -6,7 +6,7 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-from widemargin.distributed.base import Block, BlockFunction, Step
+from widemargin.distributed.base import Block, BlockFunction, Step, filled_blocks
 from widemargin.distributed.recipes import Recipe
 from widemargin.distributed.sums import RunningSum
 from widemargin.exceptions import DataError
@@ -81,6 +81,16 @@ class SerialMap:
     def near(self, n_bytes: int) -> "SerialMap":
         """See `BlockMap`; the rows are here already."""
         return self
+
+    def filled(self) -> "SerialMap":
+        """See `BlockMap`."""
+        kept = filled_blocks(self, self._recipes)
+        if len(kept) == self.n_blocks:
+            return self
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _recipes=[self._recipes[i] for i in kept])
+        other._blocks = [self._blocks[i].numbered(n) for n, i in enumerate(kept)]
+        return other
 
     def close(self) -> None:
         """See `BlockMap`."""

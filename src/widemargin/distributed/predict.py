@@ -9,7 +9,7 @@ import numpy as np
 from widemargin._files import replace_file
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map
-from widemargin.distributed.recipes import parquet_rows
+from widemargin.distributed.recipes import parquet_rows, rows_of
 from widemargin.distributed.tables import as_frame, is_collection
 from widemargin.exceptions import CapabilityError, DataError
 
@@ -64,11 +64,9 @@ def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
 
     held = delayed(_Answers(model, method), pure=True)
     lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * X.npartitions
-    n_classes = len(model.classes_)
-    flat = method == "predict" or (method == "decision_function" and n_classes == 2)
-    dtype = np.asarray(model.classes_).dtype if method == "predict" else np.dtype(np.float64)
+    nothing = _Answers(model, method).nothing()
     parts = [
-        da.from_delayed(held(recipe.delayed), (length,) if flat else (length, n_classes), dtype=dtype)
+        da.from_delayed(held(recipe.delayed), (length, *nothing.shape[1:]), dtype=nothing.dtype)
         for recipe, length in zip(frame_partitions(X), lengths, strict=True)
     ]
     return da.concatenate(parts)
@@ -139,8 +137,17 @@ class _Answers(NamedTuple):
     method: str
 
     def __call__(self, rows: Any) -> Any:
+        if not rows_of(rows):  # a partition that a filter has emptied
+            return self.nothing()
         found = np.asarray(getattr(self.model, self.method)(fitted_columns(self.model, as_frame(rows))))
         return found if self.method == "predict" else found.astype(np.float64, copy=False)
+
+    def nothing(self) -> Any:
+        """What the method says of no rows."""
+        classes = np.asarray(self.model.classes_)
+        flat = self.method == "predict" or (self.method == "decision_function" and len(classes) == 2)
+        dtype = classes.dtype if self.method == "predict" else np.dtype(np.float64)
+        return np.empty((0,) if flat else (0, len(classes)), dtype)
 
 
 class _Writing(NamedTuple):

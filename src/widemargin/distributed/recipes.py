@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._files import parquet_files
 from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = [
     "ArrayRows", "FramePartition", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions", "npy_rows",
-    "parquet_columns", "parquet_rows", "spool",
+    "parquet_columns", "parquet_rows", "rows_of", "spool",
 ]  # fmt: skip
 
 _BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
@@ -90,7 +91,8 @@ class ParquetRows:
 
         names = None if self.columns is None else list(self.columns)
         with pq.ParquetFile(self.path) as file:
-            return file.read_row_groups(list(self.row_groups), columns=names, use_threads=False)
+            table = file.read_row_groups(list(self.row_groups), columns=names, use_threads=False)
+        return table if names is None else table.select(names)  # a file has an order of its own
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,10 @@ def spool(arrays: Mapping[str, Any], folder: str | Path, *, block_rows: int = _B
 def parquet_rows(
     path: str | Path, *, columns: Sequence[str] | None = None, block_rows: int | None = None
 ) -> list[ParquetRows]:
-    """Recipes for a Parquet file, or for all `*.parquet` files of a folder (and of its folders) in order of name.
+    """Recipes for a Parquet file, or for all files of a folder (and of its folders) in order of name.
+
+    Files end in .parquet, .pq or .parq. Numbers in names count as numbers: part.2 comes before part.10. Names that
+    begin with a dot or an underscore are left out.
 
     Parameters
     ----------
@@ -177,29 +182,35 @@ def parquet_rows(
     MissingDataError
         If there is no such file, or none in the folder.
     DataError
-        If a file is no Parquet file or lacks a column.
+        If a file is no Parquet file, lacks a column, or (where all columns are read) has others than the first one.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     place = Path(path).absolute()
-    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    files = parquet_files(place, deep=True) if place.is_dir() else [place]
     if not files or not files[0].exists():
         raise MissingDataError(f"there is no Parquet file {place}{'/*.parquet' if place.is_dir() else ''}. Correct it.")
     recipes: list[ParquetRows] = []
-    names = None if columns is None else tuple(columns)
+    first: tuple[Path, list[str]] | None = None
     for file in files:
         try:
             metadata = pq.read_metadata(file)
         except pa.ArrowInvalid as error:
             raise DataError(f"{file} is no Parquet file ({error}). Write it again, or move it away.") from error
-        have = set(metadata.schema.to_arrow_schema().names)
-        if missing := [name for name in names or () if name not in have]:
+        if not metadata.num_rows:
+            continue
+        have = metadata.schema.to_arrow_schema().names
+        if missing := [name for name in columns or () if name not in have]:
             raise DataError(f"{file} has no column {missing[0]!r}; it has {', '.join(sorted(have)[:10])}.")
+        first = first or (file, have)
+        names = columns
+        if columns is None and have != first[1]:
+            names = _as_first(file, have, *first)
         for groups, n_rows in _joined(
             [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)], block_rows
         ):
-            recipes.append(ParquetRows(str(file), groups, n_rows, names))
+            recipes.append(ParquetRows(str(file), groups, n_rows, None if names is None else tuple(names)))
     if not recipes:
         raise DataError(f"{place} has no rows. Give some.")
     return recipes
@@ -226,6 +237,22 @@ def frame_partitions(frame: Any) -> list[FramePartition]:
     if parts.ndim == 2 and parts.shape[1] > 1:
         raise DataError(f"the array is cut into {parts.shape[1]} parts along its columns. Use X.rechunk({{1: -1}}).")
     return [FramePartition(part) for part in parts.ravel().tolist()]
+
+
+def _as_first(file: Path, have: list[str], first: Path, wanted: list[str]) -> list[str]:
+    """The columns of the first file, if those of another are the same in another order."""
+    if strange := sorted({*have} ^ {*wanted}):
+        text = ", ".join(f"{name!r} is in {'this' if name in have else 'that'} one only" for name in strange[:5])
+        raise DataError(f"{file} has other columns than {first}: {text}. Write both alike, or say which to read.")
+    return wanted
+
+
+def rows_of(data: Any) -> int:
+    """Rows of what a recipe has read: a table, an array, or a dict of them."""
+    if isinstance(data, Mapping):
+        data = next(part for part in data.values() if part is not None)
+    shape = getattr(data, "shape", None)
+    return int(shape[0]) if shape else len(data)
 
 
 def _joined(rows: Sequence[int], block_rows: int | None) -> list[tuple[tuple[int, ...], int]]:

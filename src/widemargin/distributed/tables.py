@@ -71,6 +71,11 @@ class _Named:
         """See `Recipe`."""
         return self.recipe.n_rows
 
+    @property
+    def path(self) -> str | None:
+        """The file, if it is one."""
+        return getattr(self.recipe, "path", None)
+
     def load(self) -> dict[str, Any]:
         """See `Recipe`."""
         return {self.name: self.recipe.load()}

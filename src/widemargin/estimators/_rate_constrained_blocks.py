@@ -23,12 +23,13 @@ from sklearn.utils.validation import _get_feature_names
 from widemargin.distributed.base import Block, BlockMap
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.estimators._rate_constrained_predict import DTYPES
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding import baselines_used, bind
 from widemargin.goals.bound import BoundGoal
 from widemargin.goals.counting import CountedRows
 from widemargin.goals.digest import columns_used
 from widemargin.goals.goal import Goal
+from widemargin.goals.labels import column_of
 from widemargin.goals.sources import Source, make_source
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.linalg.rows import RowBlocks, canonical_rows
@@ -55,6 +56,8 @@ class Survey:
         Sum of the rows.
     names : ndarray of str, shape (d,), or None
         Features.
+    place : str
+        The first block, in messages.
     """
 
     labels: npt.NDArray[Any]
@@ -63,13 +66,12 @@ class Survey:
     weight: float
     sums: Floats
     names: Any
+    place: str
 
     def merge(self, other: "Survey") -> Self:
         """Take in other rows."""
-        if other.sums.shape != self.sums.shape:
-            raise DataError(
-                f"some rows have {self.sums.shape[0]} features and others {other.sums.shape[0]}. Give all the same."
-            )
+        if strange := self._differs(other):
+            raise DataError(f"{other.place} and {self.place} differ: {strange}. Give all blocks alike.")
         both = [part for part in (self.labels, other.labels) if part.shape[0]]
         self.labels = np.unique(np.concatenate(both)) if both else self.labels
         self.n_rows += other.n_rows
@@ -78,6 +80,20 @@ class Survey:
         self.sums = self.sums + other.sums
         self.names = other.names if self.names is None else self.names
         return self
+
+    def _differs(self, other: "Survey") -> str | None:
+        """What keeps other rows from being in one table with these."""
+        there, here = other.sums.shape[0], self.sums.shape[0]
+        if there != here:
+            return f"{there} and {here} features"
+        if self.names is not None and other.names is not None and not np.array_equal(self.names, other.names):
+            pairs = zip(other.names.tolist(), self.names.tolist(), strict=True)
+            j, pair = next((j, pair) for j, pair in enumerate(pairs) if pair[0] != pair[1])
+            return f"feature {j} is {pair[0]!r} and {pair[1]!r}"
+        kinds = [isinstance(part.tolist()[0], str) for part in (other.labels, self.labels) if part.shape[0]]
+        if len(set(kinds)) > 1:
+            return f"labels such as {other.labels.tolist()[0]!r} and {self.labels.tolist()[0]!r}"
+        return None
 
 
 class Labels(NamedTuple):
@@ -181,30 +197,49 @@ class _Sizes(NamedTuple):
     cell_count: Ints
 
 
-def _matrix(data: Mapping[str, Any], index: int | None = None) -> Any:
+def _matrix(data: Mapping[str, Any], title: str = "a block") -> Any:
     """Checked features."""
     X = data["X"]
     try:
         checked = check_array(X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
     except ValueError as error:
         where = "" if data.get("source") is None else f" of external {data['source']!r}"
-        raise DataError(f"{'a block' if index is None else f'block {index}'}{where}: {error}") from error
+        raise DataError(f"{title}{where}: {error}") from error
     return canonical_rows(checked)
 
 
 def _survey(block: Block, _: None) -> Survey:
     data = block.data
-    X, y, weight = _matrix(data, block.index), data["y"], data["sample_weight"]
+    X, y, weight = _matrix(data, block.title), data["y"], data["sample_weight"]
     main = data.get("source") is None
     if main and y is None:
-        raise DataError(f"block {block.index} has no labels. Give y.")
-    labels = np.unique(np.asarray(y)) if main else np.zeros(0)
+        raise DataError(f"{block.title} has no labels. Give y.")
+    labels = _distinct(y, block.title) if main else np.zeros(0)
     whole = float(X.shape[0] if weight is None else np.asarray(weight, dtype=np.float64).sum())
     names = _get_feature_names(data["X"])
     if names is None and data.get("names"):
         names = np.asarray(data["names"], dtype=object)
-    rows = RowBlocks([(X, None)])
-    return Survey(labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names)
+    rows, place = RowBlocks([(X, None)]), block.title if main else f"external {data['source']!r}"
+    return Survey(
+        labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names, place
+    )
+
+
+def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
+    """The labels that occur in a block, increasing.
+
+    Raises
+    ------
+    DataError
+        If some are missing, or numbers are among texts.
+    """
+    column = column_of(f"y of {title}", y)
+    if column.n_missing:
+        raise DataError(
+            f"y of {title} has {column.n_missing} missing values of {len(column.values)}. Leave these rows out, or "
+            "fill them in."
+        )
+    return np.unique(np.asarray(y))
 
 
 def _source(data: Mapping[str, Any], labels: Labels) -> Source:
@@ -236,6 +271,8 @@ def _problem_of(data: Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
     source = _source(data, task.labels)
     of_kind = task.bound.cell[task.counts.names.index(source.name)]
     cell = task.counts.parts[source.name].numbers(source, of_kind)
+    if task.scratch is not None and not Path(task.scratch).is_dir():
+        raise MissingDataError(f"scratch: there is no folder {task.scratch} where a worker runs. Make it there.")
     X, fit_intercept = _matrix(data), task.fit_intercept
     bound = replace(task.bound, cell=(cell,), row_weight=(source.weight,))
     problem = build_problem(bound, [X], task.lam, fit_intercept=fit_intercept)
@@ -258,6 +295,8 @@ def _mapped(array: Any, folder: str) -> Any:
         with os.fdopen(handle, "wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
         return np.asarray(np.load(name, mmap_mode="r+"))  # "r" would have every loop compiled once more
+    except OSError as error:
+        raise DataError(f"scratch: {array.nbytes} bytes cannot be written to {folder} ({error}). Make room.") from error
     finally:
         Path(name).unlink()
 

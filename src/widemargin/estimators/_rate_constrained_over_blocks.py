@@ -20,7 +20,7 @@ from widemargin.estimators._rate_constrained_blocks import (
 )
 from widemargin.estimators._rate_constrained_fit import step_plan, train_problem
 from widemargin.estimators._rate_constrained_space import LinearSpace
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding import baselines_used
 from widemargin.goals.measure import Measured
 from widemargin.goals.sources import External, external_data, positive_class
@@ -28,7 +28,7 @@ from widemargin.linalg.cells import Floats
 from widemargin.problems.blocked import BlockedSubproblem
 from widemargin.solvers import pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.checkpoints import Remembered
+from widemargin.solvers.checkpoints import Remembered, check_checkpoint
 from widemargin.solvers.choice import ConvexChoice
 
 __all__ = ["BlockTrainingMixin"]
@@ -55,7 +55,8 @@ class BlockTrainingMixin:
         Parameters
         ----------
         blocks : BlockMap
-            Training rows by blocks: `block_map(labelled_rows(X, y, ...), workers)`, or with `labelled_parquet`.
+            Training rows by blocks: `block_map(labelled_rows(X, y, ...), workers)`, or with `labelled_parquet`. Blocks
+            without rows are left out.
         external : dict of str to External, default=None
             As in `fit`; kept in this process.
         scratch : path of a folder, default=None
@@ -80,9 +81,11 @@ class BlockTrainingMixin:
             If the parameters ask for what needs all rows in one place: kernels, feature maps, a confidence,
             calibration.
         CheckpointError
-            If the checkpoint is damaged, or of another run.
+            If the checkpoint is damaged, or of other rows, another goal or other parameters.
         WorkerLostError
-            If workers are lost again and again; the checkpoint stays.
+            If workers are lost again and again, or the scheduler; the checkpoint stays.
+        MissingDataError
+            If there is no folder `scratch` where a worker runs.
         GoalError, DataError, InfeasibleGoalError
             As `fit`.
 
@@ -95,10 +98,16 @@ class BlockTrainingMixin:
         self._validate_params()
         self._forget_refits()
         self._refuse_for_blocks()
+        check_checkpoint(checkpoint, resume)
+        if not hasattr(blocks, "prepared"):
+            raise DataError(
+                f"blocks is a {type(blocks).__name__}, no blocks of rows. Give block_map(labelled_rows(X, y)), or use "
+                "fit."
+            )
         self.goal_ = goal = as_goal(self.goal)
         self.calibrator_ = None
         budget = Budget(self.time_budget, self._watchers())
-        together = self._with_external(blocks.near(gather_below), external)
+        together = self._with_external(blocks.filled().near(gather_below), external)
         with limit_threads(self.n_jobs):
             found = survey(together)
             self._set_classes(found.labels)

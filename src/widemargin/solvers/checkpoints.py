@@ -2,7 +2,7 @@
 
 Everything between two convex steps is a function of the rows and of what the steps before have found. So a run that
 starts again with the same rows and parameters, and takes the results of its first steps from the file, comes to the
-step that the killed one was at with a few passes over the rows.
+step that the killed one was at with a few passes over the rows. Rows are told apart by sums over them, see `_sketch`.
 """
 
 import hashlib
@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from widemargin._files import replace_file
-from widemargin.exceptions import CheckpointError
+from widemargin.distributed.base import Block
+from widemargin.exceptions import CheckpointError, DataError
+from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
 from widemargin.solvers.newton_blocks import BlockedHinge
 
-__all__ = ["Remembered"]
+__all__ = ["Remembered", "check_checkpoint"]
 
-_FORMAT = 1
+_FORMAT = 2
+_SAME = 1e-9  # relative difference of sums over the same rows, added up in another order
 
 
 class Remembered:
@@ -45,14 +48,23 @@ class Remembered:
         self.solver = solver
         self._path = None if path is None else Path(path)
         self._known: list[dict[str, Any]] = []
+        self._known_rows: list[float] = []
+        self._rows: list[float] | None = None
         if resume and self._path is not None and self._path.exists():
-            self._known = _read(self._path)
+            self._known, self._known_rows = _read(self._path)
         self._done: list[dict[str, Any]] = []
 
     def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
         """Solve a subproblem, or take the result from the file."""
         if self._path is None or not isinstance(sub, BlockedHinge):
             return self.solver(sub, tol=tol, start=start, rho=rho, **options)
+        if self._rows is None:
+            self._rows = _sketch(sub)
+            if self._known and not _are_same(self._rows, self._known_rows):
+                raise CheckpointError(
+                    f"{self._path}: the checkpoint was made with other rows. Start with what it was made with, or "
+                    "without resume"
+                )
         number, name = len(self._done), _name_of(sub, tol, start, rho)
         if number < len(self._known):
             entry = self._known[number]
@@ -66,8 +78,50 @@ class Remembered:
         result = self.solver(sub, tol=tol, start=start, rho=rho, **options)
         if result.status in (Status.CONVERGED, Status.MAX_ITER):  # others ended early, and not by their own rule
             self._done.append(_entry(name, result))
-            _write(self._path, self._done)
+            _write(self._path, self._done, self._rows)
         return result
+
+
+def check_checkpoint(path: Any, resume: Any) -> None:
+    """Refuse what cannot be meant by `checkpoint=` and `resume=`.
+
+    Raises
+    ------
+    DataError
+        If resume is no bool, or there is no file to go on from.
+    CheckpointError
+        If the folder of the file is missing.
+    """
+    if not isinstance(resume, (bool, np.bool_)):
+        raise DataError(f"resume is {resume!r}; give checkpoint=PATH and resume=True to go on from that file.")
+    if resume and path is None:
+        raise DataError("resume=True, and checkpoint is None; give checkpoint=PATH, the file to go on from.")
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise CheckpointError(
+            f"{path}: there is no folder {Path(path).absolute().parent}. Make it, or correct the path"
+        )
+
+
+def _sketch(sub: Any) -> list[float]:
+    """What tells rows apart that are alike in their number and in the weights of cells: one pass.
+
+    By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
+    """
+    rows = sub.rows
+    direction = np.random.default_rng(0).standard_normal(rows.n_features)
+    rows.n_passes += 1
+    sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))
+    return [float(value) for value in sums.ravel()]
+
+
+def _sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
+    (direction, n_cells), problem = message, block.data
+    z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
+    return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
+
+
+def _are_same(found: list[float], known: list[float]) -> bool:
+    return len(found) == len(known) and np.allclose(found, known, rtol=_SAME, atol=0.0)
 
 
 def _name_of(sub: Any, tol: float, start: ConvexState | None, rho: float) -> str:
@@ -105,22 +159,27 @@ def _result(entry: dict[str, Any]) -> ConvexResult:
     )  # fmt: skip
 
 
-def _write(path: Path, steps: list[dict[str, Any]]) -> None:
-    body = json.dumps(steps)
-    data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "steps": body}
+def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:
+    body = json.dumps({"steps": steps, "rows": rows})
+    data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body}
     try:
         replace_file(path, json.dumps(data).encode())
     except OSError as error:
         raise CheckpointError(f"{path}: the file cannot be written ({error.strerror}). Check the folder") from error
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[float]]:
     try:
         data = json.loads(path.read_bytes())
-        whole = data["format"] == _FORMAT and data["sha256"] == hashlib.sha256(data["steps"].encode()).hexdigest()
-        steps: list[dict[str, Any]] = json.loads(data["steps"])
+        if data["format"] != _FORMAT:
+            raise CheckpointError(
+                f"{path}: the checkpoint is of another format, {data['format']}. Start without resume"
+            )
+        if data["sha256"] != hashlib.sha256(data["run"].encode()).hexdigest():
+            raise CheckpointError(f"{path}: the checkpoint is damaged. Start without resume")
+        run = json.loads(data["run"])
+        return run["steps"], run["rows"]
+    except CheckpointError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: no checkpoint can be read there ({error}). Start without resume") from error
-    if not whole:
-        raise CheckpointError(f"{path}: the checkpoint is damaged, or of another format. Start without resume")
-    return steps
