@@ -253,18 +253,18 @@ def _audit_stream(found: Content) -> Iterable[Limit]:
 
 
 def _distributed(found: Content) -> Iterable[Limit]:
-    if max(row["n"] for row in found["large"]) < 20_000_000:
-        return
-    for row in found["same"]:
-        share = row["apart"] / (row["gap"] + row["gap in memory"])
-        yield Limit(f"objectives apart, of what the gaps allow, {row['data']}, {row['where']}", share, 1.0, "")
-    for row in found["overhead"]:
+    for row in found.get("same", []):
+        gap = max(row["gap"], row["gap in memory"])
+        if not row["brackets apart"]:
+            yield Limit(f"{row['data']}, {row['where']}: gap of overlapping brackets", gap, 1e-6, "")
+    for row in found.get("overhead", []):
         yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0, "")
-    for row in found["large"]:
+    for row in found.get("large", []):
         used, limit = row["private"] / 2**30, row["limit"] / 2**30
         yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GB")
-    same = sum(row["kills"] for row in found["kills"] if row["same"])
-    yield Limit("workers killed in fits that end with the same bits", same, 50, "", at_least=True)
+    if "kills" in found:
+        same = sum(row["kills"] for row in found["kills"] if row["same"])
+        yield Limit("workers killed in fits that end with the same bits", same, 50, "", at_least=True)
 
 
 def _guarantees(found: Content) -> Iterable[Limit]:
