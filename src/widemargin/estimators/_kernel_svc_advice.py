@@ -23,7 +23,7 @@ from widemargin.solvers.sbp_run import SBPResult
 
 __all__ = ["conclude", "refuse_overflow", "warn_of_scales", "warn_of_steepness", "without_scale_warnings"]
 
-_SAMPLE = 5000  # rows that scales are judged by
+_LEAST, _SAMPLE = 10, 5000  # rows that scales are judged by: of fewer they are chance
 
 DOMINANT = 0.99
 """Share of the squared distances that features must have together to drown the others."""
@@ -47,7 +47,7 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     On scikit-learn's wine data as they are (a feature with 99.8% of the squared distances) a Gaussian kernel has an
     accuracy of 0.66, on scaled ones 0.98.
     """
-    if kernel.name in ("precomputed", "callable") or X.shape[0] < 2:
+    if kernel.name in ("precomputed", "callable") or X.shape[0] < _LEAST:
         return
     X = _some_rows(X)
     variance = _variances(X)
@@ -60,7 +60,7 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
         share = float(variance[largest].sum()) / total
         warn(
             f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
-            f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
+            f"between rows: the kernel hardly sees the other {_counted(varying - count, 'feature')}. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
         )
@@ -159,6 +159,10 @@ def _polynomial(kernel: Kernel, X: Any) -> float:
     square = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     with np.errstate(over="ignore"):  # the kernel itself will say so
         return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _named(model: Any, columns: Any) -> str:
