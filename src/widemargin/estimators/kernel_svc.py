@@ -27,12 +27,19 @@ from widemargin.estimators._kernel_model import (
     refused_parameters,
     worst,
 )
-from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales, warn_of_steepness
+from widemargin.estimators._kernel_svc_advice import (
+    conclude,
+    refuse_overflow,
+    warn_of_indefiniteness,
+    warn_of_scales,
+    warn_of_steepness,
+)
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
     Split,
     Training,
+    definiteness,
     kernel_rows,
     splits,
     train,
@@ -389,7 +396,12 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
-            solved = train(training, self._splits(), options, budget)
+            spectrum = definiteness(training, self.solver)
+            indefinite = spectrum is not None and spectrum.indefinite
+            solved = train(training, self._splits(), options, budget, positive=not indefinite)
+        self.indefinite_ = indefinite or any(item.result.indefinite for item in solved)
+        if self.indefinite_:
+            warn_of_indefiniteness(self, spectrum)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)
@@ -423,7 +435,6 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.fit_status_ = int(self.status_ != "converged")
         self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
         self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
-        self.indefinite_ = any(result.indefinite for result in results)
         self.gap_ = float("nan") if self.indefinite_ else max(float(result.gap) for result in results)
         self.violation_ = max(float(result.violation) for result in results)
         self.nu_ = np.array([result.nu if isinstance(result, SBPResult) else np.nan for result in results])
