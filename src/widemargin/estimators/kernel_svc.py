@@ -121,7 +121,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
-        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm,
+        which "auto" takes for a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
         "sdca" and "pegasos": only with `fit_intercept=False`.
@@ -170,6 +171,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
     solver_, solver_reason_ : str
         Which solver was used, and why.
+    indefinite_ : bool
+        Whether the kernel was found not to be positive semi-definite: by the eigenvalues on at most 256 rows, or by a
+        negative squared norm on the way.
     gap_ : float
         Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
         kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
