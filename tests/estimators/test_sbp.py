@@ -166,7 +166,7 @@ def test_in_a_pipeline_under_a_search(data):
 def test_refusals(data):
     X, y, *_ = data
     with pytest.raises(
-        KernelError, match=r"kernel='sigmoid': a squared norm came out as .* not positive semi-definite"
+        KernelError, match=r"kernel='sigmoid': the kernel is not positive semi-definite .*eigenvalues from -"
     ) as told:
         SBPClassifier(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
     assert "solver" not in str(told.value) and "KernelSVC" in str(told.value)

@@ -254,8 +254,8 @@ def test_compiled_steps_are_their_python(kind):
         call("sides", g, b, lower, upper, sides)
         met = []
         for _ in range(30):
-            i = call("peak", sides[0], lanes)
-            j = call("partner", K[i], diagonal, i, sides, lanes)
+            i = call("last_peak", sides[0], lanes)
+            j = call("partner", K[i], diagonal, i, sides, lanes, True)
             met += [i, j, sides[0, i] + sides[1].max()]
             met += call("move_pair", i, j, K[i], K[j], diagonal, g, b, lower, upper, sides)
         room = np.empty(40)
@@ -299,3 +299,12 @@ def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
     thrifty = problem(X, y, 1.0, fit_intercept=False, cache_size=cache_of(1, 250))
     same = smo.solve(thrifty, tol=1e-4)  # one row fits
     assert same.dual == pytest.approx(smo.solve(problem(X, y, 1.0, fit_intercept=False), tol=1e-4).dual, rel=1e-5)
+
+
+@given(st.integers(1, 400), st.integers(0, 10_000))
+def test_of_equals_the_last_is_taken(q, seed):
+    rng = np.random.default_rng(seed)
+    value = np.where(rng.random(q) < 0.1, -np.inf, rng.integers(0, 3, q))
+    found = loops.last_peak(value, np.empty(loops.LANES))
+    assert found == np.flatnonzero(value == value.max())[-1]
+    assert value[loops.peak(value, np.empty(loops.LANES))] == value.max()

@@ -19,7 +19,7 @@ from widemargin.solvers.base import Budget, Status
 
 __all__ = [
     "CURES", "DTYPES", "KernelModel", "class_weights", "interrupted", "labels_of", "name_the_kernel",
-    "positive_numbers", "refuse_missing", "refused_parameters", "worst",
+    "named_kernel", "positive_numbers", "refuse_missing", "refused_parameters", "worst",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -70,6 +70,11 @@ def refused_parameters(**cures: str) -> Callable[[Callable[P, Result]], Callable
     return decorate
 
 
+def named_kernel(kernel: Any) -> str:
+    """How messages call the parameter `kernel`."""
+    return getattr(kernel, "__name__", None) or repr(kernel)
+
+
 @contextmanager
 def name_the_kernel(kernel: Any, cure: str) -> Iterator[None]:
     """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
@@ -78,8 +83,7 @@ def name_the_kernel(kernel: Any, cure: str) -> Iterator[None]:
     except KernelError as error:
         if "positive semi-definite" not in str(error):
             raise
-        shown = getattr(kernel, "__name__", None) or repr(kernel)
-        raise KernelError(f"kernel={shown}: {error} {cure}") from error
+        raise KernelError(f"kernel={named_kernel(kernel)}: {error} {cure}") from error
 
 
 def class_weights(class_weight: Any, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> Floats:

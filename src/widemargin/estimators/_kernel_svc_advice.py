@@ -11,19 +11,23 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from widemargin.estimators._kernel_model import CURES, interrupted
+from widemargin.estimators._kernel_model import CURES, interrupted, named_kernel
 from widemargin.estimators._kernel_svc_fit import Solved
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
+from widemargin.kernels.definiteness import Spectrum
 from widemargin.kernels.functions import Kernel
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_solver_choice import Chosen
 from widemargin.solvers.sbp_run import SBPResult
 
-__all__ = ["conclude", "refuse_overflow", "warn_of_scales", "warn_of_steepness", "without_scale_warnings"]
+__all__ = [
+    "conclude", "refuse_overflow", "warn_of_indefiniteness", "warn_of_scales", "warn_of_steepness",
+    "without_scale_warnings",
+]  # fmt: skip
 
-_SAMPLE = 5000  # rows that scales are judged by
+_LEAST, _SAMPLE = 10, 5000  # rows that scales are judged by: of fewer they are chance
 
 DOMINANT = 0.99
 """Share of the squared distances that features must have together to drown the others."""
@@ -47,7 +51,7 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
     On scikit-learn's wine data as they are (a feature with 99.8% of the squared distances) a Gaussian kernel has an
     accuracy of 0.66, on scaled ones 0.98.
     """
-    if kernel.name in ("precomputed", "callable") or X.shape[0] < 2:
+    if kernel.name in ("precomputed", "callable") or X.shape[0] < _LEAST:
         return
     X = _some_rows(X)
     variance = _variances(X)
@@ -60,7 +64,7 @@ def warn_of_scales(model: Any, kernel: Kernel, X: Any) -> None:
         share = float(variance[largest].sum()) / total
         warn(
             f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} "
-            f"between rows: the kernel hardly sees the other {varying - count} features. Scale them "
+            f"between rows: the kernel hardly sees the other {_counted(varying - count, 'feature')}. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
         )
@@ -129,6 +133,20 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Any) -> None:
         )
 
 
+def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:
+    """Warn of a kernel that is not positive semi-definite, by its eigenvalues or by what a solver met."""
+    if spectrum is not None and spectrum.indefinite:
+        found = str(spectrum)
+    else:
+        found = "a solver met a negative squared norm"
+    warn(
+        f"the kernel {named_kernel(model.kernel)} is not positive semi-definite on these rows ({found}): the model is "
+        "one of several points where LIBSVM's conditions hold, and there is no certificate. Choose other parameters, "
+        "or kernel='rbf'.",
+        KernelWarning,
+    )
+
+
 def refuse_overflow(X: Any) -> None:
     """Refuse rows whose inner products are not finite.
 
@@ -159,6 +177,10 @@ def _polynomial(kernel: Kernel, X: Any) -> float:
     square = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     with np.errstate(over="ignore"):  # the kernel itself will say so
         return float(np.mean(np.abs(kernel.gamma * square.astype(np.float64) + kernel.coef0) ** kernel.degree))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _named(model: Any, columns: Any) -> str:
@@ -196,12 +218,6 @@ def _warn_of_bias(solved: Sequence[Solved], fit_intercept: bool) -> None:
 
 def conclude(model: Any, solved: Sequence[Solved], budget: Budget) -> None:
     """Warn, or raise after an interrupt, according to how training ended."""
-    if model.indefinite_:
-        warn(
-            f"the kernel {model.kernel!r} is not positive semi-definite on these rows: the model is a point where "
-            "LIBSVM's conditions hold, and there is no certificate. Choose other parameters, or kernel='rbf'.",
-            KernelWarning,
-        )
     if interrupted(model, budget):
         return
     if model.status_ == "converged":

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin.kernels.backend import squared_norms
+from widemargin.kernels.definiteness import Spectrum, refuse_indefinite, sampled_spectrum
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.cells import Floats, Ints
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.hold_out import WITHOUT_ROWS
-from widemargin.solvers.kernel_solver_choice import Chosen, choose
+from widemargin.solvers.kernel_solver_choice import NEED_NORMS, Chosen, choose
 from widemargin.solvers.kernel_svm import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.whole_matrix import WholeMatrix
 
-__all__ = ["Options", "Solved", "Split", "Training", "kernel_rows", "splits", "train"]
+__all__ = ["Options", "Solved", "Split", "Training", "definiteness", "kernel_rows", "splits", "train"]
 
 _SINGLE_REACH = 100.0
 """Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
@@ -138,13 +139,29 @@ def kernel_rows(
     return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
 
 
-def train(training: Training, parts: tuple[Split, ...], options: Options, budget: Budget) -> list[Solved]:
+def definiteness(training: Training, solver: str) -> Spectrum | None:
+    """What the eigenvalues on some of the rows say about the kernel; None where it is known.
+
+    Raises
+    ------
+    KernelError
+        If a user's function is not symmetric, or the solver needs a kernel that is positive semi-definite.
+    """
+    training.rows.check_function()
+    spectrum = sampled_spectrum(training.rows)
+    if solver in NEED_NORMS:
+        refuse_indefinite(spectrum)
+    return spectrum
+
+
+def train(
+    training: Training, parts: tuple[Split, ...], options: Options, budget: Budget, *, positive: bool = True
+) -> list[Solved]:
     """Solve the binary problems one after the other.
 
     Several problems use one kernel matrix: computed once where it fits the cache, else row by row, through the cache
     of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
     """
-    training.rows.check_symmetric()
     matrix: KernelMatrix = training.rows
     spatial = training.spatial and (options.solver != "auto" or options.tol is None or options.tol >= _ROUGH)
     n, stored = training.rows.n_rows, False
@@ -155,12 +172,20 @@ def train(training: Training, parts: tuple[Split, ...], options: Options, budget
     for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
         chosen = choose(
             options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            reach=partial(_reach, problem.rows) if spatial else None, hold_out=options.tol is None,
+            reach=partial(_reach, problem.rows) if spatial else None, hold_out=options.tol is None, positive=positive,
         )  # fmt: skip
         share = _Share(budget, len(parts) - number, options.max_iter)
-        result = share.solve(chosen, problem, options)
+        if chosen.name == "smo" and len(parts) == 1:  # LIBSVM's first class is the positive one, also of two classes
+            result = _mirrored(share.solve(chosen, replace(problem, y=-problem.y), options, positive))
+        else:
+            result = share.solve(chosen, problem, options, positive)
         solved.append(Solved(part, index, result, chosen, problem.rows.capacity))
     return solved
+
+
+def _mirrored(result: KernelResult) -> KernelResult:
+    """The solution of the problem with the classes exchanged."""
+    return replace(result, coef=-result.coef, intercept=-result.intercept)
 
 
 def _problems(
@@ -194,13 +219,13 @@ class _Share:
             seconds = budget.elapsed + max(0.0, seconds - budget.elapsed) / remaining
         self.part = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, self._count))
 
-    def solve(self, chosen: Chosen, problem: KernelProblem, options: Options) -> KernelResult:
+    def solve(self, chosen: Chosen, problem: KernelProblem, options: Options, positive: bool) -> KernelResult:
         """Solve a problem within the share."""
         self._counts = "max_iter" not in chosen.options
         tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
         solve = partial(
             chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
-            max_iter=max(1, self._most) if self._most >= 0 else None,
+            max_iter=max(1, self._most) if self._most >= 0 else None, positive=positive,
         )  # fmt: skip
         try:
             result = solve()

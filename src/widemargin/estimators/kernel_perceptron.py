@@ -192,8 +192,10 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
             refuse_overflow(X)
         kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         warn_of_scales(self, kernel, X)
+        rows = KernelRows(kernel, X, cache_size=self.cache_size)
         with limit_threads(self.n_jobs):
-            coef = self._train(KernelRows(kernel, X, cache_size=self.cache_size), codes, weight, budget)
+            rows.check_function()
+            coef = self._train(rows, codes, weight, budget)
         self.gamma_, self.shape_fit_ = kernel.gamma, X.shape
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]

@@ -27,12 +27,19 @@ from widemargin.estimators._kernel_model import (
     refused_parameters,
     worst,
 )
-from widemargin.estimators._kernel_svc_advice import conclude, refuse_overflow, warn_of_scales, warn_of_steepness
+from widemargin.estimators._kernel_svc_advice import (
+    conclude,
+    refuse_overflow,
+    warn_of_indefiniteness,
+    warn_of_scales,
+    warn_of_steepness,
+)
 from widemargin.estimators._kernel_svc_fit import (
     Options,
     Solved,
     Split,
     Training,
+    definiteness,
     kernel_rows,
     splits,
     train,
@@ -114,7 +121,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
-        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm,
+        which "auto" takes for a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
         "sdca" and "pegasos": only with `fit_intercept=False`.
@@ -163,6 +171,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
     solver_, solver_reason_ : str
         Which solver was used, and why.
+    indefinite_ : bool
+        Whether the kernel was found not to be positive semi-definite: by the eigenvalues on at most 256 rows, or by a
+        negative squared norm on the way.
     gap_ : float
         Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
         kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
@@ -389,7 +400,12 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
-            solved = train(training, self._splits(), options, budget)
+            spectrum = definiteness(training, self.solver)
+            indefinite = spectrum is not None and spectrum.indefinite
+            solved = train(training, self._splits(), options, budget, positive=not indefinite)
+        self.indefinite_ = indefinite or any(item.result.indefinite for item in solved)
+        if self.indefinite_:
+            warn_of_indefiniteness(self, spectrum)
         self.gamma_ = kernel.gamma
         self.evaluations_ = int(matrix.evaluations)
         self._adopt(solved, codes, index, rows, budget)
@@ -423,7 +439,6 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.fit_status_ = int(self.status_ != "converged")
         self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
         self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
-        self.indefinite_ = any(result.indefinite for result in results)
         self.gap_ = float("nan") if self.indefinite_ else max(float(result.gap) for result in results)
         self.violation_ = max(float(result.violation) for result in results)
         self.nu_ = np.array([result.nu if isinstance(result, SBPResult) else np.nan for result in results])

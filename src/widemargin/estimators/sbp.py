@@ -28,6 +28,7 @@ from widemargin.estimators._progress import watchers
 from widemargin.estimators._rate_constrained_space import model_scores
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
+from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
@@ -288,6 +289,9 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         refuse_missing(self.classes_, codes[used])
         sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
         rows = self._rows(X, upper, used)
+        rows.check_function()
+        with name_the_kernel(self.kernel, INDEFINITE):
+            refuse_indefinite(sampled_spectrum(rows))
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         tol = self.tol
         if tol is None:

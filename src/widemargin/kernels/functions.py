@@ -55,6 +55,13 @@ class Kernel:
         """Whether K(x, x) = 1 for every x, without computing it."""
         return self.name in ("rbf", "laplacian")
 
+    @property
+    def positive(self) -> bool:
+        """Whether the kernel is known to be positive semi-definite, whatever the rows are."""
+        if self.name == "poly":
+            return self.gamma > 0.0 and self.coef0 >= 0.0 and float(self.degree).is_integer()
+        return self.name in ("linear", "rbf", "laplacian")
+
     def called(self, X: Any, Y: Any) -> np.ndarray[Any, Any]:
         """What the user's function returns for two sets of rows, checked.
 

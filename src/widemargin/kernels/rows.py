@@ -106,23 +106,32 @@ class KernelRows:
         self._slots: OrderedDict[int, int] = OrderedDict()
         self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
 
-    def check_symmetric(self) -> None:
+    def check_function(self) -> None:
         """Refuse a user's function that is no kernel, on at most 64 rows.
 
         Raises
         ------
         KernelError
-            If K(x, z) and K(z, x) differ by more than about the precision of the numbers.
+            If K(x, z) and K(z, x) differ by more than about the precision of the numbers, or K(x, z) does on what other
+            rows come with x and z.
         """
         if self.kernel.name != "callable":
             return
         some = np.unique(np.linspace(0, self.n_rows - 1, 64).astype(int))
         values = self.block(some, some).astype(np.float64)
+        rounding = 1e-4 * max(float(np.abs(values).max(initial=0.0)), 1e-300)
         apart = float(np.abs(values - values.T).max(initial=0.0))
-        if apart > 1e-4 * max(float(np.abs(values).max(initial=0.0)), 1e-300):
+        if apart > rounding:
             raise KernelError(
                 f"the kernel function is not symmetric: K(x, z) and K(z, x) differ by up to {apart:.2g}; "
                 "no SVM has such a kernel."
+            )
+        half = some[::2]
+        apart = float(np.abs(self.block(half, half) - values[::2, ::2]).max(initial=0.0))
+        if apart > rounding:
+            raise KernelError(
+                f"the kernel function gives K(x, z) other values, by up to {apart:.2g}, among other rows: it is called "
+                "on blocks of rows, so it must not centre or scale by the rows it is given. Do that to X before."
             )
 
     @property

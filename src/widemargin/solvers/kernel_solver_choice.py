@@ -22,7 +22,7 @@ from widemargin.solvers import (
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import KernelProblem, KernelResult, KernelSolver
 
-__all__ = ["DEFAULT_TOL", "SOLVERS", "Chosen", "choose", "stopping"]
+__all__ = ["DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "Chosen", "choose", "stopping"]
 
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
@@ -41,6 +41,9 @@ DEFAULT_TOL = 1e-3
 
 BY_GAP = frozenset({"sbp", "sbp-unbiased", "pegasos"})
 """Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach."""
+
+NEED_NORMS = frozenset({"sbp", "sbp-unbiased", "sdca", "pegasos"})
+"""Solvers whose steps and bounds need squared norms: they refuse a kernel that is not positive semi-definite."""
 
 FEW_COLUMNS, NARROW, SPATIAL_ROWS = 16, 0.5, 4000
 """Columns up to which, share of pairs of rows with a kernel value that counts up to which, and rows from which values
@@ -87,6 +90,7 @@ def choose(
     reach: Callable[[], float] | None = None,
     stored: bool = False,
     hold_out: bool = False,
+    positive: bool = True,
 ) -> Chosen:
     """The solver of a problem.
 
@@ -103,6 +107,8 @@ def choose(
         Whether the whole kernel matrix is in memory.
     hold_out : bool, default=False
         Whether the hold-out rule ends the run.
+    positive : bool, default=True
+        Whether the kernel is positive semi-definite, as far as is known.
 
     Raises
     ------
@@ -115,6 +121,8 @@ def choose(
         if name == "spatial-dual" and reach is None:
             raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
         return Chosen(name, "as asked for")
+    if not positive:
+        return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
     if reach is not None and n_columns <= FEW_COLUMNS and n_rows >= SPATIAL_ROWS:

@@ -20,6 +20,8 @@ __all__ = ["KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Val
 
 Rows = npt.NDArray[np.integer[Any]] | slice
 
+_ROUNDING = 1e-12  # slopes in the bias so small, relative to the weight of a class, are 0: sums of weights are rounded
+
 
 class KernelMatrix(Protocol):
     """Rows of a kernel matrix (`kernels.rows.KernelRows`)."""
@@ -171,7 +173,8 @@ def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
     """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
 
     `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope there
-    is the weight of the negative rows below minus that of the positive ones above.
+    is the weight of the negative rows below minus that of the positive ones above. It is flat between two kinks where
+    no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle, too.
     """
     if not problem.fit_intercept:
         return 0.0
@@ -182,6 +185,7 @@ def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
     order = np.argsort(kinks, kind="stable")
     positive = float(upper[problem.y[counts] > 0].sum())
     slope = np.cumsum(upper[order]) - positive  # right of each kink
-    first = int(np.searchsorted(slope, 0.0, side="left"))
-    flat = first + 1 < order.shape[0] and abs(slope[first]) <= 1e-12 * positive
-    return float(0.5 * (kinks[order[first]] + kinks[order[first + 1]]) if flat else kinks[order[first]])
+    rounding = max(_ROUNDING, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
+    first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
+    low, high = np.minimum((first, last), order.shape[0] - 1)
+    return float(0.5 * (kinks[order[low]] + kinks[order[high]]))

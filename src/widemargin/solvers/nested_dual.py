@@ -55,6 +55,7 @@ def solve(
     budget: Budget | None = None,
     size: int = working_set.SIZE,
     seed: int = 0,
+    positive: bool = True,
 ) -> KernelResult:
     """Solve the dual of a kernel SVM by nested subsamples; the certificate is over all rows.
 
@@ -74,6 +75,9 @@ def solve(
         Rows of a working set.
     seed : int, default=0
         Of the subsamples.
+    positive : bool, default=True
+        Whether the kernel is positive semi-definite. If not, norms bound nothing, and the scores of all rows are
+        computed where else those of the rows that could matter are.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def solve(
     """
     budget = budget or Budget()
     n = problem.n_rows
-    run = _Run(problem, budget, size, start, tol is not None)
+    run = _Run(problem, budget, size, start, tol is not None, positive)
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
     goal = LOOSE if tol is None else tol
@@ -118,12 +122,14 @@ class _Run:
     Where the run is not to be exact, rows that were far behind their margin in one level are not looked at in the next.
     """
 
-    def __init__(self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None, exact: bool) -> None:
+    def __init__(
+        self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None, exact: bool, positive: bool
+    ) -> None:
         self.problem, self.budget, self.size, self.exact = problem, budget, size, exact
         self.coef = working_set.feasible(problem, start)
         self.stale = _Stale(problem, self.coef)
         self.rounds, self.intercept = 0, 0.0
-        self.indefinite = self.noisy = False
+        self.indefinite, self.noisy = not positive, False
         self.history: list[dict[str, float]] = []
         self.best = Best()  # of the looks at all rows
         self._scored = np.zeros(problem.n_rows, dtype=bool)
@@ -215,7 +221,7 @@ class _Run:
             self.coef = last  # the guess has not made up for its start
             return
         self.coef[active] = result.coef
-        stale.put(active, inside, self.coef)
+        stale.put(active, inside, self.coef, bounded=not self.indefinite)
 
     def _check(self, active: Ints, tol: float) -> Ints:
         """Inactive rows that violate, after an entry of the history over all rows."""
@@ -259,11 +265,14 @@ class _Stale:
         self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
         self._off = np.zeros(problem.n_rows)
 
-    def put(self, active: Ints, scores: Floats, coef: Floats) -> None:
-        """New coefficients, which differ in active rows only, and the scores of these."""
+    def put(self, active: Ints, scores: Floats, coef: Floats, *, bounded: bool) -> None:
+        """New coefficients, which differ in active rows only, and the scores of these.
+
+        Not `bounded` is what they do to the other scores where the kernel is not positive semi-definite.
+        """
         change = (coef - self.coef)[active]
         step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
-        self._off += step * self._reach
+        self._off += step * self._reach if bounded else np.inf
         self._off[active] = 0.0
         self.scores[active] = scores
         self.coef = coef.copy()

@@ -127,9 +127,9 @@ class _Part:
         return self._step_pair() if self._pairs else self._step_free()
 
     def _step_pair(self) -> tuple[float, float]:
-        i = loops.peak(self._room[0], self._lanes)
+        i = loops.last_peak(self._room[0], self._lanes)
         buffer, slot = self.rows.cached(np.array([i]))
-        j = loops.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes)
+        j = loops.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes, True)
         if j < 0:
             return 0.0, np.inf
         buffer, slot = self.rows.cached(np.array([i, j]))

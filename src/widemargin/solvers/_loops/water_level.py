@@ -8,6 +8,8 @@ from widemargin._numba import kernel
 
 __all__ = ["collect", "merge"]
 
+_SAME = 1.0 + 1e-12  # covered weights that differ by less are one: sums of the same weights are rounded
+
 
 @kernel
 def collect(
@@ -80,15 +82,15 @@ def merge(
     done_first, done_second = base[0, 0], base[1, 0]  # weight of the rows that are wholly covered
     covered = max(done_first, done_second) if two else done_first
     low = base[0, 1] + base[1, 1]
-    while i < p and done_first + first_mass[i] <= covered:
+    while i < p and done_first + first_mass[i] <= _SAME * covered:
         done_first += first_mass[i]
         low += first_mass[i] * first[i]
         i += 1
-    while two and j < q and done_second + second_mass[j] <= covered:
+    while two and j < q and done_second + second_mass[j] <= _SAME * covered:
         done_second += second_mass[j]
         low += second_mass[j] * second[j]
         j += 1
-    if (i == p and done_first < covered) or (two and j == q and done_second < covered):
+    if (i == p and _SAME * done_first < covered) or (two and j == q and _SAME * done_second < covered):
         return -1
     if i < p:
         low += (covered - done_first) * first[i]
@@ -109,9 +111,9 @@ def merge(
         low += (to - covered) * (level[0, m] + level[1, m])
         covered = to
         end[m], total[m] = covered, low
-        if next_first <= to:
+        if next_first <= _SAME * to:
             done_first = next_first
             i += 1
-        if two and next_second <= to:
+        if two and next_second <= _SAME * to:
             done_second = next_second
             j += 1

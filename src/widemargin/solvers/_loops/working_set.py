@@ -11,8 +11,8 @@ import numpy as np
 from widemargin._numba import kernel
 
 __all__ = [
-    "LANES", "companion", "gather", "joint_step", "most_gaining", "move_both", "move_pair", "move_single", "partner",
-    "peak", "sides", "solve_free", "solve_pairs",
+    "LANES", "companion", "gather", "joint_step", "last_peak", "most_gaining", "move_both", "move_pair", "move_single",
+    "partner", "peak", "sides", "solve_free", "solve_pairs",
 ]  # fmt: skip
 
 LANES = 64  # numbers that are compared side by side
@@ -64,6 +64,25 @@ def peak(value: Any, lanes: Any) -> int:
 
 
 @kernel
+def last_peak(value: Any, lanes: Any) -> int:
+    """The last place of the largest value, as LIBSVM breaks ties."""
+    best = peak(value, lanes)  # leaves the largest value of every lane
+    top, q, width = value[best], value.shape[0], lanes.shape[0]
+    full = q - q % width
+    if full > 0:
+        for k in range(width):
+            if lanes[k] == top:
+                place = full - width + k
+                while place > best and value[place] != top:
+                    place -= width
+                best = max(best, place)
+    for k in range(max(full, best + 1), q):
+        if value[k] == top:
+            best = k
+    return best
+
+
+@kernel
 def sides(g: Any, b: Any, lower: Any, upper: Any, room: Any) -> None:
     """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
 
@@ -77,10 +96,11 @@ def sides(g: Any, b: Any, lower: Any, upper: Any, room: Any) -> None:
 
 
 @kernel
-def partner(row: Any, diagonal: Any, i: int, room: Any, lanes: Any) -> int:
+def partner(row: Any, diagonal: Any, i: int, room: Any, lanes: Any, last: bool) -> int:
     """The variable to go down while i goes up: the pair's gain to second order is largest (-1: no pair gains).
 
-    `row` is row i of K. The loops are plain so that they become vector instructions.
+    `row` is row i of K; `last` says that the last of equals is taken. The loops are plain so that they become vector
+    instructions.
     """
     down, gain = room[1], room[4]
     zero, two, tau = row.dtype.type(0.0), row.dtype.type(2.0), row.dtype.type(_TAU)
@@ -88,7 +108,7 @@ def partner(row: Any, diagonal: Any, i: int, room: Any, lanes: Any) -> int:
     for k in range(gain.shape[0]):
         drop = max(zero, top + down[k])
         gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
-    j = peak(gain, lanes)
+    j = last_peak(gain, lanes) if last else peak(gain, lanes)
     return j if gain[j] > zero else -1
 
 
@@ -138,7 +158,7 @@ def solve_pairs(
             target = max(share * left, floor)
         if not left > target or steps >= most:
             break
-        j = partner(K[i], diagonal, i, room, lanes)
+        j = partner(K[i], diagonal, i, room, lanes, False)
         if j < 0:
             break
         _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)

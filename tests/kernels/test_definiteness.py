@@ -1,0 +1,89 @@
+"""Eigenvalues on a sample of rows: which kernels are found to be indefinite, and that none is by rounding."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from widemargin.exceptions import KernelError
+from widemargin.kernels.definiteness import SAMPLE, Spectrum, refuse_indefinite, sampled_spectrum
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
+
+
+def rows_of(kernel, n=300, d=4, dtype=np.float64, seed=0):
+    return KernelRows(kernel, np.random.default_rng(seed).normal(size=(n, d)).astype(dtype))
+
+
+def cut_distance(A, B):
+    """Positive definite for one column, not for four."""
+    return np.maximum(0.0, 3.0 - np.abs(A[:, None, :] - B[None, :, :]).sum(axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "known"),
+    [
+        (Kernel("linear"), True),
+        (Kernel("rbf", 0.3), True),
+        (Kernel("laplacian", 0.3), True),
+        (Kernel("poly", 0.3, 3, 1.0), True),
+        (Kernel("poly", 0.3, 2, 0.0), True),
+        (Kernel("poly", 0.3, 2, -1.0), False),
+        (Kernel("poly", 0.3, 1.5, 1.0), False),
+        (Kernel("sigmoid", 0.3), False),
+        (Kernel("callable", function=cut_distance), False),
+        (Kernel("precomputed"), False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else str(value),
+)
+def test_kernels_that_are_positive_whatever_the_rows_are(kernel, known):
+    assert kernel.positive is known
+    if known:
+        rows = rows_of(kernel)
+        assert sampled_spectrum(rows) is None and rows.evaluations == 0
+        K = rows.full().astype(np.float64)
+        found = np.linalg.eigvalsh(K)
+        assert not Spectrum(float(found[0]), float(found[-1]), 300).indefinite
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "kernel",
+    [Kernel("sigmoid", 1.0, 3, -1.0), Kernel("poly", 0.3, 2, -1.0), Kernel("callable", function=cut_distance)],
+    ids=["sigmoid", "poly", "function"],
+)
+def test_indefinite_kernels_are_found(kernel, dtype):
+    spectrum = sampled_spectrum(rows_of(kernel, dtype=dtype))
+    assert spectrum.indefinite and spectrum.least < 0.0 < spectrum.largest
+    with pytest.raises(KernelError, match=re.escape(f"({spectrum})")):
+        refuse_indefinite(spectrum)
+
+
+def test_matrices_of_low_rank_in_single_precision_are_not():
+    rng = np.random.default_rng(0)
+    for scale in (1e-6, 1.0, 1e6):
+        X = scale * rng.normal(size=(400, 5)).astype(np.float32)
+        for K in (X @ X.T, (X @ X.T).astype(np.float64), sp.csr_matrix(X @ X.T)):
+            spectrum = sampled_spectrum(KernelRows(Kernel("precomputed"), K))
+            assert spectrum.least < 0.0 or spectrum.largest > 0.0
+            assert not spectrum.indefinite
+            refuse_indefinite(spectrum)
+    refuse_indefinite(None)
+    assert not sampled_spectrum(KernelRows(Kernel("precomputed"), np.zeros((5, 5)))).indefinite
+    assert sampled_spectrum(KernelRows(Kernel("precomputed"), -np.eye(5))).indefinite
+
+
+def test_what_a_look_costs():
+    for n, kernel, expected in (
+        (100, Kernel("sigmoid"), 100),
+        (1000, Kernel("sigmoid"), SAMPLE),
+        (50, Kernel("callable", function=cut_distance), 50),
+        (100, Kernel("callable", function=cut_distance), 64),
+        (600, Kernel("callable", function=cut_distance), 150),
+        (2000, Kernel("callable", function=cut_distance), SAMPLE),
+    ):
+        rows = rows_of(kernel, n)
+        assert sampled_spectrum(rows).n_rows == expected
+        assert rows.evaluations == expected**2
+        assert sampled_spectrum(rows) == sampled_spectrum(rows)
