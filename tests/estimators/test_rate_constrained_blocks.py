@@ -138,6 +138,26 @@ def test_external_rows_and_baselines() -> None:
         RateConstrainedClassifier(goal, baselines={"old": old}).fit_blocks(blocks(X, y))
 
 
+@pytest.mark.parametrize("kind", ["dask", "csr", "lists"])
+def test_external_rows_of_any_kind(kind: str) -> None:
+    """All of their partitions count, also after one without rows."""
+    X, y, _ = task(400)
+    traffic, label = np.random.default_rng(5).standard_normal((120, 5)), np.arange(120) % 2 == 0
+    given: Any = {"csr": sp.csr_matrix, "lists": np.ndarray.tolist}.get(kind, np.asarray)(traffic)
+    said: Any = np.where(label, "yes", "no")
+    if kind == "dask":
+        da = pytest.importorskip("dask.array")
+        given, said = (da.from_array(part, chunks=((0, 60, 60), *rest)) for part, rest in ((given, [5]), (said, [])))
+    goal = "traffic = external()\nminimize error_rate()\nsubject to floor: recall(on=traffic) >= 0.7"
+    plan: dict[str, Any] = {"enforce": "randomized", "max_steps": 2}
+    here = RateConstrainedClassifier(goal, **plan).fit_blocks(
+        blocks(X, y), {"traffic": External(traffic, np.where(label, "yes", "no"))}
+    )
+    model = RateConstrainedClassifier(goal, **plan).fit_blocks(blocks(X, y), {"traffic": External(given, said)})
+    assert model.goal_report_["floor"].n_rows == here.goal_report_["floor"].n_rows
+    np.testing.assert_allclose(model.coef_, here.coef_, rtol=1e-6, atol=1e-8)
+
+
 def test_a_parquet_folder(tmp_path: Path) -> None:
     X, y, table = task()
     whole = pa.table({**{f"x{j}": X[:, j] for j in range(5)}, "y": y, "sex": table["sex"], "age": table["age"]})
