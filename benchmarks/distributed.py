@@ -333,7 +333,12 @@ def picture(rows: Sequence[Case], path: Path) -> None:
     for axes, what in zip(figure.subplots(1, 2), ("one step", "fit"), strict=True):
         for m in sorted({row["m"] for row in rows}):
             part = [row for row in rows if row["what"] == what and row["m"] == m]
-            axes.plot([row["gap"] for row in part], [row["passes"] for row in part], "o-", label=f"{m} constraint{'s' * (m > 1)}")
+            axes.plot(
+                [row["gap"] for row in part],
+                [row["passes"] for row in part],
+                "o-",
+                label=f"{m} constraint{'s' * (m > 1)}",
+            )
         axes.set(xscale="log", xlabel="relative gap asked for", ylabel="looks at all rows")
         axes.set_ylim(0)
         axes.set_title({"one step": "one convex step from nothing", "fit": "a whole fit"}[what])

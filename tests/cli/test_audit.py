@@ -1,6 +1,7 @@
 """Audits of any classifier: model files of several makers, predictions, blocks, reports for machines."""
 
 import json
+import socket
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from any_models import frame, linear_pipeline, onnx_bytes, project
-from command_line import people, write_csv
+from command_line import people, widemargin, write_csv
 from widemargin.cli.junit import audit_suite, junit_xml
 from widemargin.cli.main import main
 from widemargin.diagnostics import audit
@@ -128,6 +129,32 @@ def test_workers_that_cannot_be_had_are_refused(made, capsys):
     ]:
         content, _ = audited(capsys, folder, *model, *more)
         assert text in content["error"]
+
+
+def test_an_address_where_no_scheduler_is(made, capsys):
+    folder, _ = made
+    more = ("--model", folder / "m.skops", "--data", folder / "people.parquet", "--workers")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    for address in (f"tcp://127.0.0.1:{free}", "tcp://127.0.0.1", "smoke://here:1"):
+        content, _ = audited(capsys, folder, *more, address)
+        assert f"--workers {address}: no Dask scheduler answers there" in content["error"]
+
+
+def test_a_cluster_gives_the_numbers_of_the_whole(made, capsys, tmp_path, dask_client):
+    """From a process without another client, by way of a folder whose filter left a part empty."""
+    folder, rows = made
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number, part in enumerate((rows[:250], rows[:0], rows[250:])):
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), parts / f"part.{number}.parquet")
+    common = ("--model", folder / "m.skops", "--data", parts)
+    whole, _ = audited(capsys, folder, *common)
+    address = dask_client.cluster.scheduler_address
+    for workers in ("2", address):
+        done = widemargin("audit", folder / "goals.toml", *common, "--workers", workers, "--json")
+        assert done.returncode in (0, 1), done.stderr
+        assert json.loads(done.stdout)["report"] == whole["report"]
 
 
 def test_predictions_by_row_and_by_key(made, capsys, tmp_path):

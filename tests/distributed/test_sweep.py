@@ -163,3 +163,15 @@ def test_pieces_of_a_path(dask_client):
     np.testing.assert_array_equal(path.held_out.covariance[:2, :2], first.held_out.covariance)
     with pytest.raises(DataError, match="pieces is 4; give a whole number from 1 to the 3 values"):
         tradeoff_path(clf, X, Y, values=values, pieces=4)
+
+
+def has_client(_):
+    from widemargin.distributed.choice import client_in_force
+
+    return client_in_force() is not None
+
+
+def test_tasks_do_not_hand_out_tasks(dask_client):
+    """They would wait for each other on workers that both keep busy."""
+    assert has_client(0)
+    assert list(side_by_side(has_client, range(3), dask_client)) == [False] * 3

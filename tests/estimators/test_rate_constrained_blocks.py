@@ -14,7 +14,14 @@ from sklearn.dummy import DummyClassifier
 from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import DaskMap, JoblibMap, SerialMap, labelled_parquet, labelled_rows
-from widemargin.exceptions import CapabilityError, CheckpointError, DataError, GoalError, InfeasibleGoalError
+from widemargin.exceptions import (
+    CapabilityError,
+    CheckpointError,
+    DataError,
+    GoalError,
+    InfeasibleGoalError,
+    MissingDataError,
+)
 
 GOAL = """
 women = population(sex == "f")
@@ -131,6 +138,26 @@ def test_external_rows_and_baselines() -> None:
         RateConstrainedClassifier(goal, baselines={"old": old}).fit_blocks(blocks(X, y))
 
 
+@pytest.mark.parametrize("kind", ["dask", "csr", "lists"])
+def test_external_rows_of_any_kind(kind: str) -> None:
+    """All of their partitions count, also after one without rows."""
+    X, y, _ = task(400)
+    traffic, label = np.random.default_rng(5).standard_normal((120, 5)), np.arange(120) % 2 == 0
+    given: Any = {"csr": sp.csr_matrix, "lists": np.ndarray.tolist}.get(kind, np.asarray)(traffic)
+    said: Any = np.where(label, "yes", "no")
+    if kind == "dask":
+        da = pytest.importorskip("dask.array")
+        given, said = (da.from_array(part, chunks=((0, 60, 60), *rest)) for part, rest in ((given, [5]), (said, [])))
+    goal = "traffic = external()\nminimize error_rate()\nsubject to floor: recall(on=traffic) >= 0.7"
+    plan: dict[str, Any] = {"enforce": "randomized", "max_steps": 2}
+    here = RateConstrainedClassifier(goal, **plan).fit_blocks(
+        blocks(X, y), {"traffic": External(traffic, np.where(label, "yes", "no"))}
+    )
+    model = RateConstrainedClassifier(goal, **plan).fit_blocks(blocks(X, y), {"traffic": External(given, said)})
+    assert model.goal_report_["floor"].n_rows == here.goal_report_["floor"].n_rows
+    np.testing.assert_allclose(model.coef_, here.coef_, rtol=1e-6, atol=1e-8)
+
+
 def test_a_parquet_folder(tmp_path: Path) -> None:
     X, y, table = task()
     whole = pa.table({**{f"x{j}": X[:, j] for j in range(5)}, "y": y, "sex": table["sex"], "age": table["age"]})
@@ -157,6 +184,87 @@ def test_checkpoints_go_on_and_say_when_they_are_foreign(tmp_path: Path) -> None
     assert again.n_passes_ < 0.6 * first.n_passes_
     with pytest.raises(CheckpointError, match="other parameters"):
         RateConstrainedClassifier(GOAL, C=1.0).fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
+
+
+def test_checkpoints_of_other_rows_are_refused(tmp_path: Path) -> None:
+    """As many rows with the same labels, populations and means: one feature reflected, or the rows in another order."""
+    X, y, table = task(600)
+    path, plan = tmp_path / "run.json", {"max_steps": 2, "enforce": "randomized"}
+    rng = np.random.default_rng(7)
+
+    def fit(rows: Any, block_rows: int = 200, **more: Any) -> RateConstrainedClassifier:
+        given = blocks(rows, y, block_rows, populations=table)
+        return RateConstrainedClassifier(GOAL, **plan).fit_blocks(given, checkpoint=path, **more)
+
+    first = fit(X)
+    other = X.copy()
+    other[:, 2] = -other[:, 2] + 2 * other[:, 2].mean()
+    for rows in (other, X[rng.permutation(len(y))]):
+        with pytest.raises(CheckpointError, match="was made with other rows"):
+            fit(rows, resume=True)
+    assert np.array_equal(fit(X, resume=True).coef_, first.coef_)
+    np.testing.assert_allclose(fit(X, 150, resume=True).coef_, first.coef_, rtol=0, atol=1e-6)  # cut differently
+
+
+def test_how_to_resume_is_said_clearly(tmp_path: Path) -> None:
+    X, y, table = task(100)
+    for more, text in [
+        ({"resume": True}, "resume=True, and checkpoint is None"),
+        ({"resume": str(tmp_path / "run.json")}, r"resume is '.*run\.json'; give checkpoint=PATH and resume=True"),
+    ]:
+        with pytest.raises(DataError, match=text):
+            RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table), **more)
+    with pytest.raises(CheckpointError, match=r"there is no folder .*nowhere"):
+        RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y), checkpoint=tmp_path / "nowhere" / "run.json")
+    with pytest.raises(MissingDataError, match=r"no folder .*nowhere"):
+        RateConstrainedClassifier().fit_blocks(blocks(X, y), scratch=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("rows", [[1, 2], np.zeros((3, 2)), pd.DataFrame({"a": [1.0]})], ids=["list", "array", "frame"])
+def test_rows_that_are_not_in_blocks_are_refused(rows: Any) -> None:
+    with pytest.raises(DataError, match=r"no blocks of rows\. Give block_map\(labelled_rows"):
+        RateConstrainedClassifier().fit_blocks(rows)
+
+
+def test_blocks_that_differ_are_named(tmp_path: Path) -> None:
+    X, y, _ = task(200)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    for other, text in [
+        (frame[list("abdce")], "block 1 and block 0 differ: feature 2 is 'd' and 'c'"),
+        (frame.rename(columns={"e": "z"}), "block 1 and block 0 differ: feature 4 is 'z' and 'e'"),
+        (frame[list("abc")], "block 1 and block 0 differ: 3 and 5 features"),
+    ]:
+        recipes = [*labelled_rows(frame, y), *labelled_rows(other, y)]
+        with pytest.raises(DataError, match=text):
+            RateConstrainedClassifier().fit_blocks(SerialMap(recipes))
+    numbers = np.arange(200) % 2
+    with pytest.raises(DataError, match="labels such as 0 and 'no'"):
+        RateConstrainedClassifier().fit_blocks(SerialMap([*labelled_rows(X, y), *labelled_rows(X, numbers)]))
+
+
+@pytest.mark.parametrize("table", [True, False], ids=["parquet", "arrays"])
+def test_labels_that_are_missing_or_mixed_name_their_block(tmp_path: Path, table: bool) -> None:
+    X, y, _ = task(200)
+    missing = y.astype(object)
+    missing[150] = None
+
+    def fit(labels: Any) -> None:
+        recipes: Any = labelled_rows(X, labels, block_rows=100)
+        if table:
+            pq.write_table(pa.table({"a": X[:, 0], "y": labels}), tmp_path / "rows.parquet", row_group_size=100)
+            recipes = labelled_parquet(tmp_path / "rows.parquet", "y")
+        RateConstrainedClassifier().fit_blocks(SerialMap(recipes))
+
+    with pytest.raises(DataError, match=r"y of block 1.* has 1 missing values of 100") as caught:
+        fit(missing)
+    assert ("rows.parquet" in str(caught.value)) == table
+    with pytest.raises(DataError, match=r"y of block 1.* has 1 missing"):
+        fit(np.where(np.arange(200) == 150, np.nan, np.arange(200) % 2))
+    if not table:
+        mixed = y.astype(object)
+        mixed[20] = 3
+        with pytest.raises(DataError, match="y of block 0"):
+            fit(mixed)
 
 
 def test_what_cannot_be_met_is_refused_with_its_reason() -> None:
@@ -186,7 +294,7 @@ def test_bad_rows_name_their_block() -> None:
     with pytest.raises(DataError, match=r"weights .* negative"):
         RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table, sample_weight=np.full(len(y), -1.0)))
     recipes = [*labelled_rows(X, y, populations=table), *labelled_rows(X[:, :3], y, populations=table)]
-    with pytest.raises(DataError, match="5 features and others 3"):
+    with pytest.raises(DataError, match="block 1 and block 0 differ: 3 and 5 features"):
         RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(recipes))
 
 

@@ -1,14 +1,18 @@
 """`--workers N` or `--workers tcp://HOST:PORT`: pieces of a table side by side, here or on a Dask cluster."""
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from widemargin.cli.blocks import TableBlocks
 from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 
 __all__ = ["by_pieces", "connected", "in_pieces"]
+
+_PATIENCE = 20  # seconds
 
 
 def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
@@ -63,8 +67,11 @@ def _client(address: str) -> Any:
     except ImportError:
         return dask_client()  # which says what to install
     try:
-        return Client(address, timeout="20s", set_as_default=False)
-    except (OSError, ValueError) as error:
+        place = urlsplit(address)
+        if place.scheme in ("tcp", "tls") and place.hostname and place.port:
+            socket.create_connection((place.hostname, place.port), timeout=_PATIENCE).close()  # else it tries for long
+        return Client(address, timeout=_PATIENCE, set_as_default=False)
+    except Exception as error:  # who is no scheduler may answer anything
         raise DataError(
             f"--workers {address}: no Dask scheduler answers there ({error}). Correct the address"
         ) from error

@@ -54,12 +54,22 @@ def block_map(recipes: Sequence[Recipe], workers: Any = None, *, hold: bool = Tr
 
 
 def client_in_force() -> Any:
-    """The Dask client that the user has made, or None; Dask is not imported for that."""
+    """The Dask client that the user has made, or None; Dask is not imported for that.
+
+    None, too, in a task of Dask: it would wait for other tasks on the worker that it keeps busy.
+    """
     import sys
 
     if "distributed" not in sys.modules:
         return None
+    distributed = sys.modules["distributed"]
     try:
-        return sys.modules["distributed"].get_client()
+        distributed.get_worker()
+    except ValueError:  # this is no task
+        pass
+    else:
+        return None
+    try:
+        return distributed.get_client()
     except ValueError:  # there is none
         return None

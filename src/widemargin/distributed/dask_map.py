@@ -264,7 +264,8 @@ class DaskMap:
         alone_since: float | None = None
         while True:
             try:
-                wait(tasks, timeout=_POLL)
+                with self._client.as_current():  # `wait` asks the default one otherwise, of another cluster perhaps
+                    wait(tasks, timeout=_POLL)
                 return
             except TimeoutError:
                 now = time.monotonic()

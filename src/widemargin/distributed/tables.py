@@ -7,12 +7,17 @@ from typing import Any
 from widemargin.distributed.recipes import FramePartition, Recipe, frame_partitions, parquet_rows
 from widemargin.exceptions import DataError, MissingLibraryError
 
-__all__ = ["as_frame", "is_collection", "is_table_in_blocks", "part_recipes"]
+__all__ = ["as_frame", "computed", "is_collection", "is_table_in_blocks", "part_recipes"]
 
 
 def is_collection(value: Any) -> bool:
     """Whether a value is a Dask data frame, series or array; Dask is not imported to find out."""
     return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
+
+
+def computed(value: Any) -> Any:
+    """A Dask collection in memory; anything else as it is."""
+    return value.compute() if is_collection(value) else value
 
 
 def is_table_in_blocks(value: Any) -> bool:

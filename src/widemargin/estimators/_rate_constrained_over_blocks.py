@@ -8,7 +8,8 @@ from widemargin.distributed.base import BlockMap
 from widemargin.distributed.joined import JoinedMap
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.local import SerialMap
-from widemargin.distributed.recipes import ArrayRows
+from widemargin.distributed.recipes import ArrayRows, rows_of
+from widemargin.distributed.tables import computed
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._infeasible import find_out
 from widemargin.estimators._rate_constrained_blocks import (
@@ -58,7 +59,7 @@ class BlockTrainingMixin:
             Training rows by blocks: `block_map(labelled_rows(X, y, ...), workers)`, or with `labelled_parquet`. Blocks
             without rows are left out.
         external : dict of str to External, default=None
-            As in `fit`; kept in this process.
+            As in `fit`; kept in this process, also where they are Dask collections.
         scratch : path of a folder, default=None
             None: prepared rows stay in the memory of their workers. A folder: in memory-mapped files there, for rows
             that do not fit; on every worker's own disk. The files vanish with the processes that use them.
@@ -158,10 +159,10 @@ class BlockTrainingMixin:
         maps: list[BlockMap] = [blocks]
         for name in sorted(name for name in baselines_used(self.goal_) if name is not None):
             data, X = external_data(name, external or {}), external_rows(external, name)
-            rows = labelled_rows(
-                X, data.y, sample_weight=data.sample_weight, populations=data.populations, block_rows=len(X) or 1
-            )
-            maps.append(SerialMap([ArrayRows({**rows[0].load(), "source": name, "baselines": data.baselines})]))
+            X, y, weight, table = map(computed, (X, data.y, data.sample_weight, data.populations))
+            (rows,) = labelled_rows(X, y, sample_weight=weight, populations=table, block_rows=max(1, rows_of(X)))
+            said = {key: computed(value) for key, value in data.baselines.items()}
+            maps.append(SerialMap([ArrayRows({**rows.load(), "source": name, "baselines": said})]))
         return blocks if len(maps) == 1 else JoinedMap(maps)
 
 
