@@ -225,6 +225,23 @@ def _audit_stream(found: Content) -> Iterator[tuple[str, str]]:
     yield "benchmarks/README.md", f"{first} and {second} s of processor for the model, {said} s for predictions"
 
 
+def _distributed(found: Content) -> Iterator[tuple[str, str]]:
+    page = "docs/scaling.md"
+    for row in found.get("overhead", []):
+        cells = (f"{row[name]:.1f}" for name in ("in memory s", "dask s", "ratio", "ratio kept"))
+        yield page, f"| {row['data']} | {row['n']:,} | {' | '.join(cells)} |"
+    for row in found.get("linear", []):
+        yield page, f"| {row['n']:,} | {row['ns a row and pass']:.1f} |"
+    for row in found.get("large", []):
+        took = f"{row['seconds'] / 60:.1f} minutes ({row['processor']:.0f} processor seconds, {row['passes']} looks)"
+        private, resident = (f"{row[name] / 1e9:.1f} GB" for name in ("private", "resident"))
+        pages = f"pages of mapped files, which the system may take back, make it {resident}"
+        yield page, f"{row['n']:,} rows were trained in {took} with {private} of private memory; {pages}"
+    if "kills" in found:
+        killed, runs = sum(row["kills"] for row in found["kills"]), len(found["kills"])
+        yield page, f"{killed} workers killed at random moments of {runs} fits changed no bit of a model"
+
+
 _KERNEL_PAGE = "docs/kernel-svm.md"
 
 
@@ -305,6 +322,7 @@ def _first_report(found: Content) -> Iterator[tuple[str, str]]:
 
 MAKERS: dict[str, Callable[[Content], Iterator[tuple[str, str]]]] = {
     "audit_stream": _audit_stream,
+    "distributed": _distributed,
     "first_report": _first_report,
     "kernel_choices": _kernel_choices,
     "fairness_a9a": _fairness,

@@ -7,6 +7,7 @@ sources whose compiled code is cached.)
 """
 
 import platform
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,13 @@ def has_instruction() -> bool:
     """Whether this processor multiplies bytes by AVX-512 VNNI, and numba compiles for it."""
     host = config.CPU_NAME is None and config.CPU_FEATURES is None and config.ENABLE_AVX and not config.DISABLE_JIT
     known = host and platform.machine().lower() in ("x86_64", "amd64")
-    return bool(known and binding.get_host_cpu_features().get("avx512vnni", False))
+    return bool(known and _processor_has_it())
+
+
+@cache
+def _processor_has_it() -> bool:
+    """Asking LLVM takes a millisecond."""
+    return bool(binding.get_host_cpu_features().get("avx512vnni", False))
 
 
 def tile_dots(tile: Any, group: Any, word: Any, first: int, last: int, sums: Any) -> None:

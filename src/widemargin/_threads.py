@@ -1,14 +1,16 @@
 """Threads of compiled loops and BLAS, bounded for the time of a fit."""
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numba
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["in_threads", "limit_threads", "threads_in_force"]
 
@@ -55,7 +57,13 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     try:
-        with threadpool_limits(limits=threads):
+        with _libraries(len(sys.modules)).limit(limits=threads):
             yield threads
     finally:
         numba.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Libraries with threads of their own; looked for again (milliseconds) where modules were imported meanwhile."""
+    return ThreadpoolController()
