@@ -64,6 +64,7 @@ PROBLEMS = {
     "positive": ('"high"', '"hgh"', "5 data.positive: ", "Did you mean 'high'?"),
     "split": ('test = "test"', 'test = "tst"', "7 data.split: ", "0 rows have 'tst'"),
     "value": ('sex == "F"', 'sex == "f"', "14 goal.text: on the training rows: ", "has no value 'f'"),
+    "quoted number": ('sex == "F"', 'age < "30"', "14 goal.text: ", "Write a number, without quotes"),
     "goal column": ('sex == "F"', 'sax == "F"', "14 goal.text: on the training rows: ", "'sax'"),
     "empty": ('sex == "F"', 'sex == "F" and age > 200', "14 goal.text: ", "population women is empty"),
     "bound": (
@@ -121,12 +122,14 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     columns["constant"] = [7] * 600
     columns["client_id"] = list(np.random.default_rng(0).permutation(10**6)[:600])
     columns["row"] = list(range(600))
+    columns[""] = list(np.random.default_rng(1).permutation(600))
     columns["answer"] = ["yes" if label == "high" else "no" for label in columns["income"]]
     columns["gender"] = [{"F": 0, "M": 1}[value] for value in columns["sex"]]
     text = warned(project, capsys, columns)
     assert "feature 'constant' has the same value in all 400 rows" in text
     assert "feature 'client_id' has 400 distinct values in 400 rows and looks like an identifier" in text
-    assert "feature 'row' has 400 distinct values" not in text  # every third row is held out
+    assert "feature 'row' has 400 distinct values in 400 rows and looks like an identifier" in text
+    assert "feature '' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature 'answer' alone tells the target in 100.0% of the rows" in text
     assert "feature 'gender' tells the protected 'sex' in 100.0% of the rows" in text
     assert "'age'" not in text and "'work'" not in text
