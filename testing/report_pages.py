@@ -44,8 +44,8 @@ def goal(a="a", b="b", *, parity="parity", floor="<floor>", old="old"):
     )
 
 
-def plain_page(**changes):
-    """A report with everything in it."""
+def plain_page(asked=None, **changes):
+    """A report with everything in it; of a goal with other names, if one is given."""
     X, y, table = rows()
     model = LogisticRegression().fit(X, y)
     options = {
@@ -55,7 +55,7 @@ def plain_page(**changes):
         "record": {"Files": {"table": "people.csv"}},
         "card": {"Intended use": "Tests."},
     }
-    return html_report(model, goal(), X, y, **(options | changes))
+    return html_report(model, goal() if asked is None else asked, X, y, **(options | changes))
 
 
 def hostile_page():

@@ -64,6 +64,7 @@ PROBLEMS = {
     "positive": ('"high"', '"hgh"', "5 data.positive: ", "Did you mean 'high'?"),
     "split": ('test = "test"', 'test = "tst"', "7 data.split: ", "0 rows have 'tst'"),
     "value": ('sex == "F"', 'sex == "f"', "14 goal.text: on the training rows: ", "has no value 'f'"),
+    "quoted number": ('sex == "F"', 'age < "30"', "14 goal.text: ", "Write a number, without quotes"),
     "goal column": ('sex == "F"', 'sax == "F"', "14 goal.text: on the training rows: ", "'sax'"),
     "empty": ('sex == "F"', 'sex == "F" and age > 200', "14 goal.text: ", "population women is empty"),
     "bound": (
@@ -121,12 +122,14 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     columns["constant"] = [7] * 600
     columns["client_id"] = list(np.random.default_rng(0).permutation(10**6)[:600])
     columns["row"] = list(range(600))
+    columns[""] = list(np.random.default_rng(1).permutation(600))
     columns["answer"] = ["yes" if label == "high" else "no" for label in columns["income"]]
     columns["gender"] = [{"F": 0, "M": 1}[value] for value in columns["sex"]]
     text = warned(project, capsys, columns)
     assert "feature 'constant' has the same value in all 400 rows" in text
     assert "feature 'client_id' has 400 distinct values in 400 rows and looks like an identifier" in text
-    assert "feature 'row' has 400 distinct values" not in text  # every third row is held out
+    assert "feature 'row' has 400 distinct values in 400 rows and looks like an identifier" in text
+    assert "feature '' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature 'answer' alone tells the target in 100.0% of the rows" in text
     assert "feature 'gender' tells the protected 'sex' in 100.0% of the rows" in text
     assert "'age'" not in text and "'work'" not in text
@@ -188,3 +191,95 @@ def test_one_class_only(project, capsys):
     write_csv(project / "people.csv", {**people(), "income": ["high"] * 600})
     problems = told(check(project, capsys, "--data", code=2)["problems"])
     assert any(text.startswith("4 data.target: the target 'income' is 'high' in all 400 rows") for text in problems)
+
+
+HIDDEN = (  # each stands beside a fault that once hid it
+    ('["sex"]', '["sex", "gender"]', "data.protected: column 'gender' is not in the table"),
+    ('sex == "F"', 'sex == "X"', "goal.text: on the training rows: population 'women'"),
+    ("minimize error_rate()", "minimize error_rate()\nsubject to many: count() >= 9000", "cannot hold on these rows"),
+)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda columns: columns, "data.positive: "),
+        (lambda columns: {**columns, "income": ["?", *columns["income"][1:]]}, "has 3 classes"),
+        (lambda columns: {**columns, "income": [None, None, *columns["income"][2:]]}, "is missing in 1 of 400 row(s)"),
+        (lambda columns: {**columns, "income": ["high"] * 600}, "is 'high' in all 400 rows"),
+        (lambda columns: {**columns, "income": [f"{row}.5" for row in range(600)]}, "has 400 classes"),
+        (lambda columns: {name: values for name, values in columns.items() if name != "income"}, "column 'income'"),
+        (lambda columns: {**columns, "split": ["train"] * 600}, "0 rows have 'test'"),
+        (lambda columns: {**columns, "kilos": [-1] * 600}, "the weight 'kilos' is missing, negative or not finite"),
+    ],
+)
+def test_a_fault_hides_no_other(project, capsys, spoil, fault):
+    columns = spoil(people())
+    if fault == "data.positive: ":
+        changed(project, '"high"', '"hgh"')
+    if "kilos" in columns:
+        changed(project, 'positive = "high"', 'positive = "high"\nweight = "kilos"')
+    changed(project, HIDDEN[0][0], HIDDEN[0][1])
+    changed(project, HIDDEN[1][0], HIDDEN[1][1])
+    changed(project, "recall() >= 0.4", "recall(population(age > 900)) >= 0.4")
+    columns["blank"] = [None] * 600
+    write_csv(project / "people.csv", columns)
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    expected = (
+        fault, HIDDEN[0][2], HIDDEN[1][2], "column 'blank' holds no value at all", "goal.audit.text: on the t",
+    )  # fmt: skip
+    for text in expected:
+        assert sum(text in line for line in problems) == 1, (text, problems)
+    assert len(problems) == len(expected)
+
+
+def test_a_wrong_positive_class_blames_nothing_that_hangs_on_it(project, capsys):
+    changed(project, '"high"', '"hgh"')
+    changed(project, "recall() >= 0.4", "true_positives() >= 190")  # 'high' has fewer rows, 'low' more
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert len(problems) == 1 and "Did you mean 'high'?" in problems[0]
+
+
+def test_a_baseline_that_cannot_be_read_hides_no_other_problem(project, capsys):
+    changed(project, '{ column = "old" }', '{ model = "none.skops" }')
+    changed(project, 'sex == "F"', 'sex == "X"')
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert len(problems) == 2
+    assert problems[0].startswith("10 baselines.deployed: ") and "has no value 'X'" in problems[1]
+
+
+def test_problems_of_file_and_table_are_listed_together(project, capsys):
+    changed(project, "protected", "protekted")
+    changed(project, '"high"', '"hgh"')
+    changed(project, 'column = "old"', 'model = "../old.skops"')
+    changed(project, 'sex == "F"', 'sex == "X"')
+    changed(project, "[output]", '[external.x]\ntable = "/etc/x.csv"\n[model]\nC = -1\n[output]')
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    starts = (
+        "5 data.positive: ", "6 data.protekted: unknown key", "10 baselines.deployed.model: ",
+        "14 goal.text: on the training rows: population 'women'", "26 external.x.table: ", "28 model.C: ",
+    )  # fmt: skip
+    assert [any(line.startswith(start) for line in problems) for start in starts] == [True] * len(starts)
+    assert len(problems) == len(starts)
+    text = "\n".join(told(check(project, capsys, code=2)["problems"]))
+    assert "leads outside" in text and "hgh" not in text
+
+
+def test_a_function_runs_only_where_it_is_allowed_even_beside_other_problems(project, capsys):
+    (project / "runs.py").write_text("open('ran', 'w')\ndef said(table):\n    return ['high'] * len(table)\n")
+    changed(project, '{ column = "old" }', '{ function = "runs:said" }')
+    changed(project, "protected", "protekted")
+    problems = told(check(project, capsys, "--data", code=2)["problems"])
+    assert any("would run code" in line for line in problems)
+    assert not (project / "ran").exists()
+
+
+def test_every_statement_of_a_goal_is_looked_at(project, capsys):
+    changed(project, 'sex == "F"', "sex == F")
+    changed(project, "recall() >= 0.6", "recall() >= 60%")
+    changed(project, 'churn("deployed") <= 0.3', 'churn("deployed") < 0.3')
+    changed(project, "minimize error_rate()", "minimise eror_rate()")
+    problems = told(check(project, capsys, code=2)["problems"])
+    assert [line.split(" goal.text: ")[0] for line in problems] == ["14", "16", "18", "19"]
+    for text, line in zip(("Quote a text", "'error_rate'", "'%'", "strict"), problems, strict=True):
+        assert text in line

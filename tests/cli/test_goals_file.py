@@ -209,6 +209,7 @@ def test_one_problem_is_singular(tmp_path):
     [
         (b"[data\n", "no valid TOML"),
         (b"a = 1\na = 2\n", "no valid TOML"),
+        (b'[data]\ntable = "C:\\users\\a.csv"\n', "write paths with / or in single quotes"),
         (b"\xff\xfe", "no UTF-8 text (byte 0)"),
         (b"x" * (1 << 20) + b"yy", "larger than 1048576 bytes"),
         (b"x = " + b"[" * 5000, "goals.toml: "),

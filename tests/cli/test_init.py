@@ -63,6 +63,16 @@ def test_a_csv_file_becomes_a_model_in_two_commands(tmp_path, capsys):
     assert (tmp_path / "goals.skops").exists()
 
 
+def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
+    """The index that pandas writes, and a column that counts."""
+    numbers = list(range(1, 1201))
+    table = {"": numbers[::-1], "Unnamed: 0": [7 * number % 1201 for number in numbers], "place": numbers}
+    write_csv(tmp_path / "people.csv", {**table, **people(1200)})
+    content = init(tmp_path, "people.csv", capsys)
+    assert {*content["ignore"]} == {*table}
+    assert content["ignore"]["place"] == "counts the rows"
+
+
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_a_column_that_splits_the_rows_is_used(tmp_path, capsys, name):
     if name.endswith("csv"):

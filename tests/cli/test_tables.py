@@ -64,9 +64,17 @@ def test_quoted_fields_may_hold_line_ends_and_separators(tmp_path):
     [
         ("absent.csv", None, r"absent\.csv: the table cannot be read \(.*No such file"),
         ("t.xlsx", b"", r"t\.xlsx: unknown kind of table\. Use \.csv"),
-        ("t.csv", b"", r"t\.csv: the table cannot be read"),
+        ("t.csv", b"", r"t\.csv: the table cannot be read \(the file is empty\)"),
+        ("t.csv", b"\xef\xbb\xbf \r\n", r"the file is empty"),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16"), r"it is UTF-16 text\). Save it as UTF-8"),
+        ("t.csv", b"a,b\n1,\x00\n", r"holds bytes 0 and is no text"),
+        ("t.csv", b"a,b\n1,2\n3\n", r"row 3, '3', has 1 fields, and row 1, the names, 2\). Is it cut off"),
         ("t.csv", b"a,b\n", r"t\.csv: the table has 0 rows"),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", r"t\.csv: the table cannot be read \(.*Expected 2 columns, got 3"),
+        (
+            "t.csv",
+            b"a,b\n1,2\n1,2,3\n",
+            r"\(row 3, '1,2,3', has 3 fields, and row 1, the names, 2\). Put fields that hold",
+        ),
         ("t.csv", b"a,a\n1,2\n", r"1 column name\(s\) stand twice: 'a'"),
         ("t.csv", b"\xff\xfe\xff", r"t\.csv: the table"),
         ("t.csv.gz", b"no gzip", r"t\.csv\.gz: the table cannot be read"),
@@ -79,6 +87,14 @@ def test_unreadable_tables_are_refused(tmp_path, name, content, message):
         path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_table(path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_the_line_that_is_no_text_is_named(tmp_path, name):
+    content = "a,b\n1,2\n3,Käse\n".encode("latin-1")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DataError, match=r"\(line 3 is no UTF-8 text, by byte 0xe4\). Save it as UTF-8"):
+        read_table(tmp_path / name, words=["b"])
 
 
 def test_a_folder_is_no_table(tmp_path):

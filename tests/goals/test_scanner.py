@@ -59,7 +59,7 @@ def test_tokens(text, kinds):
         ("a ? b", r"unexpected character '\?'"),
         ("{1}", "unexpected character"),
         ("a ! b", "unexpected character"),
-        ("a % b", "unexpected character"),
+        ("a >= 60%", r"unexpected character '%'\. Write shares as numbers: 0\.6 for 60%"),
         ("\ud800", r"unexpected character '\\ud800'"),
         ("\0", "unexpected character"),
         ("1a", "plain decimal number"),

@@ -100,6 +100,7 @@ def test_decimals_are_numbers():
         (np.eye(2), {}, "a table is needed .*got ndarray"),
         (pa.table({"a": pa.array([], pa.int64())}), {}, "0 rows"),
         (pa.table(DATA), {"columns": ["agee"]}, r"lacks 1 column\(s\): 'agee' \(is it 'age'\?\)"),
+        (pa.table(DATA), {"columns": ["AGE"]}, r"lacks 1 column\(s\): 'AGE' \(is it 'age'\?\)"),
         (pa.table(DATA), {"columns": ["age", "age"]}, "more than once"),
         (pa.table(DATA), {"columns": []}, "no feature column is left"),
         (pa.table(DATA), {"columns": ["age"], "words": ["work"]}, "lacks 1 column.*'work'"),
@@ -114,6 +115,7 @@ def test_decimals_are_numbers():
         ),
         (pa.table({"a": [datetime.date(2020, 1, 1)]}), {}, "'a' has type Date"),
         (pa.table({"a": [[1], [2]]}), {}, "'a' has type List"),
+        (pa.table({"a": [b"x", b"\xe4"]}), {}, "'a' holds bytes that are no UTF-8 text"),
         (pd.DataFrame({"a": pd.Series(["x", 1], dtype=object)}), {}, "'a' mixes types .*first value: 'x'"),
         (pd.DataFrame({"a": pd.Series([{}, {}], dtype=object)}), {}, "'a' mixes types or holds something else"),
         (pa.table({"a": [f"id{i}" for i in range(11)]}), {"max_words": 10}, "'a' has 11 distinct words, more than 10"),
@@ -127,6 +129,7 @@ def test_tables_without_a_usable_schema_are_refused(table, options, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"age": ["1", "2.5", None, "n.a."]}, "'age' held numbers in training but holds words now .*first: 'n.a.'"),
         ({"age": ["a", "b", None, "d"]}, "'age' held numbers in training but holds words now .*first: 'a'"),
         ({"age": [True, False, True, None]}, "'age' held numbers in training but holds true/false values now"),
         ({"age": [1.0, None, None, float("inf")]}, "'age' holds 1 infinite number"),

@@ -179,6 +179,20 @@ def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 720
 
 
+@pytest.mark.parametrize(("width", "media"), [(390, "screen"), (688, "print")])  # a phone; A4 without its margins
+def test_tables_with_usual_names_are_seen_whole(browser, tmp_path, width, media):
+    names = ("fair_race", "churn_deployed")
+    page = plain_page(asked=goal("sex_female", "race_white", parity=names[0], floor=names[1]),
+                      paths=[made_path(name=names[0], labels=names)])  # fmt: skip
+    with Tab(browser, page.save(tmp_path / "page.html"), viewport={"width": width, "height": 844}) as tab:
+        tab.page.emulate_media(media=media)
+        tables = tab.page.locator(".scroll" if media == "print" else ".scroll:not(details .scroll)").all()
+        assert len(tables) > 3
+        for table in tables:
+            over = table.evaluate("part => part.scrollWidth - part.clientWidth")
+            assert over <= 0, table.locator("caption").inner_text()
+
+
 def test_headings_tables_and_pictures_reach_assistive_technology(browser, files):
     with Tab(browser, files["plain"]) as tab:
         tree = tab.page.locator("body").aria_snapshot()

@@ -15,7 +15,14 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from widemargin.cli.goals_file import Split, TablePath, table_text
-from widemargin.cli.table_files import CSV_ENDINGS, PARQUET_ENDINGS, separator_of, table_files
+from widemargin.cli.table_files import (
+    CSV_ENDINGS,
+    PARQUET_ENDINGS,
+    refuse_twice,
+    separator_of,
+    table_files,
+    unreadable,
+)
 from widemargin.cli.tables import Block, held_out, read_table, rows_equal
 from widemargin.exceptions import DataError
 
@@ -85,11 +92,7 @@ class TableBlocks:
             self.n_rows = int(self._table.num_rows)
         else:
             self._look_at_files()
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
-        if twice:
-            raise DataError(
-                f"{self.title}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice))}. Rename"
-            )
+        refuse_twice(self.title, self.names)
         if not self.n_rows:
             raise DataError(f"{self.title}: the table has 0 rows. Give at least one row")
 
@@ -165,11 +168,15 @@ class TableBlocks:
                     batch.validate(full=True)  # a damaged file may hold offsets that lead out of it
                     yield pa.Table.from_batches([batch])
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-                raise _unreadable(file, error) from error
+                raise unreadable(file, error) from error
 
     def _reader(self, columns: list[str] | None) -> Any:
         assert self._large is not None
-        return _csv_reader(self._large, self._words, separator_of(self._large, self._separator), columns)
+        try:
+            separator = separator_of(self._large, self._separator)
+        except OSError as error:  # a packed file that is none
+            raise unreadable(self._large, error) from error
+        return _csv_reader(self._large, self._words, separator, columns)
 
     def _csv_tables(self, columns: list[str]) -> Iterator[Any]:
         assert self._large is not None
@@ -177,7 +184,7 @@ class TableBlocks:
             for batch in self._reader(columns):
                 yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise _unreadable(self._large, error) from error
+            raise unreadable(self._large, error, self._separator) from error
 
 
 def _is_large_csv(path: Path) -> bool:
@@ -199,7 +206,7 @@ def _csv_reader(path: Path, words: Collection[str], separator: str, columns: lis
             ),
         )  # fmt: skip
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def _parts(path: TablePath) -> list[Path]:
@@ -212,9 +219,4 @@ def _opened(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: BaseException) -> DataError:
-    text = str(getattr(error, "strerror", None) or error)[:300]
-    return DataError(f"{path}: the table cannot be read ({text}). Check the path, or write the file again")
+        raise unreadable(path, error) from error

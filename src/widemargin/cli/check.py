@@ -6,7 +6,8 @@ from typing import Any
 
 from widemargin.cli.console import Progress, say
 from widemargin.cli.findings import Findings
-from widemargin.cli.goals_file import goals_of
+from widemargin.cli.goals_file import GoalsFile, goals_of, look_at
+from widemargin.cli.goals_reader import Problem
 from widemargin.cli.goals_schema import goals_schema
 from widemargin.exceptions import DataError, GoalsFileError
 
@@ -24,19 +25,23 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         return FINE, {"schema": schema}
     if options.goals is None:
         raise DataError("no goals file was named. Name one, or ask for --schema")
+    known: list[Problem] = []
     try:
-        goals = goals_of(options)
+        goals: GoalsFile | None = goals_of(options)
     except GoalsFileError as error:
-        if not options.json:
-            say(str(error))
-        return PROBLEMS, {"goals_file": str(options.goals), "problems": list(error.problems), "warnings": []}
-    findings, counts = Findings(goals), dict[str, int]()
+        goals, known = _look_on(options)
+        if goals is None or options.data is None:
+            if not options.json:
+                say(str(error))
+            return PROBLEMS, {"goals_file": str(options.goals), "problems": list(error.problems), "warnings": []}
+    assert goals is not None
+    findings, counts = Findings(goals, known), dict[str, int]()
     if options.data is not None:
         with Progress() as progress:
             progress.step("looking at the table")
             from widemargin.cli.examine import examine  # not needed, and slow to import, where only the file is checked
 
-            findings, counts = examine(goals, None if options.data is True else options.data)
+            findings, counts = examine(goals, None if options.data is True else options.data, known)
     code = PROBLEMS if findings.problems or (options.strict and findings.warnings) else FINE
     if not options.json:
         _show(findings, counts)
@@ -46,6 +51,17 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "warnings": findings.records(findings.warnings),
         "rows": counts,
     }
+
+
+def _look_on(options: argparse.Namespace) -> tuple[GoalsFile | None, list[Problem]]:
+    """What of a goals file with problems can be compared with its table, and these problems."""
+    try:
+        goals, problems, _ = look_at(
+            options.goals, allow_code=options.allow_code, allow_outside=options.allow_outside or ()
+        )
+    except GoalsFileError:  # no TOML at all
+        return None, []
+    return goals, problems
 
 
 def _show(findings: Findings, counts: dict[str, int]) -> None:

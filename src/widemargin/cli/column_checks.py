@@ -17,8 +17,10 @@ from widemargin.preprocessing import TableSchema
 
 __all__ = ["ID_NAME", "check_features", "check_names", "codes_of", "share_told", "tells_target"]
 
-ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])", re.ASCII)
-"""Names of columns that number or name the rows."""
+ID_NAME = re.compile(
+    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$", re.ASCII
+)
+"""Names of columns that number or name the rows; those that pandas writes for its index have none."""
 
 _TELLS_ALL = 0.995
 _TELLS_PROTECTED = 0.98
@@ -121,7 +123,7 @@ def _looks_like_an_identifier(name: str, column: Any, distinct: int) -> bool:
     values = column.to_numpy()
     if values.dtype.kind not in "iu":
         return ID_NAME.search(name) is not None
-    return ID_NAME.search(name) is not None or bool((np.abs(np.diff(values)) == 1).mean() > 0.9)
+    return ID_NAME.search(name) is not None or bool((np.diff(values) > 0).all() or (np.diff(values) < 0).all())
 
 
 def _check_proxy(findings: Findings, train: Any, name: str, protected: list[str]) -> None:

@@ -1,9 +1,10 @@
 """What `check` finds in a goals file and its table: problems, which stop training, and warnings, which do not."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from widemargin.cli.goals_file import GoalsFile
+from widemargin.cli.goals_file import GoalsFile, Label
 from widemargin.cli.goals_reader import Problem
 
 __all__ = ["Findings"]
@@ -28,6 +29,21 @@ class Findings:
     def _note(self, found: list[Problem], problem: Problem) -> None:
         if all(problem.text != other.text for other in found):
             found.append(problem)
+
+    def copy_for(self, positive: Label) -> "Findings":
+        """The same findings, to go on where the positive class is another one."""
+        data = dataclasses.replace(self.goals.data, positive=positive)
+        return Findings(dataclasses.replace(self.goals, data=data), [*self.problems], [*self.warnings])
+
+    def add_shared(self, others: Sequence["Findings"]) -> None:
+        """Note what was found in all of several looks."""
+        for mine, theirs in (
+            (self.problems, [other.problems for other in others]),
+            (self.warnings, [other.warnings for other in others]),
+        ):
+            for found in theirs[0]:
+                if all(any(found.text == other.text for other in more) for more in theirs[1:]):
+                    self._note(mine, found)
 
     def told(self, found: list[Problem]) -> Iterator[str]:
         """Each with its line, in the order of the lines."""

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -29,27 +29,48 @@ _POPULATION = re.compile(r"\bpopulation (\w+) is empty")
 _TITLES = {"train": "training rows", "test": "test rows"}
 
 
-def check_goals(findings: Findings, rows: Mapping[str, Rows], external: Mapping[str, Rows]) -> None:
+def check_goals(
+    findings: Findings, rows: Mapping[str, Rows], external: Mapping[str, Rows], baselines: Collection[str]
+) -> Findings:
     """Bind every constraint to the rows it will be measured on; note what cannot be bound, met or proved.
 
     Parameters
     ----------
     findings : Findings
     rows : mapping of str to Rows
-        By part.
+        By part, "train" among them.
     external : mapping of str to Rows
+    baselines : collection of str
+        A constraint on another external data set or baseline than these is left out: they have problems of their own.
+
+    Returns
+    -------
+    Findings
+        The same.
     """
     goals = findings.goals
-    for part, content in rows.items():
-        audited = part != "train" and goals.audit_goal is not None
-        path = ("goal", "audit", "text") if audited else ("goal", "text")
+    for part, goal, path in _measured(goals, rows):
         place = _Places(path, "" if goals.lines is None else goals.lines.value_of(path) or "")
-        for number, single in enumerate(_singles(goals.goal_for(part))):
-            bound = _bound(findings, single, content, external, place, number, part)
-            if bound is not None and part != "train":
+        content = rows.get(part, rows["train"])
+        for number, single in enumerate(_singles(goal)):
+            if not ({*single.sources} <= {*external} and {*single.baselines} <= {*baselines}):
+                continue
+            bound = _bound(findings, single, content, external, place, number, part if part in rows else "train")
+            if bound is not None and part in rows and part != "train":
                 _check_rows(findings, bound, place, number, _TITLES[part])
-    if goals.validation.confidence is not None:
+    if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
+    return findings
+
+
+def _measured(goals: GoalsFile, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Goal, tuple[str, ...]]]:
+    """What is measured on each part; where rows that were to be held out cannot be told, what is promised for them."""
+    parts = [*rows, *(["test"] if goals.data.split is not None and "test" not in rows else [])]
+    for part in parts:
+        audited = part != "train" and goals.audit_goal is not None
+        goal = goals.goal_for(part)
+        if goal is not None and (audited or part in rows):
+            yield part, goal, ("goal", "audit", "text") if audited else ("goal", "text")
 
 
 class _Places:

@@ -7,13 +7,13 @@ what it reads beside the main table, or writes, has to lie within its own folder
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from widemargin.cli.card import CARD_KEYS
 from widemargin.cli.goals_keys import KERNEL_KEYS, LINEAR
-from widemargin.cli.goals_reader import read_text, read_values, refusal
+from widemargin.cli.goals_reader import Problem, read_text, read_values, refusal
 from widemargin.cli.goals_records import (
     DataSection,
     ExternalSection,
@@ -31,7 +31,7 @@ from widemargin.cli.toml_lines import TomlLines
 
 __all__ = [
     "DataSection", "ExternalSection", "GoalsFile", "Label", "ModelSection", "Split", "TablePath", "ValidationSection",
-    "goals_of", "is_within", "read_goals_file", "table_text",
+    "goals_of", "is_within", "look_at", "read_goals_file", "table_text",
 ]  # fmt: skip
 
 
@@ -62,21 +62,76 @@ def read_goals_file(path: Path, *, allow_code: bool = False, allow_outside: Sequ
     GoalsFileError
         The file cannot be read or is no TOML, or with a list of everything that is wrong in it.
     """
-    tables, lines = read_text(path)
-    values, problems = read_values(tables)
-    goals = _records(path, values, lines, (path.parent, *allow_outside))
-    if not problems:  # else some values are None
-        problems += contradictions(goals, tables)
-        problems += strangers(goals)
-        if not allow_code:
-            problems += code_that_would_run(goals)
-    if problems:
+    goals, problems, lines = look_at(path, allow_code=allow_code, allow_outside=allow_outside)
+    if problems or goals is None:
         raise refusal(path, problems, lines)
     return goals
 
 
+def look_at(
+    path: Path, *, allow_code: bool = False, allow_outside: Sequence[Path] = ()
+) -> tuple[GoalsFile | None, list[Problem], TomlLines]:
+    """What a goals file says as far as it can be used, and everything that is wrong in it.
+
+    Parameters
+    ----------
+    path, allow_code, allow_outside
+        As in `read_goals_file`.
+
+    Returns
+    -------
+    goals : GoalsFile or None
+        Without the external data sets, baselines and outputs that have a problem, with the defaults of other keys that
+        have one, and with None for a goal that has one; None where the table or its target cannot be used.
+    problems : list of Problem
+    lines : TomlLines
+
+    Raises
+    ------
+    GoalsFileError
+        The file cannot be read or is no TOML.
+    """
+    tables, lines = read_text(path)
+    values, problems = read_values(tables)
+    spoilt = {problem.path[0] for problem in problems if problem.path}
+    if any(values["data"][key] is None for key in ("table", "target", "positive", "protected", "ignore", "words")):
+        return None, problems, lines
+    goals = _records(path, _usable(values, problems), lines, (path.parent, *allow_outside))
+    problems += contradictions(goals, tables, spoilt)
+    problems += strangers(goals)
+    if not allow_code:
+        problems += code_that_would_run(goals)
+    wrong = {problem.path[:2] for problem in problems}
+
+    def right(section: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in said.items() if (section, name) not in wrong}
+
+    goals = dataclasses.replace(
+        goals, external=right("external", goals.external), baselines=right("baselines", goals.baselines),
+        baseline_models=right("baselines", goals.baseline_models),
+        baseline_functions=right("baselines", goals.baseline_functions),
+    )  # fmt: skip
+    return goals, problems, lines
+
+
+def _usable(values: dict[str, Any], problems: Sequence[Problem]) -> dict[str, Any]:
+    """The values without those parts that lack a value which must be there."""
+    split, goal = values["data"]["split"], values["goal"]
+    if split is not None and None in split.values():
+        split = None
+    audit = goal["audit"] if goal["audit"] is not None and goal["audit"]["text"] is not None else None
+    external = {name: said for name, said in values["external"].items() if said["table"] is not None}
+    usable = {**values, "data": {**values["data"], "split": split}, "external": external}
+    defaults = read_values({})[0] if problems else values
+    for section in ("model", "validation", "output", "card"):  # a section of another type has no values at all
+        usable[section] = {
+            key: defaults[section][key] if value is None else value for key, value in values[section].items()
+        }
+    return {**usable, "goal": {**goal, "audit": audit}}
+
+
 def _records(path: Path, values: dict[str, Any], lines: TomlLines, folders: tuple[Path, ...]) -> GoalsFile:
-    """Everything the file says; None in the place of each value that is missing or wrong."""
+    """Everything the file says; None in the place of a goal that is missing or wrong."""
     data, goal, output = values["data"], values["goal"], values["output"]
     model = dict(values["model"])
     baselines = {name: {key: value for key, value in (said or {}).items() if value is not None}

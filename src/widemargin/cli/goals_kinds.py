@@ -64,7 +64,7 @@ def _table(value: Any) -> str | tuple[str, ...]:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(f'must be a list of column names, such as ["sex"]; got {shown(value)}')
     if len(set(value)) < len(value):
         raise ValueError(f"names a column twice: {shown(value)}. Name each once")
@@ -173,7 +173,7 @@ TEXT = Kind(_text, _SOME_TEXT)
 FILE = Kind(_file, _SOME_TEXT)
 SEPARATOR = Kind(_separator, {"type": "string", "pattern": "^[\\x01-\\x09\\x0b\\x0c\\x0e-!#-\\x7f]$"})
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]})
-TEXTS = Kind(_texts, {"type": "array", "items": _SOME_TEXT, "uniqueItems": True})
+TEXTS = Kind(_texts, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})  # an index has the name ""
 LABEL = Kind(_label, {"type": ["string", "number", "boolean"]})
 FLAG = Kind(_flag, {"type": "boolean"})
 POSITIVE = Kind(_positive, _ABOVE_0)

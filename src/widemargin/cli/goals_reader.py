@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from widemargin._text import printable
+from widemargin.cli.goal_text import goal_faults
 from widemargin.cli.goals_keys import GOALS_FILE, REQUIRED, Key, Named, Part, Section
 from widemargin.cli.goals_kinds import shown
 from widemargin.cli.toml_lines import TomlLines
@@ -18,6 +19,7 @@ __all__ = ["Problem", "mention", "read_text", "read_values", "refusal"]
 
 _MAX_BYTES = 1 << 20
 _MOST_TOLD = 100
+_SLASH = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
 _TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
@@ -114,7 +116,8 @@ def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
         place = _TOML_PLACE.search(str(error))
         line = int(place[1]) if place else None
         shows = "" if place is None else _shown_place(text, int(place[1]), int(place[2]))
-        raise _whole(path, f"no valid TOML: {error}. Correct that place{shows}", line) from error
+        cure = _SLASH if "\\" in shows and '"' in shows else "Correct that place"
+        raise _whole(path, f"no valid TOML: {error}. {cure}{shows}", line) from error
     except RecursionError as error:
         raise _whole(path, "brackets are nested too deeply. A goals file needs two levels") from error
     except ValueError as error:  # a number of more digits than Python turns into an integer
@@ -131,9 +134,10 @@ def _shown_place(text: str, line: int, column: int) -> str:
 
 
 def read_values(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The value of every key, and what is wrong; None stands where a value is missing or wrong.
+    """The value of every key, and what is wrong; None stands where a value that must be there is missing or wrong.
 
-    An optional section that is not there is None or full of defaults, as the table of keys says.
+    A wrong value of any other key gives its default. An optional section that is not there is None or full of defaults,
+    as the table of keys says.
     """
     problems: list[Problem] = []
     return _section(GOALS_FILE, table, (), problems), problems
@@ -191,11 +195,12 @@ def _value(key: Key, value: Any, path: tuple[str, ...], problems: list[Problem])
     try:
         return key.kind.check(value)
     except GoalParseError as error:
-        at = None if error.line is None else (error.line, error.column or 1)
-        problems.append(Problem(path, f"no valid goal: {error.reason}", at, value))
+        for fault in goal_faults(value, error):
+            at = None if fault.line is None else (fault.line, fault.column or 1)
+            problems.append(Problem(path, f"no valid goal: {fault.reason}", at, value))
     except (ValueError, TypeError) as error:
         problems.append(Problem(path, str(error)))
-    return None
+    return None if key.default is REQUIRED else key.default
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

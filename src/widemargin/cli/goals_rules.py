@@ -1,7 +1,7 @@
 """What is well-formed by itself in a goals file and does not go together, or leads where it may not."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,24 @@ from widemargin.cli.replaced import files_read, what_is_replaced
 __all__ = ["code_that_would_run", "contradictions", "is_within", "strangers"]
 
 
-def contradictions(goals: GoalsFile, tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is well-formed by itself and does not go together."""
-    yield from _roles(goals)
-    yield from _names(goals, tables)
-    yield from _model_options(tables.get("model", {}))
-    yield from _validation(goals, tables)
+def contradictions(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str] = ()) -> Iterator[Problem]:
+    """What is well-formed by itself and does not go together.
+
+    Parameters
+    ----------
+    goals : GoalsFile
+    tables : mapping of str to object
+        What the file says.
+    spoilt : collection of str
+        Sections with problems of their own: what is said about them may follow from these, and is left out.
+    """
+    if not {"data", "baselines"} & {*spoilt}:
+        yield from _roles(goals)
+    yield from _names(goals, tables, spoilt)
+    if "model" not in spoilt:
+        yield from _model_options(tables.get("model", {}))
+    if not {"data", "model", "validation"} & {*spoilt}:
+        yield from _validation(goals, tables)
     read = files_read(goals)
     for key, path in (("model", goals.output), ("report", goals.report), ("predictions", goals.predictions)):
         what = None if path is None else what_is_replaced(path, read)
@@ -58,18 +70,18 @@ def _roles(goals: GoalsFile) -> Iterator[Problem]:
         yield Problem(("data", "features"), "names no column. Name at least one, or drop the key")
 
 
-def _names(goals: GoalsFile, tables: Mapping[str, Any]) -> Iterator[Problem]:
+def _names(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str]) -> Iterator[Problem]:
     """Baselines and external data sets that a goal names but the file does not."""
     for goal, path in ((goals.goal, ("goal", "text")), (goals.audit_goal, ("goal", "audit", "text"))):
         if goal is None:
             continue
         text = tables["goal"]["text"] if len(path) == 2 else tables["goal"]["audit"]["text"]
         for name in goal.baselines:
-            if name not in goals.baseline_names:
+            if name not in goals.baseline_names and "baselines" not in spoilt:
                 said = f"the baseline {name!r} is not in [baselines]. Add: {name} = {{ column = ... }}"
                 yield Problem(path, said, mention(text, name), text)
         for name in goal.sources:
-            if name not in goals.external:
+            if name not in goals.external and "external" not in spoilt:
                 said = f"the external data set {name!r} is not in the file. Add: [external.{name}] with its table"
                 yield Problem(path, said, mention(text, name), text)
     for name in {*goals.external} & {*goals.baseline_names}:

@@ -222,6 +222,8 @@ def _reason_to_ignore(name: str, column: Any, labels: Any) -> str | None:
         return "has the same value in every row"
     if distinct > 0.9 * len(column) and len(column) >= 50 and (is_text or ID_NAME.search(name) is not None):
         return "names the rows: nearly every value is another one"
+    if distinct == len(column) >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all():
+        return "counts the rows"
     if is_text and distinct > _MOST_WORDS:
         return f"has {distinct} different words"
     if _words_of(name) & _SPLIT_WORDS and distinct <= 20:

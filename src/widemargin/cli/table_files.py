@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from widemargin._files import PARQUET_ENDINGS, parquet_files
+from widemargin.cli.csv_faults import Fault, csv_fault, no_text, opened
 from widemargin.cli.csv_out import safe_table
 from widemargin.cli.goals_file import TablePath, table_text
 from widemargin.exceptions import DataError
 
 __all__ = [
-    "CSV_ENDINGS", "PARQUET_ENDINGS", "likely_separator", "read_table", "separator_of", "table_files",
-    "usual_separator", "write_table",
+    "CSV_ENDINGS", "PARQUET_ENDINGS", "likely_separator", "read_table", "refuse_twice", "separator_of", "table_files",
+    "unreadable", "usual_separator", "write_table",
 ]  # fmt: skip
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -94,7 +95,7 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any
             what = "a folder" if path.is_dir() else "no file but a device or pipe"
             raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
         if name.endswith(CSV_ENDINGS):
-            table = _read_csv(path, words, separator)
+            table = _read_csv(path, words, separator_of(path, separator))
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -105,11 +106,28 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any
     except (pa.ArrowException, ValueError, OverflowError, MemoryError, EOFError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: the table cannot be read ({_why(error)}). Correct that place") from error
-    twice = sorted({column for column in table.column_names if table.column_names.count(column) > 1})
-    if twice:
-        raise DataError(f"{path}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename")
+        raise unreadable(path, error, separator) from error
+    refuse_twice(path, table.column_names)
     return table
+
+
+def unreadable(path: Path, error: BaseException, separator: str | None = None) -> DataError:
+    """The error that a table file cannot be read, why, and what to do."""
+    if path.name.lower().endswith(CSV_ENDINGS):
+        fault = csv_fault(path, separator or usual_separator(path), error)
+    else:
+        fault = Fault(_why(error).rstrip("."), "Check the path, or write the file again")
+    return DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
+
+
+def refuse_twice(where: object, names: Sequence[str]) -> None:
+    """Refuse two columns of one name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(
+            f"{where}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename, or add the "
+            "line of names if the file has none"
+        )
 
 
 def _why(error: BaseException) -> str:
@@ -122,8 +140,11 @@ def separator_of(path: Path, said: str | None) -> str:
     Raises
     ------
     DataError
-        It does not occur in the first line, and another common one does.
+        The file is empty or no text; or the separator does not occur in the first line, and another common one does.
     """
+    fault = no_text(path)
+    if fault is not None:
+        raise DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
     separator = said or usual_separator(path)
     seen = likely_separator(path, separator)
     if seen != separator:
@@ -142,8 +163,7 @@ def usual_separator(path: Path) -> str:
 def likely_separator(path: Path, expected: str | None = None) -> str:
     """The expected (or usual) separator of a CSV file, unless only another common one occurs in its first line."""
     expected = expected or usual_separator(path)
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rb") as file:
+    with opened(path) as file:
         line = re.sub(rb'"[^"]*"', b"", file.readline(_FIRST_LINE).lstrip(b"\xef\xbb\xbf"))
     if expected.encode() in line:
         return expected
@@ -158,8 +178,7 @@ def _named(separator: str) -> str:
     return {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}.get(separator, repr(separator))
 
 
-def _read_csv(path: Path, words: Collection[str], separator: str | None) -> Any:
-    delimiter = separator_of(path, separator)
+def _read_csv(path: Path, words: Collection[str], delimiter: str) -> Any:
     return pyarrow.csv.read_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),

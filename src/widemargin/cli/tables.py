@@ -17,8 +17,9 @@ from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 
 __all__ = [
-    "Block", "Rows", "as_external", "external_rows", "feature_columns", "held_out", "hold_out", "is_it",
-    "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows", "third_class",
+    "Block", "Rows", "as_external", "external_rows", "external_set", "feature_columns", "held_out", "hold_out", "is_it",
+    "labels_of", "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows",
+    "third_class", "weights_of",
 ]  # fmt: skip
 
 _SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
@@ -228,13 +229,23 @@ def rows_of(block: Block, goals: GoalsFile) -> Rows:
     DataError
         A baseline has the name of another column or fails on these rows, or labels or weights are not usable.
     """
-    target, table = goals.data.target, block.table
-    labels = _labels(block, target, goals) if target in table.column_names else None
-    return Rows(with_baselines(table, goals, block.title), labels, _weights(block, goals))
+    return Rows(with_baselines(block.table, goals, block.title), labels_of(block, goals), weights_of(block, goals))
 
 
-def _weights(block: Block, goals: GoalsFile) -> npt.NDArray[np.float64] | None:
-    """The weights of some rows, where the goals file names a column of them and the table has it."""
+def labels_of(block: Block, goals: GoalsFile) -> npt.NDArray[Any] | None:
+    """The target of some rows; None where the table has no such column. A DataError if it cannot be used."""
+    target = goals.data.target
+    return _labels(block, target, goals) if target in block.table.column_names else None
+
+
+def weights_of(block: Block, goals: GoalsFile) -> npt.NDArray[np.float64] | None:
+    """The weights of some rows, where the goals file names a column of them and the table has it.
+
+    Raises
+    ------
+    DataError
+        The column holds no numbers, or some are missing, negative or not finite.
+    """
     name = goals.data.weight
     if name is None or name not in block.table.column_names:
         return None
@@ -273,10 +284,11 @@ def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str]
         A table cannot be read, leads outside the folders that are allowed, or has labels that cannot be used.
     """
     used = dict.fromkeys(name for goal in wanted if goal is not None for name in goal.sources)
-    return {name: _external(name, goals, words) for name in used}
+    return {name: external_set(name, goals, words) for name in used}
 
 
-def _external(name: str, goals: GoalsFile, words: Collection[str]) -> Rows:
+def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> Rows:
+    """The rows of one external data set; see `external_rows`."""
     said = goals.external[name]
     for file in table_files(said.table):  # a folder may hold links
         if not is_within(file, goals.allowed_folders):
@@ -291,7 +303,7 @@ def _external(name: str, goals: GoalsFile, words: Collection[str]) -> Rows:
         require_columns(table, {said.target: f"external.{name}.target"}, where)
     target, block = said.target or goals.data.target, Block.whole(table, where)
     labels = _some_labels(block, target, goals) if target in table.column_names else None
-    return Rows(with_baselines(table, goals, where), labels, _weights(block, goals))
+    return Rows(with_baselines(table, goals, where), labels, weights_of(block, goals))
 
 
 def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = None) -> dict[str, External] | None:

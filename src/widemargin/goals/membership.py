@@ -196,9 +196,11 @@ def _check_type(column: TableColumn, value: Scalar) -> None:
         fits = True
     if not fits:
         name = {"string": "text", "number": "numbers", "boolean": "booleans", "date": "dates"}[column.kind]
+        cure = {"string": "Quote the value", "number": "Write a number, without quotes", "date": "Write it as a text",
+                "boolean": "Write True or False"}[column.kind]  # fmt: skip
         raise GoalError(
             f"column {column.name!r} holds {name} ({column.dtype}) and is compared with {value!r} "
-            f"({type(value).__name__}); its values are like {listing(column.distinct(), 3)}."
+            f"({type(value).__name__}); its values are like {listing(column.distinct(), 3)}. {cure}."
         )
 
 

@@ -127,6 +127,8 @@ class _Scanner:
             )
         if character in "0123456789.":
             return "this is no plain decimal number."
+        if character == "%":
+            return "unexpected character '%'. Write shares as numbers: 0.6 for 60%."
         return f"unexpected character {character!a}."
 
     def _end(self, text: str, position: int) -> None:

@@ -167,8 +167,11 @@ def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
     if not absent:
         return
     others = [name for name in present if name not in names]
-    near = {name: difflib.get_close_matches(name, others, 1) for name in absent}
-    listed = ", ".join(f"{name!r}" + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in absent[:5])
+    alike = {name.casefold(): name for name in others}
+    near = {name: difflib.get_close_matches(name.casefold(), alike, 1) for name in absent[:5]}
+    listed = ", ".join(
+        f"{name!r}" + (f" (is it {alike[found[0]]!r}?)" if found else "") for name, found in near.items()
+    )
     more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
     raise DataError(f"the table lacks {len(absent)} column(s): {listed}{more}. Add them, or correct the names")
 
@@ -227,6 +230,11 @@ def _kind(column: Column) -> Kind | None:
         return "word"
     if dtype in (nw.Object, nw.Unknown):  # pandas' object columns, and pyarrow's and polars' columns of nulls
         return _kind_of_objects(column)
+    if str(dtype) == "Binary":
+        raise DataError(
+            f"column {column.name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8, or leave the column "
+            "out of the features"
+        )
     raise DataError(
         f"column {column.name!r} has type {dtype}, which is neither number, word nor true/false. "
         "Turn it into numbers or words, or leave it out of the features"
@@ -262,9 +270,11 @@ def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviati
     if kind is None:
         numbers = np.full(len(column), np.nan)
     elif kind != "number":
+        values = column.drop_nulls().to_list()
+        strange = [value for value in values if not (isinstance(value, str) and _is_number(value))] or values
         raise DataError(
             f"column {schema.name!r} held numbers in training but holds {_PLURAL[kind]} now "
-            f"(first: {_shown(column.drop_nulls().to_list()[0])}). Correct the column or its values"
+            f"(first: {_shown(strange[0])}). Correct the column or its values"
         )
     else:
         numbers = _finite(column)
