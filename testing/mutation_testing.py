@@ -47,7 +47,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
     },
     "sdca": {
-        "solvers/_loops/sdca.py": ["tests/solvers/test_sdca.py"],
+        "solvers/_loops/sdca.py": ["tests/solvers/test_sdca_loops.py", "tests/solvers/test_sdca.py"],
         "solvers/kernel_sdca.py": ["tests/solvers/test_kernel_sdca.py"],
     },
 }
