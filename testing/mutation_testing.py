@@ -31,23 +31,27 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "widemargin"
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.sparse", "sklearn.svm", "numba", "hypothesis", "narwhals", "pytest")
-SEARCHES = [f"tests/structured/search/test_{name}.py" for name in ("questions", "paper", "exact")]  # quickest first
+SEARCHES = [
+    f"tests/structured/search/test_{name}.py" for name in ("ends", "records", "questions", "paper", "exact")
+]  # quickest first
+WATER = [f"tests/solvers/test_water_{name}.py" for name in ("bands", "level")]
 
 GROUPS: dict[str, dict[str, list[str]]] = {
     "goals": {
         f"goals/{name}.py": [f"tests/goals/test_{name}.py"]
         for name in ("binding", "measure", "linear", "parser", "intervals")
-    },
+    }
+    | {"goals/linear.py": ["tests/goals/test_ranges.py", "tests/goals/test_linear.py"]},
     "water": {
-        "solvers/water_level.py": ["tests/solvers/test_water_level.py"],
-        "solvers/_loops/water_level.py": ["tests/solvers/test_water_level.py"],
+        "solvers/water_level.py": WATER,
+        "solvers/_loops/water_level.py": WATER,
     },
     "searches": {
         f"structured/search/{name}.py": SEARCHES
         for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
     },
     "sdca": {
-        "solvers/_loops/sdca.py": ["tests/solvers/test_sdca.py"],
+        "solvers/_loops/sdca.py": ["tests/solvers/test_sdca_loops.py", "tests/solvers/test_sdca.py"],
         "solvers/kernel_sdca.py": ["tests/solvers/test_kernel_sdca.py"],
     },
 }
