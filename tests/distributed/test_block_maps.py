@@ -4,6 +4,8 @@ import os
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
@@ -20,6 +22,7 @@ from widemargin.distributed import (
     parquet_rows,
     spool,
 )
+from widemargin.distributed.base import bytes_of
 from widemargin.distributed.joined import JoinedMap
 from widemargin.exceptions import DataError, MissingDataError, WorkerLostError
 
@@ -164,6 +167,21 @@ def test_few_rows_come_near_and_many_do_not(make, hold):
     assert far.near(8 * rows.rows - 1) is far
     joined = JoinedMap([far, far])
     assert joined.near(8 * rows.rows).sum(sums, 1.0).total == joined.sum(sums, 1.0).total
+
+
+@pytest.mark.parametrize("kind", ["numpy", "sparse", "pandas", "polars", "pyarrow", "column"])
+def test_all_kinds_of_rows_have_their_size(kind):
+    """A kind whose bytes are not counted would be fetched from a cluster whatever its size."""
+    X = np.ones((1000, 3))
+    rows = {
+        "numpy": lambda: X,
+        "sparse": lambda: sp.csr_matrix(X),
+        "pandas": lambda: pd.DataFrame(X),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(dict.fromkeys("abc", X[:, 0])),
+        "pyarrow": lambda: pa.table(dict.fromkeys("abc", X[:, 0])),
+        "column": lambda: {"X": X[:, :2], "y": pd.Series(X[:, 2]), "sample_weight": None},
+    }[kind]()
+    assert 24_000 <= bytes_of(rows) <= 50_000
 
 
 def test_errors_of_functions_come_through(blocks):

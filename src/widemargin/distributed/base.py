@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
+import narwhals as nw
+
 from widemargin.distributed.recipes import Recipe, rows_of
 from widemargin.exceptions import DataError
 
@@ -107,6 +109,9 @@ def bytes_of(value: Any) -> int:
         return sum(map(bytes_of, value.values()))
     if isinstance(value, (list, tuple)):
         return sum(map(bytes_of, value))
+    frame = nw.from_native(value, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return int(frame.estimated_size())
     parts = [getattr(value, name, None) for name in ("data", "indices", "indptr", "arrays")]
     return sum(bytes_of(part) for part in parts if part is not None and part is not value)
 
