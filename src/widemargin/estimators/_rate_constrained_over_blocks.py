@@ -1,10 +1,11 @@
 """`fit_blocks`: rate-constrained training over rows in blocks, as a method of the estimator."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from widemargin._threads import limit_threads
 from widemargin.distributed.base import BlockMap
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.distributed.joined import JoinedMap
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.local import SerialMap
@@ -27,12 +28,15 @@ from widemargin.goals.measure import Measured
 from widemargin.goals.sources import External, external_data, positive_class
 from widemargin.linalg.cells import Floats
 from widemargin.problems.blocked import BlockedSubproblem
-from widemargin.solvers import pmm_newton
+from widemargin.solvers import bundle_blocks, pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult
 from widemargin.solvers.checkpoints import Remembered, check_checkpoint
 from widemargin.solvers.choice import ConvexChoice
+from widemargin.solvers.pmm_newton import is_wide
 
 __all__ = ["BlockTrainingMixin"]
+
+_OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": bundle_blocks.solve}
 
 
 class BlockTrainingMixin:
@@ -123,7 +127,7 @@ class BlockTrainingMixin:
                 together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
                 fit_intercept=self.fit_intercept, scratch=scratch,
             )  # fmt: skip
-            solver = _BlockConvex(self.solver, problem.n_features)
+            solver = _BlockConvex(self.solver, problem.rows)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
@@ -151,7 +155,7 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self.solver not in ("auto", "newton"):
+        if self.solver not in ("auto", *_OVER_BLOCKS):
             raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
 
     def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
@@ -167,17 +171,19 @@ class BlockTrainingMixin:
 
 
 class _BlockConvex:
-    """The convex solver: the proximal method of multipliers over blocks, and for the sample whatever suits it."""
+    """The convex solver over blocks, by name or by the features, and for the sample whatever suits it."""
 
-    def __init__(self, name: str, n_features: int) -> None:
-        self._here = ConvexChoice(name, n_features)
+    def __init__(self, name: str, rows: BlockedRows) -> None:
+        chosen = "bundle" if is_wide(rows) else "newton"
+        self.name = chosen if name == "auto" else name
+        self._here = ConvexChoice("auto" if name == "bundle" else name, rows.n_features)
         self.used = self._here.used
 
     def __call__(self, sub: Any, **options: Any) -> ConvexResult:
         """Solve a subproblem."""
         if not isinstance(sub, BlockedSubproblem):
             return self._here(sub, **options)
-        if "newton" not in self.used:
-            self.used.append("newton")
+        if self.name not in self.used:
+            self.used.append(self.name)
         problem: Any = sub  # its rows are in blocks
-        return pmm_newton.solve(problem, **options)
+        return _OVER_BLOCKS[self.name](problem, **options)

@@ -220,7 +220,7 @@ class RateConstrainedClassifier(
         "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions({*SOLVERS, "bundle"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "step_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
