@@ -5,7 +5,6 @@ from typing import Any
 
 from widemargin._threads import limit_threads
 from widemargin.distributed.base import BlockMap
-from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.distributed.joined import JoinedMap
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.local import SerialMap
@@ -27,7 +26,7 @@ from widemargin.goals.binding import baselines_used
 from widemargin.goals.measure import Measured
 from widemargin.goals.sources import External, external_data, positive_class
 from widemargin.linalg.cells import Floats
-from widemargin.problems.blocked import BlockedSubproblem
+from widemargin.problems.blocked import BlockedProblem, BlockedSubproblem
 from widemargin.solvers import bundle_blocks, pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult
 from widemargin.solvers.checkpoints import Remembered, check_checkpoint
@@ -37,6 +36,7 @@ from widemargin.solvers.pmm_newton import is_wide
 __all__ = ["BlockTrainingMixin"]
 
 _OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": bundle_blocks.solve}
+_MANY = 50  # constraints beyond which the programme over the cuts takes seconds a look
 
 
 class BlockTrainingMixin:
@@ -54,8 +54,8 @@ class BlockTrainingMixin:
     ) -> Any:
         """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
-        The same problem and the same convex solver as `fit`, with the same certificate; a pass over the rows is a sum
-        over the blocks. Only sums come here, and a sample of the rows (at most ten million numbers) for a first start.
+        The same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks. Only sums
+        come here, and a sample of the rows (at most ten million numbers) for a first start.
 
         Parameters
         ----------
@@ -96,6 +96,9 @@ class BlockTrainingMixin:
 
         Notes
         -----
+        "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
+        50 constraints, the bundle method (`solver="bundle"`), which takes far fewer passes there.
+
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
         that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
         bound is not computed.
@@ -127,7 +130,7 @@ class BlockTrainingMixin:
                 together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
                 fit_intercept=self.fit_intercept, scratch=scratch,
             )  # fmt: skip
-            solver = _BlockConvex(self.solver, problem.rows)
+            solver = _BlockConvex(self.solver, problem)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
@@ -171,12 +174,16 @@ class BlockTrainingMixin:
 
 
 class _BlockConvex:
-    """The convex solver over blocks, by name or by the features, and for the sample whatever suits it."""
+    """The convex solver over blocks, and for the sample whatever suits it.
 
-    def __init__(self, name: str, rows: BlockedRows) -> None:
-        chosen = "bundle" if is_wide(rows) else "newton"
-        self.name = chosen if name == "auto" else name
-        self._here = ConvexChoice("auto" if name == "bundle" else name, rows.n_features)
+    "auto" is Newton where its d x d matrices pay, and the bundle method where it would iterate its systems: a convex
+    step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
+    """
+
+    def __init__(self, name: str, problem: BlockedProblem) -> None:
+        by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
+        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
+        self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
         self.used = self._here.used
 
     def __call__(self, sub: Any, **options: Any) -> ConvexResult:

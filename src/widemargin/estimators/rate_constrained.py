@@ -90,7 +90,8 @@ class RateConstrainedClassifier(
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
         interior point ("interior-point") where it stalls. "cutting-plane" is the paper's nest over dual coordinate
         ascent, with a level method for the multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass"
-        are that nest with the paper's own choosers, which were measured to be slower.
+        are that nest with the paper's own choosers, which were measured to be slower. "bundle" is for `fit_blocks` and
+        Dask collections alone, where "auto" takes it for many features; there are only "newton" and "bundle" there.
     tol : float, default=1e-4
         Relative duality gap of the last convex step.
     step_tol : float, default=1e-3

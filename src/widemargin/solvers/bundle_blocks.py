@@ -12,8 +12,10 @@ its solution, which jumps about while cuts are few, but at the point nearest to 
 come a part of the way down to the bound: the level method of Lemarechal, Nemirovskii and Nesterov (1995). With the
 multiplier mu of the level that point minimises the master plus `mu/2 |w - best|^2`, a programme over the same cuts.
 
-The unregularised bias makes one equality of the duals, as `sum_i` of the slopes must vanish, and moves the rows'
-origin to their mean.
+Measured on text rows (20,000 of 1000 to 30,000 features, 4 constraints, lambda = 10 / n): 9 to 10 looks to a gap of
+1e-2, 16 to 17 to 1e-3, 29 to 32 to 1e-4. At 1000 features looks at the minimiser of the master took 26 and 46 to the
+first two, a line search to it (OCAS, Franc and Sonnenburg 2009) 13 and 21, with more calls. Cuts of each cell and side
+of the hinges apart save no looks.
 """
 
 from typing import NamedTuple
@@ -34,6 +36,7 @@ __all__ = ["solve"]
 _LEVELS = 0.2, 0.6  # of the way from the bound to the best value, where the model is to be at the next point
 _TRIALS = 6  # values of mu for a level
 _FACTOR = 4.0
+_FURTHEST = 1e6  # of mu, in units of lambda
 _ACCURATE = 0.01  # of the tolerance: gap of a master
 _TINY = 1e-6  # objectives are about one
 _EXACT = Width(1e-30, 0.0, False, True)  # slopes of the hinges themselves, not smoothed
@@ -45,7 +48,7 @@ def solve(
     tol: float = 1e-4,
     start: ConvexState | None = None,
     rho: float = 1.0,
-    max_iter: int = 500,
+    max_iter: int = 1000,
     budget: Budget | None = None,
 ) -> ConvexResult:
     """Solve the convex subproblem, with a penalty `rho` on every constraint.
@@ -58,8 +61,8 @@ def solve(
     start : ConvexState, optional
         Only its (w, b) is used; by default the first look is at the point where the majorisation is tight.
     rho : float, default=1.0
-        Upper end of the multipliers, the weight of the exact penalty.
-    max_iter : int, default=500
+        Upper end of the multipliers, the weight of the exact penalty; finite.
+    max_iter : int, default=1000
         Most looks.
     budget : Budget, optional
         Told after every look.
@@ -67,16 +70,18 @@ def solve(
     Returns
     -------
     ConvexResult
-        `n_iter` counts looks: one call of the blocks each, for two products with the rows. `history` has one entry
-        each. Infeasible constraints show by their multipliers: they end at `rho`.
+        `n_iter` counts looks: one call of the blocks each, for two products with the rows (`rows.n_passes` counts
+        both). `history` has one entry each. Infeasible constraints show by their multipliers: they end at `rho`.
 
     Raises
     ------
     ValueError
-        If rho is infinite.
+        If rho is infinite, or zero.
+    numpy.linalg.LinAlgError
+        If products of gradients overflow.
     """
-    if not np.isfinite(rho):
-        raise ValueError(f"rho is {rho}; the bundle method needs a finite penalty")
+    if not 0.0 < rho < np.inf:
+        raise ValueError(f"rho is {rho}; the bundle method needs a finite penalty above zero")
     budget = budget or Budget()
     began = budget.elapsed
     sub.rows.blocks.advance(open_hinges, Opening(sub.at, None), restart=True)
@@ -118,7 +123,6 @@ def solve(
         state=ConvexState(best.w, best.b, nothing, nothing, best.v),
         history=tuple(history),
     )
-
 
 
 class _Look(NamedTuple):
@@ -166,7 +170,7 @@ class _Search:
                 least = self.mu
             else:
                 break
-            self.mu = _between(least, most)
+            self.mu = float(np.clip(_between(least, most), self.sub.lam / _FURTHEST, self.sub.lam * _FURTHEST))
         return w, b + float(self.centre @ w)
 
 

@@ -1,7 +1,7 @@
 """Cuts of a loss and of constraints that are sums of hinges, and the small programmes over them: see `bundle_blocks`.
 
-A *cut* of a function h >= 0 of (w, b) is linear and nowhere above it. The largest of its cuts, and zero, is the model of
-h. With the loss h_0, m constraints `h_j <= gamma_j` and a penalty rho the *master* around a point is
+A *cut* of a function h >= 0 of (w, b) is linear and nowhere above it. The largest of its cuts and of zero is the model
+of h. With the loss h_0, m constraints `h_j <= gamma_j` and a penalty rho the *master* around a point is
 
     min_{w,b}  lam/2 |w|^2 + h_0 + rho sum_j max(0, h_j - gamma_j) + mu/2 |w - centre|^2,      h: the models.
 
@@ -44,11 +44,19 @@ class Cuts:
         return int(self.owner.shape[0])
 
     def add(self, w: Floats, b: float, value: Floats, gradient: Floats, slope: Floats) -> None:
-        """Add what the functions are at a point: values of shape (1 + m,), gradients of (1 + m, d), slopes by b."""
+        """Add what the functions are at a point: values of shape (1 + m,), gradients of (1 + m, d), slopes by b.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If products of gradients overflow.
+        """
         new = np.flatnonzero(value > 0.0)  # where a function is zero the model is right already
         value, gradient, slope = value[new], gradient[new], slope[new]
         across = gradient @ self.gradient.T
         self.gram = np.block([[self.gram, across.T], [across, gradient @ gradient.T]])
+        if not np.isfinite(self.gram).all():
+            raise np.linalg.LinAlgError("Products of gradients overflow: scale the features.")
         self.gradient = np.concatenate([self.gradient, gradient])
         self.slope = np.append(self.slope, slope)
         self.height = np.append(self.height, value - gradient @ w - slope * b)

@@ -62,7 +62,7 @@ class ConvexChoice:
 
     def __init__(self, name: str, n_features: int) -> None:
         if name == "bundle":
-            raise CapabilityError("solver='bundle' is for rows in blocks: use fit_blocks, or 'auto' for rows in memory.")
+            raise CapabilityError("solver='bundle' is for rows in blocks: use fit_blocks, or solver='auto'.")
         if name not in SOLVERS:
             raise CapabilityError(f"solver={name!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
         if name == "interior-point" and n_features > _LARGEST:

@@ -119,7 +119,7 @@ def solve(
 
 
 def is_wide(rows: Any) -> bool:
-    """Whether factors of d x d matrices cost more than conjugate gradients, by the features and how thin the rows are."""
+    """Whether factors of d x d matrices cost more than conjugate gradients, by features and thinness."""
     d = rows.n_features
     return bool(d > _WIDE or (d > _WIDE_SPARSE and rows.n_stored < _THIN * rows.n_rows * d))
 

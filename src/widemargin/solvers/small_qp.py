@@ -17,6 +17,7 @@ __all__ = ["Optimum", "minimise"]
 
 _MOST = 60
 _STEP = 0.99
+_SHORTEST = 1e-10
 _FEASIBLE = 1e-9  # residual of the equalities, relative to b
 
 
@@ -56,30 +57,43 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) 
         harm = float(np.abs(dual_left) @ x)
         if max(gap, harm) <= tol and np.abs(primal_left).max(initial=0.0) <= _FEASIBLE * scale:
             break
-        M = np.asfortranarray(H + np.diag(z / x))
         try:
-            L = cholesky.factor(M)
-            MA = cholesky.solve(L, np.asfortranarray(A.T))
-            S = cholesky.factor(np.asfortranarray(A @ MA))
+            system = _System(H, A, x, z)
         except np.linalg.LinAlgError:
             break
-
-        def direction(complementarity: Floats) -> tuple[Floats, Floats, Floats]:
-            """Newton step to `z dx + x dz = complementarity`."""
-            right = cholesky.solve(L, complementarity / x - dual_left)  # noqa: B023  used before the next iteration
-            dy = cholesky.solve(S, primal_left - A @ right)  # noqa: B023
-            dx = right + MA @ dy  # noqa: B023
-            return dx, dy, (complementarity - z * dx) / x
-
-        dx, _, dz = direction(-x * z)
+        dx, _, dz = system.solve(-x * z, dual_left, primal_left)
         ahead = float((x + _length(x, dx) * dx) @ (z + _length(z, dz) * dz))
-        dx, dy, dz = direction((ahead / gap) ** 3 * gap / n - x * z - dx * dz)
+        target = (ahead / gap) ** 3 * gap / n
+        dx, dy, dz = system.solve(target - x * z - dx * dz, dual_left, primal_left)
         step = min(1.0, _STEP * min(_length(x, dx), _length(z, dz)))
-        if not step > 1e-10:
+        if not step > _SHORTEST:
             break
         x, y, z = x + step * dx, y + step * dy, z + step * dz
         slope = H @ x - c
     return Optimum(x, y)
+
+
+class _System:
+    """The factored Newton system at a point.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where it is singular, or not finite.
+    """
+
+    def __init__(self, H: Floats, A: Floats, x: Floats, z: Floats) -> None:
+        self._A, self._x, self._z = A, x, z
+        self._factor = cholesky.factor(np.asfortranarray(H + np.diag(z / x)))
+        self._across = cholesky.solve(self._factor, np.asfortranarray(A.T))
+        self._small = cholesky.factor(np.asfortranarray(A @ self._across))
+
+    def solve(self, product: Floats, dual_left: Floats, primal_left: Floats) -> tuple[Floats, Floats, Floats]:
+        """Step (dx, dy, dz) to `z dx + x dz = product` that takes away what is left of the other two equations."""
+        right = cholesky.solve(self._factor, product / self._x - dual_left)
+        dy = cholesky.solve(self._small, primal_left - self._A @ right)
+        dx = right + self._across @ dy
+        return dx, dy, (product - self._z * dx) / self._x
 
 
 def _length(x: Floats, dx: Floats) -> float:
