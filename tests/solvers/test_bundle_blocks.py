@@ -192,6 +192,15 @@ def test_a_master_over_one_cut_by_hand() -> None:
     assert cuts.models(np.array([3.0]), 0.0, 1)[0] == 0.0
 
 
+def test_weights_whose_slopes_do_not_sum_to_zero_are_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`max(0, 1 - b)` is zero for a large b; the weight 1 of its one cut would say that it is at least one."""
+    cuts = Cuts(1)
+    cuts.add(np.zeros(1), 0.0, np.array([1.0]), np.zeros((1, 1)), np.array([-1.0]))
+    monkeypatch.setattr("widemargin.solvers.small_qp.minimise", lambda *_: (np.array([1.0, 0.0]), np.zeros(2)))
+    bound, _ = Master(cuts, np.zeros(0), 1.0, 1.0, with_bias=True).bound(1e-8)
+    assert bound == 0.0
+
+
 def test_a_whole_majorisation() -> None:
     problem, _, _ = random_ramp_problem(4, 150, 4, 2)
     here = minimise_ramp(problem, pmm_newton.solve)
