@@ -95,6 +95,40 @@ def test_the_ramp_problem_that_is_solved_is_the_one_in_memory() -> None:
     np.testing.assert_allclose(rates[0], rates[1], rtol=0, atol=5e-3)
 
 
+def test_the_bundle_method_solves_the_same_problem() -> None:
+    X, y, table = task(500)
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
+    plan: Any = {"enforce": "randomized", "tol": 1e-5, "max_steps": 1}
+    given = blocks(X, y, 150, populations=table, sample_weight=weight)
+    newton, bundle = (RateConstrainedClassifier(GOAL, solver=name, **plan).fit_blocks(given) for name in
+                      ("auto", "bundle"))  # fmt: skip
+    assert (newton.solver_, bundle.solver_) == ("newton", "bundle")
+    assert bundle.subproblem_gap_ <= 1e-5
+    np.testing.assert_allclose(bundle.coef_, newton.coef_, rtol=0, atol=0.02)
+    rates = [[item.ramp_rate for item in model.goal_report_.constraints] for model in (newton, bundle)]
+    np.testing.assert_allclose(rates[0], rates[1], rtol=0, atol=5e-3)
+    whole = RateConstrainedClassifier(GOAL, solver="bundle").fit_blocks(given)
+    assert [item.met for item in whole.goal_report_.constraints] == [True] * 3
+    check_report(whole, X, y, table, weight)
+
+
+def test_thin_rows_of_many_features_are_solved_by_cuts() -> None:
+    X, y, table = task(300)
+    wide = sp.csr_matrix(sp.hstack([sp.csr_matrix(X), sp.random(300, 700, 0.01, random_state=0)]))
+    model = RateConstrainedClassifier(GOAL, max_steps=2).fit_blocks(blocks(wide, y, populations=table))
+    assert model.solver_ == "bundle"
+    assert model.subproblem_gap_ <= 1e-4
+    check_report(model, wide, y, table)
+
+
+def test_the_bundle_method_is_for_blocks_alone() -> None:
+    X, y, table = task(100)
+    with pytest.raises(CapabilityError, match=r"'bundle' is for rows in blocks: use fit_blocks"):
+        RateConstrainedClassifier(GOAL, solver="bundle").fit(X, y, populations=table)
+    with pytest.raises(CapabilityError, match="bundle"):
+        RateConstrainedClassifier(GOAL, solver="bundle", kernel="rbf").fit(X, y, populations=table)
+
+
 def test_weights_count_as_rows() -> None:
     X, y, table = task()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
@@ -182,8 +216,10 @@ def test_checkpoints_go_on_and_say_when_they_are_foreign(tmp_path: Path) -> None
     again = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
     assert np.array_equal(first.coef_, again.coef_)
     assert again.n_passes_ < 0.6 * first.n_passes_
-    with pytest.raises(CheckpointError, match="other parameters"):
-        RateConstrainedClassifier(GOAL, C=1.0).fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
+    for other in ({"C": 1.0}, {"solver": "bundle"}):
+        model = RateConstrainedClassifier(GOAL, **other)
+        with pytest.raises(CheckpointError, match="other parameters"):
+            model.fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
 
 
 def test_checkpoints_of_other_rows_are_refused(tmp_path: Path) -> None:

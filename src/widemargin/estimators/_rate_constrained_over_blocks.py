@@ -1,6 +1,6 @@
 """`fit_blocks`: rate-constrained training over rows in blocks, as a method of the estimator."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from widemargin._threads import limit_threads
@@ -26,13 +26,17 @@ from widemargin.goals.binding import baselines_used
 from widemargin.goals.measure import Measured
 from widemargin.goals.sources import External, external_data, positive_class
 from widemargin.linalg.cells import Floats
-from widemargin.problems.blocked import BlockedSubproblem
-from widemargin.solvers import pmm_newton
+from widemargin.problems.blocked import BlockedProblem, BlockedSubproblem
+from widemargin.solvers import bundle_blocks, pmm_newton
 from widemargin.solvers.base import Budget, ConvexResult
 from widemargin.solvers.checkpoints import Remembered, check_checkpoint
 from widemargin.solvers.choice import ConvexChoice
+from widemargin.solvers.pmm_newton import is_wide
 
 __all__ = ["BlockTrainingMixin"]
+
+_OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": bundle_blocks.solve}
+_MANY = 50  # constraints beyond which the programme over the cuts takes seconds a look
 
 
 class BlockTrainingMixin:
@@ -50,8 +54,8 @@ class BlockTrainingMixin:
     ) -> Any:
         """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
-        The same problem and the same convex solver as `fit`, with the same certificate; a pass over the rows is a sum
-        over the blocks. Only sums come here, and a sample of the rows (at most ten million numbers) for a first start.
+        The same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks. Only sums
+        come here, and a sample of the rows (at most ten million numbers) for a first start.
 
         Parameters
         ----------
@@ -92,6 +96,9 @@ class BlockTrainingMixin:
 
         Notes
         -----
+        "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
+        50 constraints, the bundle method (`solver="bundle"`), which takes far fewer passes there.
+
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
         that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
         bound is not computed.
@@ -123,7 +130,7 @@ class BlockTrainingMixin:
                 together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
                 fit_intercept=self.fit_intercept, scratch=scratch,
             )  # fmt: skip
-            solver = _BlockConvex(self.solver, problem.n_features)
+            solver = _BlockConvex(self.solver, problem)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
@@ -151,7 +158,7 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self.solver not in ("auto", "newton"):
+        if self.solver not in ("auto", *_OVER_BLOCKS):
             raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
 
     def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
@@ -167,17 +174,23 @@ class BlockTrainingMixin:
 
 
 class _BlockConvex:
-    """The convex solver: the proximal method of multipliers over blocks, and for the sample whatever suits it."""
+    """The convex solver over blocks, and for the sample whatever suits it.
 
-    def __init__(self, name: str, n_features: int) -> None:
-        self._here = ConvexChoice(name, n_features)
+    "auto" is Newton where its d x d matrices pay, and the bundle method where it would iterate its systems: a convex
+    step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
+    """
+
+    def __init__(self, name: str, problem: BlockedProblem) -> None:
+        by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
+        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
+        self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
         self.used = self._here.used
 
     def __call__(self, sub: Any, **options: Any) -> ConvexResult:
         """Solve a subproblem."""
         if not isinstance(sub, BlockedSubproblem):
             return self._here(sub, **options)
-        if "newton" not in self.used:
-            self.used.append("newton")
+        if self.name not in self.used:
+            self.used.append(self.name)
         problem: Any = sub  # its rows are in blocks
-        return pmm_newton.solve(problem, **options)
+        return _OVER_BLOCKS[self.name](problem, **options)

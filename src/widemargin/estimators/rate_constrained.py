@@ -90,7 +90,8 @@ class RateConstrainedClassifier(
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
         interior point ("interior-point") where it stalls. "cutting-plane" is the paper's nest over dual coordinate
         ascent, with a level method for the multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass"
-        are that nest with the paper's own choosers, which were measured to be slower.
+        are that nest with the paper's own choosers, which were measured to be slower. "bundle" is for `fit_blocks` and
+        Dask collections alone, where "auto" takes it for many features; there are only "newton" and "bundle" there.
     tol : float, default=1e-4
         Relative duality gap of the last convex step.
     step_tol : float, default=1e-3
@@ -220,7 +221,7 @@ class RateConstrainedClassifier(
         "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions({*SOLVERS, "bundle"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "step_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],

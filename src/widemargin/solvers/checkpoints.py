@@ -32,7 +32,7 @@ class Remembered:
     Parameters
     ----------
     solver : callable
-        As `majorize.ConvexSolver`.
+        As `majorize.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on resuming.
     path : path or None
         None: nothing is kept.
     resume : bool, default=False
@@ -65,7 +65,8 @@ class Remembered:
                     f"{self._path}: the checkpoint was made with other rows. Start with what it was made with, or "
                     "without resume"
                 )
-        number, name = len(self._done), _name_of(sub, tol, start, rho)
+        by = getattr(self.solver, "name", "")
+        number, name = len(self._done), _name_of(sub, tol, start, rho, by)
         if number < len(self._known):
             entry = self._known[number]
             if entry["problem"] != name:
@@ -124,9 +125,9 @@ def _are_same(found: list[float], known: list[float]) -> bool:
     return len(found) == len(known) and np.allclose(found, known, rtol=_SAME, atol=0.0)
 
 
-def _name_of(sub: Any, tol: float, start: ConvexState | None, rho: float) -> str:
+def _name_of(sub: Any, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
     """A digest of everything that decides a result, besides the rows: of these their number and weights by cell."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(solver.encode())
     parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
     parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
     parts += [] if start is None else [start.w, np.array([start.b]), start.v]

@@ -57,10 +57,12 @@ class ConvexChoice:
     Raises
     ------
     CapabilityError
-        If the name is unknown, or the solver needs a d x d matrix that is too large.
+        If the name is unknown or that of a solver over blocks, or the solver needs a d x d matrix that is too large.
     """
 
     def __init__(self, name: str, n_features: int) -> None:
+        if name == "bundle":
+            raise CapabilityError("solver='bundle' is for rows in blocks: use fit_blocks, or solver='auto'.")
         if name not in SOLVERS:
             raise CapabilityError(f"solver={name!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
         if name == "interior-point" and n_features > _LARGEST:

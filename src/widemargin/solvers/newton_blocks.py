@@ -24,7 +24,7 @@ from widemargin.solvers.newton_rows import HingeRows, NewtonRows, Width
 from widemargin.solvers.newton_system import BandProducts, BandRows, Moments
 from widemargin.solvers.subsample_start import spread_shares
 
-__all__ = ["BlockPasses", "BlockedHinge", "Variant"]
+__all__ = ["BlockPasses", "BlockedHinge", "Opening", "Variant", "block_problem", "open_hinges"]
 
 Variant = tuple[tuple[str, tuple[Any, ...]], ...]
 """Methods of a block's problem, with their arguments, that lead from it to the problem that is solved."""
@@ -38,6 +38,8 @@ class BlockedHinge(Protocol):
     def rows(self) -> BlockedRows: ...
     @property
     def lam(self) -> float: ...
+    @property
+    def fit_intercept(self) -> bool: ...
     @property
     def variant(self) -> Variant: ...
     @property
@@ -59,7 +61,7 @@ class _Shares(NamedTuple):
     um: Shares
 
 
-class _Opening(NamedTuple):
+class Opening(NamedTuple):
     """From where a convex problem starts: its majorisation, and the model whose scores give the shares, if any."""
 
     at: BlockedPoint
@@ -111,7 +113,7 @@ class BlockPasses:
     def __init__(self, sub: BlockedHinge, w: Floats, b: float, *, warm: bool, iterative: bool) -> None:
         self._sub, self._rows, self._blocks, self._iterative = sub, sub.rows, sub.rows.blocks, iterative
         self._begin = BlockedPoint(w, b, self._rows.n_rows)
-        self._blocks.advance(_open, _Opening(sub.at, self._begin if warm else None), restart=True)
+        self._blocks.advance(open_hinges, Opening(sub.at, self._begin if warm else None), restart=True)
         self._rows.n_passes += 1
         self._next()
 
@@ -212,7 +214,7 @@ class _BlockBand:
 # what runs where a block is
 
 
-def _problem(block: Block, variant: Variant) -> Any:
+def block_problem(block: Block, variant: Variant) -> Any:
     """The block's share of the problem that is solved."""
     problem = block.data
     for name, arguments in variant:
@@ -220,7 +222,7 @@ def _problem(block: Block, variant: Variant) -> Any:
     return problem
 
 
-def _open(block: Block, opening: _Opening) -> _Shares:
+def open_hinges(block: Block, opening: Opening) -> _Shares:
     """First state of a convex problem."""
     keep, _, _ = block.data.sides(block_scores(block, opening.at.w, opening.at.b))
     if opening.warm is None:
@@ -248,7 +250,7 @@ class _Notes:
 
 def _answer(block: Block, message: _Pass) -> Any:
     """Do the last call, and the ones before it where the notes do not hold them."""
-    sub: HingeRows = _problem(block, message.variant).hinges(block.state.keep)
+    sub: HingeRows = block_problem(block, message.variant).hinges(block.state.keep)
     notes: _Notes | None = block.scratch.get("newton")
     if notes is None or notes.serial != message.serial or notes.done > len(message.journal):
         block.scratch.pop("newton", None)

@@ -22,7 +22,7 @@ from widemargin.solvers.newton_blocks import BlockedHinge, BlockPasses
 from widemargin.solvers.newton_rows import NewtonPasses, NewtonRows, Width
 from widemargin.solvers.newton_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 
-__all__ = ["solve"]
+__all__ = ["is_wide", "solve"]
 
 _SHRINK = 0.5  # delta is halved; 0.15-0.35 fail or cost 2-3 times the steps
 _DELTA_MIN, _TAU_MAX = 1e-3, 1e4  # where both stop, unless the gap does too
@@ -118,6 +118,12 @@ def solve(
     )
 
 
+def is_wide(rows: Any) -> bool:
+    """Whether factors of d x d matrices cost more than conjugate gradients, by features and thinness."""
+    d = rows.n_features
+    return bool(d > _WIDE or (d > _WIDE_SPARSE and rows.n_stored < _THIN * rows.n_rows * d))
+
+
 class _Run:
     """The iterate: primal point, multipliers, widths, and what was last computed at it (`here`, `slopes`).
 
@@ -140,8 +146,7 @@ class _Run:
             first = 0.1
         self.delta, self.tau = first if delta is None else delta, 10.0 if m <= 1 else 30.0
         self.lag, self.steps, self.reach = np.inf, 0, 0.0
-        thin = d > _WIDE_SPARSE and sub.rows.n_stored < _THIN * n * d
-        self.iterative = (d > _WIDE or thin) if iterative is None else iterative
+        self.iterative = is_wide(sub.rows) if iterative is None else iterative
         self.rows = _passes(sub, start, self.w, self.b, iterative=self.iterative)
 
     def evaluate(self, step: float) -> "_Value":
