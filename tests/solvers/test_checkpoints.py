@@ -56,7 +56,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"convex step 1 of .* was one of other rows"):
         run(blocked(replace(problem, lam=1.0), 40), path, resume=True)
     text = path.read_text()
-    for damaged in (text[:-20], "", "[]", json.dumps(json.loads(text) | {"steps": "[]"}), '{"format": 7}'):
+    for damaged in (text[:-20], "", "[]", json.dumps(json.loads(text) | {"run": "[]"}), '{"format": 7}'):
         path.write_text(damaged)
         with pytest.raises(CheckpointError, match="without resume"):
             run(blocked(problem, 40), path, resume=True)
