@@ -82,17 +82,6 @@ def of_two_kinds(block, message):
     return np.zeros(3 if block.index else 4)
 
 
-@pytest.fixture(params=["serial", "joblib", "dask"])
-def make(request):
-    """A function of recipes that makes a block map."""
-    if request.param == "serial":
-        return SerialMap
-    if request.param == "joblib":
-        return lambda recipes, **more: JoblibMap(recipes, 2, **more)
-    client = request.getfixturevalue("dask_client")
-    return lambda recipes, **more: DaskMap(recipes, client, **more)
-
-
 @pytest.fixture
 def blocks(make):
     made = make(array_rows({"x": VALUES}, block_rows=257))

@@ -11,8 +11,6 @@ from sklearn.linear_model import LogisticRegression
 
 from widemargin import RateConstrainedClassifier, audit, margin_report
 from widemargin.distributed import (
-    DaskMap,
-    JoblibMap,
     JoinedMap,
     SerialMap,
     array_rows,
@@ -50,17 +48,6 @@ def filtered():
     """The rows kept, in six partitions: 100, 50, 0, 0, 100, 100."""
     rows = dd.from_pandas(FRAME, npartitions=6)
     return rows[(rows.k < 150) | (rows.k >= 400)]
-
-
-@pytest.fixture(params=["serial", "joblib", "dask"])
-def make(request):
-    """A function of recipes that makes a block map."""
-    if request.param == "serial":
-        return SerialMap
-    if request.param == "joblib":
-        return lambda recipes, **more: JoblibMap(recipes, 2, **more)
-    client = request.getfixturevalue("dask_client")
-    return lambda recipes, **more: DaskMap(recipes, client, **more)
 
 
 def length(block, _):

@@ -34,22 +34,16 @@ def walk(seed, n_steps=4):
     return y, weight, steps
 
 
-@given(st.integers(0, 100_000), st.booleans(), st.integers(1, 6), st.lists(volumes, min_size=5, max_size=5))
-def test_of_a_volume(seed, two, near, sizes):
+@pytest.mark.parametrize(("level", "sizes"), [("of_volume", volumes), ("of_norm", squares)])
+@given(data=st.data(), seed=st.integers(0, 100_000), two=st.booleans(), near=st.integers(1, 6))
+def test_from_step_to_step(level, sizes, data, seed, two, near):
+    """A band around the last level, however narrow, finds what a search from nothing finds."""
     y, weight, steps = walk(seed)
     water = WaterLevel(y, weight, two)
     with mock.patch.object(water_level, "_NEAR", near):
-        for scores, volume in zip(steps, sizes, strict=True):
-            assert water.of_volume(scores, volume) == WaterLevel(y, weight, two).of_volume(scores, volume)
-
-
-@given(st.integers(0, 100_000), st.booleans(), st.integers(1, 6), st.lists(squares, min_size=5, max_size=5))
-def test_of_a_norm(seed, two, near, sizes):
-    y, weight, steps = walk(seed)
-    water = WaterLevel(y, weight, two)
-    with mock.patch.object(water_level, "_NEAR", near):
-        for scores, square in zip(steps, sizes, strict=True):
-            assert water.of_norm(scores, square) == WaterLevel(y, weight, two).of_norm(scores, square)
+        for scores in steps:
+            size = data.draw(sizes)
+            assert getattr(water, level)(scores, size) == getattr(WaterLevel(y, weight, two), level)(scores, size)
 
 
 class Passes:
