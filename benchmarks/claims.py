@@ -230,6 +230,12 @@ def _distributed(found: Content) -> Iterator[tuple[str, str]]:
     for row in found.get("overhead", []):
         cells = (f"{row[name]:.1f}" for name in ("in memory s", "dask s", "ratio", "ratio kept"))
         yield page, f"| {row['data']} | {row['n']:,} | {' | '.join(cells)} |"
+    wide: dict[tuple[str, int, int], list[Content]] = {}
+    for row in found.get("features", []):
+        wide.setdefault((row["rows"], row["d"], row["m"]), []).append(row)
+    for (kind, d, m), rows in wide.items():
+        cells = [f"{row['bundle']} | {row['newton']}" for row in rows] + [" | "] * (3 - len(rows))
+        yield page, f"| {kind}, {d} features, {m} constraints | {' | '.join(cells)} |".replace("|  |", "| |")
     for row in found.get("linear", []):
         yield page, f"| {row['n']:,} | {row['ns a row and pass']:.1f} |"
     for row in found.get("large", []):

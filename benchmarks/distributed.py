@@ -1,6 +1,6 @@
 """Training over blocks: the same objective, rows that do not fit, passes, overhead of a cluster, killed workers.
 
-Parts: same, overhead, passes, linear, large, kills. Two worker processes; everything else on one thread.
+Parts: same, overhead, passes, features, linear, large, kills. Two worker processes; everything else on one thread.
 Run as `python -m benchmarks.distributed`; see README.md here.
 """
 
@@ -44,7 +44,7 @@ from benchmarks.distributed_task import (
     watched,
     write_synthetic,
 )
-from benchmarks.scaling_task import resampled_task
+from benchmarks.scaling_task import dense_task, resampled_task, text_task
 from widemargin import RateConstrainedClassifier
 from widemargin.datasets import load_covtype
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
@@ -53,13 +53,16 @@ from widemargin.goals import Goal
 from widemargin.goals.binding import bind
 from widemargin.goals.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers import pmm_newton
+from widemargin.solvers import bundle_blocks, pmm_newton
 
 Case = dict[str, Any]
-PARTS = ("same", "overhead", "passes", "linear", "large", "kills")
-QUICK = ("passes", "linear", "large")  # without a cluster
+PARTS = ("same", "overhead", "passes", "features", "linear", "large", "kills")
+QUICK = ("passes", "features", "linear", "large")  # without a cluster
 GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 CONSTRAINTS = (1, 4, 20, 50)
+WIDE = (("text", 1000, 4, 1e-4), ("text", 5000, 4, 1e-4), ("text", 30_000, 4, 1e-4), ("text", 5000, 20, 1e-3),
+        ("text", 5000, 50, 1e-3), ("dense", 2000, 2, 1e-3))  # fmt: skip
+"""Rows, features, constraints, smallest gap."""
 LARGE, LIMIT = 20_000_000, 2 << 30
 KILLS = 50
 FOREST = "minimize error_rate()\nsubject to floor: recall() >= 0.7\nsubject to share: positive_rate() <= 0.5"
@@ -125,10 +128,10 @@ def same(options: argparse.Namespace, client: Any) -> list[Case]:
     return rows
 
 
-def first_step(problem: Any, gap: float = 1e-6) -> Any:
+def first_step(problem: Any, gap: float = 1e-6, solver: Any = pmm_newton) -> Any:
     """The convex step from nothing."""
     at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
-    return pmm_newton.solve(problem.majorise(at), tol=gap)
+    return solver.solve(problem.majorise(at), tol=gap)
 
 
 def problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
@@ -188,6 +191,23 @@ def passes(options: argparse.Namespace) -> list[Case]:
             model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
             rows.append({"what": "fit", **here, "reached": model.subproblem_gap_, "passes": model.n_passes_,
                          "newton": model.n_iter_})  # fmt: skip
+    return rows
+
+
+def features(options: argparse.Namespace) -> list[Case]:
+    """Looks at all rows of one convex step where features are many: the bundle method and Newton's, on 20,000 rows."""
+    n, rows = 1000 if options.quick else 20_000, []
+    for kind, d, m, least in WIDE[:1] if options.quick else WIDE:
+        task = text_task(n, d, m) if kind == "text" else dense_task(n, d)
+        recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
+        for gap in (gap for gap in (1e-2, 1e-3, 1e-4) if gap >= least):
+            row: Case = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
+            for name, solver in (("bundle", bundle_blocks), ("newton", pmm_newton)):
+                problem = problem_of(task.goal, SerialMap(recipes))
+                began = time.process_time()
+                step = first_step(problem, gap, solver)
+                row |= {name: problem.rows.n_passes, f"{name} gap": step.gap, f"{name} s": time.process_time() - began}
+            rows.append(row)
     return rows
 
 
@@ -298,6 +318,7 @@ def sections_of(found: dict[str, list[Case]]) -> list[str]:
         "same": "The first convex step to a gap of 1e-6 (target: brackets that overlap)",
         "overhead": "Whole fits, rows in memory, two workers (target: less than 2 times; kept: not fetched)",
         "passes": "Looks at all rows, by gap and number of constraints",
+        "features": "Looks at all rows of one convex step with many features",
         "linear": "Processor seconds of a look at all rows (target: linear)",
         "large": f"More rows than fit: {LIMIT >> 30} GB of private memory at most",
         "kills": "Workers killed at random (target: the same bits as undisturbed)",
@@ -370,6 +391,8 @@ def measured(options: argparse.Namespace, parts: Sequence[str], folder: Path) ->
             found |= {part: run(options, client) for part, run in on_cluster.items() if part in parts}
     if "passes" in parts:
         found["passes"] = passes(options)
+    if "features" in parts:
+        found["features"] = features(options)
     if "linear" in parts:
         found["linear"] = linear(options, folder)
     if "large" in parts:

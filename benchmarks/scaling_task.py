@@ -47,13 +47,8 @@ def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> Task:
         parts.append(sp.csr_matrix(bits.astype(np.float64)))
     X = sp.csr_matrix(sp.vstack(parts))
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    sizes = 1.0 / np.arange(1, m + 1) ** 0.5
-    table = pa.table(
-        {
-            "sex": np.where(adult.women[picked], "Female", "Male"),
-            "country": rng.choice(m, size=n, p=sizes / sizes.sum()).astype(np.int16),
-        }
-    )
+    sex = np.where(adult.women[picked], "Female", "Male")
+    table = pa.table({"sex": sex, "country": _countries(m, n, rng)})
     return Task(X, adult.y[picked], table, goal_of(m))
 
 
@@ -96,4 +91,12 @@ def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> Task:
     women = rng.random(n) < 1 / 3
     score = X @ rng.standard_normal(d) - 0.2 * women + 0.3 * rng.standard_normal(n)
     y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
-    return Task(X, y, pa.table({"sex": np.where(women, "Female", "Male")}), goal_of(m))
+    return Task(
+        X, y, pa.table({"sex": np.where(women, "Female", "Male"), "country": _countries(m, n, rng)}), goal_of(m)
+    )
+
+
+def _countries(m: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
+    """m groups of very different size."""
+    sizes = 1.0 / np.arange(1, m + 1) ** 0.5
+    return rng.choice(m, size=n, p=sizes / sizes.sum()).astype(np.int16)
