@@ -32,6 +32,7 @@ SOURCE = ROOT / "src" / "widemargin"
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.sparse", "sklearn.svm", "numba", "hypothesis", "narwhals", "pytest")
 SEARCHES = [f"tests/structured/search/test_{name}.py" for name in ("questions", "paper", "exact")]  # quickest first
+WATER = [f"tests/solvers/test_water_{name}.py" for name in ("bands", "level")]
 
 GROUPS: dict[str, dict[str, list[str]]] = {
     "goals": {
@@ -39,8 +40,8 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         for name in ("binding", "measure", "linear", "parser", "intervals")
     },
     "water": {
-        "solvers/water_level.py": ["tests/solvers/test_water_level.py"],
-        "solvers/_loops/water_level.py": ["tests/solvers/test_water_level.py"],
+        "solvers/water_level.py": WATER,
+        "solvers/_loops/water_level.py": WATER,
     },
     "searches": {
         f"structured/search/{name}.py": SEARCHES
