@@ -70,14 +70,14 @@ def test_shares_and_back():
 
 def test_rows_that_move_come_first_and_the_others_rest():
     """Rows 4 and 1 would move, 2 and 0 stay, 3 and 5 rest."""
-    rows, rest, delay = np.array([3, 2, 4, 5, 0, 1]), np.array([0, 0, 0, 2, 0, 1]), np.array([3, 1, 0, 7, 3, 1])
+    rows, rest, delay = np.array([3, 2, 4, 5, 0, 1]), np.array([0, 0, 0, 2, 0, 1]), np.array([3, 1, 1, 7, 3, 1])
     plus, minus, norms2, xi = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 4.0), np.full(6, 1.0)
     s = np.array([0.25, 1.0, -0.25, 9.0, -1.0, 9.0])
     assert loops.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.0, 0.5) == (4, 2)
     assert rows[:2].tolist() == [4, 1]
     assert sorted(rows) == list(range(6))
-    np.testing.assert_array_equal(rest, [5, 0, 1, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
-    np.testing.assert_array_equal(delay, [5, 0, 1, 7, 0, 1])
+    np.testing.assert_array_equal(rest, [5, 0, 3, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
+    np.testing.assert_array_equal(delay, [5, 0, 3, 7, 0, 1])
     rows, rest, delay = np.arange(6), np.zeros(6, int), np.zeros(6, int)
     s = np.full(6, 0.75)  # the bias makes 1/4 of it
     assert loops.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.5, 0.5) == (6, 0)
