@@ -124,6 +124,14 @@ def test_where_scale_0_is_best_everything_is_looked_at_the_next_time(monkeypatch
     assert passes.reaches[:2] == [math.inf, math.inf]
 
 
+def test_a_share_of_the_rows_at_the_level():
+    """Four rows at 1, and gamma S = 2: half of them is covered; with a bias, half of each class."""
+    y, ones = np.array([1.0, 1.0, -1.0, -1.0]), np.ones(4)
+    assert WaterLevel(y, ones, False).of_norm(y, 2.0) == Level(1.0, 1.0, 2.0, 0.5, 0.5)
+    assert WaterLevel(y, ones, True).of_norm(y, 2.0) == Level(1.0, 1.0, 1.0, 0.5, 0.5)
+    assert WaterLevel(y, np.array([1.0, 1.0, 4.0, 1.0]), True).of_norm(y, 2.0) == Level(1.0, 1.0, 1.0, 0.5, 0.2)
+
+
 def test_covered_weight_of_some_rows():
     y, weight = np.array([1.0, -1.0, 1.0, -1.0, 1.0]), np.array([2.0, 1.0, 4.0, 3.0, 0.0])
     scores = np.array([0.0, -1.0, 1.0, 0.0, -5.0])

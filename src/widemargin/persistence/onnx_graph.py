@@ -89,9 +89,11 @@ def mapped(to: Builder, rows: str, feature_map: Any, model: str) -> str:
             as_dense(feature_map.random_weights_),
             np.asarray(feature_map.random_offset_, dtype=np.float64),
         )
-        angle = to.add("Add", to.add("MatMul", rows, to.constant(weights)), to.constant(offset[None, :]))
+        # cos z = sin(z + pi/2): most versions of onnxruntime have no Cos for doubles
+        ahead = to.constant(offset[None, :] + 0.5 * np.pi)
+        angle = to.add("Add", to.add("MatMul", rows, to.constant(weights)), ahead)
         size = to.constant(float(np.sqrt(2.0 / weights.shape[1])))
-        return to.add("Mul", to.add("Cos", angle), size)
+        return to.add("Mul", to.add("Sin", angle), size)
     if kind != "Nystroem" or feature_map.kernel not in KERNELS:
         what = (
             f"the kernel {feature_map.kernel!r} of a feature map" if kind == "Nystroem" else f"the feature map {kind}"

@@ -204,11 +204,11 @@ class WaterLevel:
         j = int(np.argmax(reached)) + 1 if reached.any() else at.end.shape[0]
         if j == at.end.shape[0]:  # no piece: the jump behind them, or beyond
             if total[-1] > 0.0 and gamma[-1] > 0.0 and (gamma[-1] * total[-1] >= square):
-                return None if j == 1 and at.end[0] > 0.0 else self._between(at, j - 1, square / total[-1] / share)
+                return None if j == 1 else self._between(at, j - 1, square / total[-1] / share)
             return Level(math.inf, math.inf, float(at.end[-1])) if math.isinf(gamma[-1]) else None
         before = total[j - 1]
         if before > 0.0 and square / before < gamma[j]:
-            return None if j == 1 and at.end[0] > 0.0 else self._between(at, j - 1, square / before / share)
+            return None if j == 1 else self._between(at, j - 1, square / before / share)
         covered = at.end[j - 1] + (square / gamma[j] - before) / height[j]
         return self._level_at(at, at.level[0, j], at.level[1, j], min(max(covered, at.end[j - 1]), at.end[j]))
 
@@ -226,8 +226,8 @@ class WaterLevel:
             below, level = at.base[k, 0] + at.mass[k][:low].sum(), at.mass[k][low:high].sum()
             shares.append(min(1.0, max(0.0, float((covered - below) / level))) if level > 0.0 else 1.0)
         if not self._two:
-            return Level(float(first), float(first), float(covered), shares[0], shares[0])
-        return Level(float(first), float(second), float(covered), shares[0], shares[1])
+            second, shares[1] = first, shares[0]
+        return Level(float(first), float(second), float(covered), *shares)
 
 
 def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float) -> Level:
