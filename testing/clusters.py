@@ -12,18 +12,22 @@ __all__ = ["kill_a_worker", "small_cluster"]
 @contextlib.contextmanager
 def small_cluster(n_workers=2):
     """A client of worker processes with one thread each; warnings of Dask about its own start and end are muted."""
+    import dask
     from distributed import Client, LocalCluster
 
+    # A nanny's worker that comes late, on a machine with other work, is forgotten after 15 s otherwise, and never back.
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with _muted():
-        cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
-        client = Client(cluster)
-    try:
-        yield client
-    finally:
+    with patient:
         with _muted():
-            client.close()
-            cluster.close()
+            cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
+            client = Client(cluster)
+        try:
+            yield client
+        finally:
+            with _muted():
+                client.close()
+                cluster.close()
 
 
 @contextlib.contextmanager
