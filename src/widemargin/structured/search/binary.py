@@ -61,7 +61,7 @@ def binary(
         else:
             high, at_high = lam, answer
         same = at_low is not None and at_high is not None and at_low[1:] == at_high[1:]
-        if same or record.best >= ratio * record.upper or record.upper == 0.0 or high <= low * (1.0 + eps):
+        if same or record.best >= ratio * record.upper or high <= low * (1.0 + eps):
             break
         lam = math.sqrt(low * high)
     return record.found(eps)

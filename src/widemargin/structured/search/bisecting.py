@@ -64,7 +64,7 @@ def bisecting(
             break
         if at_low is not None and at_high is not None and at_low[1:] == at_high[1:]:
             break
-        if record.best >= ratio * record.upper or record.upper == 0.0 or high <= low * (1.0 + eps):
+        if record.best >= ratio * record.upper or high <= low * (1.0 + eps):
             break
         lam = 2.0 * lam if high == math.inf else 0.5 * (low + high)
     return record.found(eps)

@@ -87,7 +87,7 @@ def climb(
         K = record.line(lam, answer)
         if lines is not None:
             lines.append((lam, K, answer))
-        if record.best >= ratio * record.upper or record.upper == 0.0:
+        if record.best >= ratio * record.upper:
             break
         if A is not None and B is not None and (A.h + lam * A.g) * (1.0 + _SAME) >= K:
             break  # nothing above the line: A and B are neighbours
