@@ -95,7 +95,7 @@ def level(
     while open_levels.any():
         promise = np.where(open_levels, losses * bound, -math.inf)
         c = int(promise.argmax())
-        if promise[c] <= record.best * (1.0 + eps) or promise[c] <= 0.0 or record.queries >= max_queries:
+        if promise[c] <= record.best * (1.0 + eps) or record.queries >= max_queries:
             break
         found = oracle.level(c + 1)
         record.queries += 1
