@@ -31,7 +31,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "widemargin"
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.sparse", "sklearn.svm", "numba", "hypothesis", "narwhals", "pytest")
-SEARCHES = [f"tests/structured/search/test_{name}.py" for name in ("questions", "paper", "exact")]  # quickest first
+SEARCHES = [
+    f"tests/structured/search/test_{name}.py" for name in ("ends", "records", "questions", "paper", "exact")
+]  # quickest first
 WATER = [f"tests/solvers/test_water_{name}.py" for name in ("bands", "level")]
 
 GROUPS: dict[str, dict[str, list[str]]] = {

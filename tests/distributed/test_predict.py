@@ -2,6 +2,7 @@
 
 import threading
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -29,7 +30,7 @@ def test_arrays(method):
     lazy = predict_in_blocks(TWO, da.from_array(X, chunks=(70, 2)), method=method)
     assert lazy.shape == (300,)
     assert lazy.chunks == ((70, 70, 70, 70, 20),)
-    found, wanted = lazy.compute(scheduler="synchronous"), getattr(TWO, method)(X)
+    found, wanted = lazy.compute(scheduler=dask.get), getattr(TWO, method)(X)
     if method == "predict":
         assert found.tolist() == wanted.tolist()
     else:

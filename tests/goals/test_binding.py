@@ -501,3 +501,31 @@ def test_cells_are_found_anew_where_a_goal_looks_at_more():
     np.testing.assert_array_equal(like.cell[0], fresh.cell[0])
     unlabelled = bind(Goal.parse("minimize positive_rate()"), sources)
     assert bind(goal, sources, like=unlabelled).n_constraints == first.n_constraints  # labels were not in its cells
+
+
+def test_an_objective_is_left_out_only_where_its_labels_are_missing():
+    unlabelled = [make_source(None, np.zeros((3, 1)), classes=(0, 1))]
+    assert bind(Goal(positive_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
+    assert not bind(Goal(error_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
+    labelled = [make_source(None, y=labels(), classes=(0, 1))]
+    assert bind(Goal(error_rate()), labelled, need_objective=False).coefficients.alpha0.any()
+
+
+def test_values_that_are_listed_are_looked_for_in_every_row():
+    young = Population("young", where=col("race") != "c")
+    some = demographic_parity("race", ratio=0.1, population=young, values=["a", "b"])
+    assert len(bound_of(Goal(None, some)).constraints) == 2
+    listed = demographic_parity("race", ratio=0.1, population=young, values=["a", "c"])
+    raises(GoalError, r"is empty: none of the 40 rows of the data belongs to it", Goal(None, listed))
+
+
+def test_rows_of_weight_zero_are_named_only_where_there_are_some():
+    goal = Goal(error_rate(), [recall() >= 0.1], min_rows=30)
+    raises(GoalError, r"recall\(\) is measured on \d+ rows with a positive label of population everyone in the data, "
+           "fewer than min_rows=30", goal)  # fmt: skip
+
+
+def test_three_undefined_ratios_are_named_and_the_others_counted():
+    ages = [Population(f"p{k}", where=col("age") > k) for k in range(5)]
+    with pytest.warns(GoalWarning, match=r"because 'precision\(p0\)'.*'precision\(p2\)' and 2 more is 0/0 for it"):
+        bound_of(Goal(error_rate(), [precision(age) >= 0.1 for age in ages]))

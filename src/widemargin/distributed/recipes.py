@@ -109,7 +109,9 @@ class FramePartition:
 
     def load(self) -> Any:
         """Compute the partition in this thread."""
-        return self.delayed.compute(scheduler="synchronous")
+        import dask
+
+        return self.delayed.compute(scheduler=dask.get)  # by name it would warn beside a client, before Dask 2025.5
 
 
 def array_rows(arrays: Mapping[str, Any], *, block_rows: int = _BLOCK_ROWS) -> list[ArrayRows]:
