@@ -16,7 +16,7 @@ from widemargin.goals.cells import CellSpace, build_cells
 from widemargin.goals.constraints import Constraint
 from widemargin.goals.expressions import Expression
 from widemargin.goals.linear import Linear, Rate
-from widemargin.goals.measure import RateTable, form_value, rate_values
+from widemargin.goals.measure import Measured, RateTable, form_value, rate_values
 from widemargin.goals.metrics import METRICS
 
 seeds = st.integers(0, 10**6)
@@ -227,3 +227,34 @@ def test_equality_is_met_in_spite_of_rounding():
     measured = bound.measure(bound.positive_mass([said]))
     assert measured.slack[0] < 0
     assert measured.met[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_and_weights_under_a_rate(weighted):
+    """Counted by looking at the rows: of the population, of the denominator, of those with a weight."""
+    sources, naive = make_data(5, weighted=weighted)
+    wanted = [Rate("recall", POOL[1]), Rate("positive_rate", POOL[2]), Rate("errors", POOL[1])]
+    table, _ = table_of(wanted, sources)
+    main = sources[0]
+    weight = np.ones(main.n_rows) if main.weight is None else main.weight
+    group = np.array(naive[None].columns["g"])
+    inside = np.array([group == "a", group == "b", group == "a"])
+    over = inside & np.array([main.labels == 1, np.ones(main.n_rows, bool), main.labels != 0])
+    np.testing.assert_array_equal(table.population_rows, inside.sum(axis=1))
+    np.testing.assert_array_equal(table.all_rows, over.sum(axis=1))
+    np.testing.assert_array_equal(table.rows, (over & (weight > 0)).sum(axis=1))
+    np.testing.assert_allclose(table.total, over @ weight)
+    np.testing.assert_allclose(table.cap, [1.0, 1.0, over[2] @ weight])
+
+
+def test_a_constant_has_a_value_in_every_replicate():
+    sources, _ = make_data(0)
+    table, _ = table_of([Rate("recall", POOL[0])], sources)
+    np.testing.assert_array_equal(form_value(Linear((), 0.5), table, np.zeros((1, 3))), [0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(("bound", "slack", "met"), [(0.5, -0.9e-9, True), (0.5, -1.1e-9, False), (1e6, -0.9e-3, True),
+                                                     (-1e6, -0.9e-3, True), (1e6, -1.1e-3, False)])  # fmt: skip
+def test_rounding_is_allowed_by_the_size_of_the_bound(bound, slack, met):
+    found = Measured(0.0, np.array([bound + slack]), np.array([bound]), np.array([slack]), np.array([np.nan]))
+    assert found.all_met is met

@@ -83,7 +83,7 @@ def test_bisecting_ends_when_high_is_low_and_the_tolerance(eps, queries):
 
 
 def test_angular_search_without_a_value_begins_with_a_cone_down_to_a_billionth():
-    """H = 1 and largest g = 2: slopes up to 2^2 / 2e-9, from the least loss on."""
+    """H = 2 and largest g = 2: slopes up to 2^2 / 4e-9, from the least loss over H on."""
     asked = []
 
     class Asked(PointOracle):
@@ -91,8 +91,8 @@ def test_angular_search_without_a_value_begins_with_a_cone_down_to_a_billionth()
             asked.append(cone)
             return super().cone(*cone)
 
-    angular(Asked([TRUTH, (0.5, 2.0), (-1.0, 1.0)]))
-    assert asked[0] == pytest.approx((0.5, 2e9, 1.0))
+    angular(Asked([(2.0, 0.0), (0.5, 2.0), (-1.0, 1.0)]))
+    assert asked[0] == pytest.approx((1.0, 1e9, 0.5))
 
 
 def test_angular_search_ends_where_a_billionth_is_left():
