@@ -40,7 +40,8 @@ GROUPS: dict[str, dict[str, list[str]]] = {
     "goals": {
         f"goals/{name}.py": [f"tests/goals/test_{name}.py"]
         for name in ("binding", "measure", "linear", "parser", "intervals")
-    },
+    }
+    | {"goals/linear.py": ["tests/goals/test_ranges.py", "tests/goals/test_linear.py"]},
     "water": {
         "solvers/water_level.py": WATER,
         "solvers/_loops/water_level.py": WATER,

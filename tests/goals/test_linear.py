@@ -9,7 +9,21 @@ from hypothesis import strategies as st
 from testing.goal_strategies import population_pools, ratios
 
 from widemargin.exceptions import GoalError
-from widemargin.goals import Population, changes, churn, col, errors, f_beta, precision, recall, wins
+from widemargin.goals import (
+    Population,
+    changes,
+    churn,
+    col,
+    errors,
+    f_beta,
+    false_positives,
+    negative_rate,
+    positive_rate,
+    precision,
+    recall,
+    true_positives,
+    wins,
+)
 from widemargin.goals.linear import Linear, Rate, Ratio
 from widemargin.goals.populations import EVERYONE
 
@@ -121,3 +135,20 @@ def test_immutable():
     for thing, name in ((form, "constant"), (RECALL, "metric"), (precision().form.ratios[0], "name")):
         with pytest.raises(AttributeError):
             setattr(thing, name, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("form", "low", "high"),
+    [
+        (precision(), 0.0, 1.0),  # counts of one population: each row adds to both sides
+        (positive_rate() / (positive_rate() + negative_rate()), 0.0, 1.0),  # shares of the same rows
+        (recall() / (recall() + positive_rate()), 0.0, float("inf")),  # shares of different rows
+        (true_positives() / positive_rate(), 0.0, float("inf")),  # a count and a share
+        (true_positives() / (true_positives(WOMEN) + false_positives()), 0.0, float("inf")),  # different populations
+        ((true_positives() + 1) / (true_positives() + false_positives()), 0.0, float("inf")),
+        (true_positives() / (true_positives() + false_positives() + 1), 0.0, float("inf")),
+    ],
+    ids=str,
+)
+def test_ranges_of_ratios(form, low, high):
+    assert form.form.ratios[0].range == (low, high)

@@ -182,3 +182,9 @@ def test_the_best_point_of_a_segment_is_an_end(A, B, best):
 def test_the_best_point_of_a_segment_lies_inside():
     """(3 - 2 s)(1 + 2 s) is largest at s = 1/2."""
     assert _between(Answer("A", 3.0, 1.0), Answer("B", 1.0, 3.0)) == (Mixture("A", "B", 0.5), 2.0, 2.0)
+
+
+@pytest.mark.parametrize(("eps", "queries"), [(1.0, 2), (0.99, 3)])
+def test_binary_search_ends_when_high_is_low_and_the_tolerance(eps, queries):
+    """[1/2, 2] and an answer of great h at lam = 1."""
+    assert binary(PointOracle([(1.0, 0.5), (0.2, 1.0)]), eps=eps, max_queries=3).queries == queries
