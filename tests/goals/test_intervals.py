@@ -22,7 +22,7 @@ from widemargin.goals import (
     win_change_ratio,
 )
 from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.intervals import clopper_pearson, simultaneous_confidence, slack_intervals
+from widemargin.goals.intervals import _percentile, clopper_pearson, simultaneous_confidence, slack_intervals
 from widemargin.goals.sources import make_sources
 
 A = Population("a", where=col("g") == "a")
@@ -84,10 +84,19 @@ def test_single_proportions_are_exact():
         (win_change_ratio("old") >= 0.2, wins, changed, 1.0, -0.2),
         (true_positives() / (true_positives() + false_positives()) >= 0.3, tp, int(said.sum()), 1.0, -0.3),
         (true_positives() >= 10, tp, n, float(n), -10.0),
+        (
+            2 * true_positives() / (3 * true_positives() + 3 * false_positives()) >= 0.3,
+            tp,
+            int(said.sum()),
+            2 / 3,
+            -0.3,
+        ),
+        (3 * true_positives(A) <= 600, int((said & y)[groups == "a"].sum()), int((groups == "a").sum()), None, 600.0),
     ]
     bound = bound_of([case[0] for case in cases], groups, y, old=old)
     intervals = slack_intervals(bound, [said])
     for interval, (_, k, trials, factor, shift) in zip(intervals, cases, strict=True):
+        factor = -3.0 * trials if factor is None else factor
         assert interval.method == "clopper-pearson"
         ends = sorted(factor * end + shift for end in clopper_pearson(k, trials))
         assert (interval.lower, interval.upper) == pytest.approx(tuple(ends), abs=1e-12)
@@ -226,3 +235,44 @@ def test_the_bootstrap_covers_the_truth_as_often_as_it_says(weighted):
         covered += [i.lower <= value <= i.upper for i, value in zip(intervals, truth, strict=True)]
     assert (covered / samples >= 0.91).all(), covered / samples
     assert (covered / samples <= 0.99).all(), covered / samples
+
+
+@pytest.mark.parametrize(
+    ("size", "low", "high"),
+    [
+        (1e9, 24, 972),  # 2.5% and 97.5% of 996
+        (10.0, 8, 988),  # Student's 2.2622 with 9 degrees of freedom, times (10 / 9)^(1/2): a tail of 0.00855
+        (2.0, 0, 996),
+        (1.0, 0, 996),
+    ],
+)
+def test_percentiles_lie_further_out_for_few_rows(size, low, high):
+    slack = np.random.default_rng(0).permutation(997).astype(float)
+    interval = _percentile(slack, 500.0, 0.95, size)
+    assert (interval.lower, interval.upper) == (low, high)
+    assert (interval.confidence, interval.method) == (0.95, "bootstrap")
+
+
+def test_percentiles_hold_the_estimate_and_undefined_replicates_are_the_worst_case():
+    slack = np.arange(997.0)
+    assert _percentile(slack, -5.0, 0.95, 1e9).lower == -5.0
+    assert _percentile(slack, 2000.0, 0.95, 1e9).upper == 2000.0
+    slack[500:524] = np.nan  # 24 of them: the 25th is the first that is defined
+    interval = _percentile(slack, 400.0, 0.95, 1e9)
+    assert (interval.lower, interval.upper) == (0.0, 996.0)
+    slack[524] = np.nan
+    interval = _percentile(slack, 400.0, 0.95, 1e9)
+    assert (interval.lower, interval.upper) == (None, None)
+
+
+def test_seeds():
+    rng = np.random.default_rng(2)
+    groups, y, said = rng.choice(["a", "b"], 60), rng.integers(0, 2, 60), rng.integers(0, 2, 60)
+    bound = bound_of([positive_rate(A) >= 0.5 * positive_rate(B)], groups, y)
+    assert slack_intervals(bound, [said]) == slack_intervals(bound, [said], random_state=0)
+    drawn = int(np.random.RandomState(3).randint(2**31 - 1))
+    state = np.random.RandomState(3)
+    assert slack_intervals(bound, [said], random_state=drawn) == slack_intervals(bound, [said], random_state=state)
+    drawn = int(np.random.default_rng(3).integers(2**31 - 1))
+    state = np.random.default_rng(3)
+    assert slack_intervals(bound, [said], random_state=drawn) == slack_intervals(bound, [said], random_state=state)
