@@ -495,3 +495,24 @@ def test_every_rate_is_known_in_texts():
         bound = 0.5 if high == 1 else 2
         assert low == 0
         assert Goal.parse(f"subject to {name}({arguments}) >= {bound}") == Goal(subject_to=made >= bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("minimize recall() recall()", 1, 10),
+        ("minimize 1 - * recall()", 1, 14),
+        ("subject to a: recall() >= 0.5 0.6", 1, 15),
+        ("subject to :recall() >= 0.5", 1, 12),
+        ("min_rows = 3 4", 1, 12),
+        ("minimize 1 +", 1, 12),  # what ends too soon: its last character
+        ("subject to recall() >=", 1, 22),
+        ("minimize (1 -\n  * recall())", 2, 3),
+        ("minimize recall()\nsubject to (churn('a')\n + 2\n +* 3) >= 1", 4, 3),
+        ("subject to x", 1, 12),
+    ],
+)
+def test_errors_of_pythons_parser_are_placed(text, line, column):
+    with pytest.raises(GoalParseError) as caught:
+        Goal.parse(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
