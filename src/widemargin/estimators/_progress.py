@@ -31,9 +31,11 @@ def bar(total: int, verbose: int) -> Iterator[Callable[[Any], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
+    if not (verbose and console.is_terminal):
+        yield lambda progress: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    hidden = not (verbose and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as drawn:
+    with Progress(*columns, console=console, transient=True) as drawn:
         task = drawn.add_task("", total=total)
 
         def show(progress: Any) -> None:
