@@ -376,7 +376,8 @@ def worker_addresses(client: Any, what: str) -> set[str]:
 
 
 def _disconnected(client: Any, what: str) -> WorkerLostError:
-    why = "the Dask client is closed" if client.status == "closed" else "the Dask client has lost its scheduler"
+    closed = client.status in ("closed", "closing")
+    why = "the Dask client is closed" if closed else "the Dask client has lost its scheduler"
     return WorkerLostError(
         f"{what} cannot go on: {why}. Start a cluster, connect a new client, and start again (a checkpoint stays: "
         "resume=True goes on from it)"
