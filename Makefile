@@ -77,7 +77,7 @@ test-all: $(DEV_STAMP) ## Run every test, long studies too
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 # The loops run as plain Python in the second run: in the folders that hold loops, some seconds a test.
-coverage: $(DEV_STAMP) ## Measure the branch coverage of src: the suite, then the loops in plain Python (an hour or two)
+coverage: $(DEV_STAMP) ## Measure the branch coverage of src: the suite, then the loops in plain Python (a quarter of an hour)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" --cov --cov-report= --cov-fail-under=0 $(ARGS)
 	@NUMBA_DISABLE_JIT=1 WIDEMARGIN_TEST_SECONDS=5 \
