@@ -24,6 +24,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 from widemargin import audit, load_model, save_model
 from widemargin.estimators.goal_threshold import GoalThresholdClassifier
@@ -421,7 +422,8 @@ def test_scores_that_do_not_differ_leave_two_thresholds(data):
 
 
 @pytest.mark.skipif(
-    sklearn.__version__ < "1.8", reason="scikit-learn routes nothing to the score of a pipeline inside a search"
+    parse_version(sklearn.__version__) < parse_version("1.8"),
+    reason="scikit-learn routes nothing to the score of a pipeline inside a search",
 )
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_grid_search_slices_populations(data, kind):

@@ -156,7 +156,7 @@ class DaskMap:
 
     def near(self, n_bytes: int) -> BlockMap:
         """See `BlockMap`."""
-        if sum(self.map(_bytes)) > n_bytes:
+        if n_bytes <= 0 or sum(self.map(_bytes)) > n_bytes:  # rows are read to be measured
             return self
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
         return SerialMap([_Held(data) for data in self.map(_rows)])
@@ -190,14 +190,13 @@ class DaskMap:
         """The task that makes block i."""
         if self._blocks[i] is None:
             recipe: Any = self._recipes[i]
+            steps = _packed(self._steps if self._source is None else self._steps[-1:])
             if self._source is not None:  # rows that a worker holds
-                last = _packed(self._steps[-1:])
-                self._blocks[i] = self._submit("block", _block_of_block, self._source._block(i), last, self._hold)
+                self._blocks[i] = self._submit("block", _block_of_block, self._source._block(i), steps, self._hold)
             elif isinstance(recipe, FramePartition):
                 raw = self._client.compute(recipe.delayed)
-                self._blocks[i] = self._submit("block", _block_of_rows, i, raw, _packed(self._steps), self._hold)
+                self._blocks[i] = self._submit("block", _block_of_rows, i, raw, steps, self._hold)
             else:
-                steps = _packed(self._steps)
                 self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
         return self._blocks[i]
 
