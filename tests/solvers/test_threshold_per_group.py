@@ -93,7 +93,9 @@ def test_mixture_is_the_optimum_of_the_linear_programme(seed, groups, m, ties):
         assert found.objective == pytest.approx(exact.fun, abs=1e-8)
         assert found.lower <= found.objective + 1e-12
         assert found.objective - found.lower <= 1e-9
-        assert found.objective <= best_per_group(candidates).objective + 1e-9
+        single = best_per_group(candidates)
+        if single.violation == 0.0:  # a mixture may meet what no single combination does
+            assert found.objective <= single.objective + 1e-9
         assert (found.multipliers >= 0).all()
 
 

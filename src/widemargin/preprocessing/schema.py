@@ -231,10 +231,7 @@ def _kind(column: Column) -> Kind | None:
     if dtype in (nw.Object, nw.Unknown):  # pandas' object columns, and pyarrow's and polars' columns of nulls
         return _kind_of_objects(column)
     if str(dtype) == "Binary":
-        raise DataError(
-            f"column {column.name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8, or leave the column "
-            "out of the features"
-        )
+        raise _bytes_found(column)
     raise DataError(
         f"column {column.name!r} has type {dtype}, which is neither number, word nor true/false. "
         "Turn it into numbers or words, or leave it out of the features"
@@ -250,11 +247,20 @@ def _kind_of_objects(column: Column) -> Kind | None:
         return None
     if len(found) > 1 or None in found:
         example = column.drop_nulls().to_list()[0]
+        if isinstance(example, bytes):  # columns of bytes, where narwhals knows no such type
+            raise _bytes_found(column)
         raise DataError(
             f"column {column.name!r} mixes types or holds something else than numbers, words and true/false "
             f"(first value: {_shown(example)}). Give it one type, or leave it out of the features"
         )
     return found.pop()
+
+
+def _bytes_found(column: Column) -> DataError:
+    return DataError(
+        f"column {column.name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8, or leave the column "
+        "out of the features"
+    )
 
 
 def _kind_of_value(value: object) -> Kind | None:
