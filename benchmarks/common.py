@@ -1,10 +1,8 @@
-"""What the benchmark scripts share: options, data, the machine, repeated timings, tables and result files."""
+"""What the benchmark scripts share: options, data, repeated timings, tables and result files."""
 
 import argparse
 import importlib
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -12,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.machine import THREADS, describe, lacking, machine
+from benchmarks.places import RESULTS, ROOT
 from widemargin.datasets import DATA_VARIABLE, FEMALE, MALE, N_FEATURES, Adult, data_folder, load_a9a
 from widemargin.datasets import synthetic_a9a as synthetic_adult
 from widemargin.exceptions import MissingDataError
@@ -28,22 +27,6 @@ __all__ = [
     "fresh_process", "interleave", "load_adult", "load_peers", "machine", "one_thread", "parser", "show", "skipped",
     "synthetic_adult", "targets", "verdict", "write",
 ]  # fmt: skip
-
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results"
-THREADS = 1
-_LIBRARIES = (
-    "widemargin",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "fairlearn",
-    "cooper-optim",
-    "torch",
-    "scikit-learn-intelex",
-    "hiclass",
-)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -75,43 +58,6 @@ def one_thread() -> Iterator[None]:
     """BLAS and OpenMP limited to one thread, for us and for the peers alike (compiled loops here use one anyway)."""
     with threadpool_limits(limits=THREADS):
         yield
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers were measured on: processor, cores, load, threads, versions."""
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "load_average_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        "threads": THREADS,
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in _LIBRARIES},
-    }
-
-
-def describe(about: Mapping[str, Any]) -> str:
-    """One line on the machine."""
-    return (
-        f"{about['processor']}, {about['cores']} cores, {about['threads']} thread used, "
-        f"load {about['load_average_at_start']} at the start"
-    )
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 @dataclass
@@ -209,10 +155,21 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> s
 
 
 def write(options: argparse.Namespace, name: str, results: Mapping[str, Any], sections: Sequence[str]) -> None:
-    """Write NAME.json and NAME.md to the results folder; a quick run writes only where it is told to."""
+    """Write NAME.json and NAME.md to the results folder; a quick run writes only where it is told to.
+
+    What is recorded beside the peers stays: a run without them goes to `out/without-peers`.
+    """
     if options.quick and options.out is None:
         return
     folder = options.out or RESULTS
+    missing = ["the peers"] if options.no_peers else lacking(name)
+    if folder.resolve() == RESULTS and missing and (RESULTS / f"{name}.json").is_file():
+        folder = ROOT / "out" / "without-peers"
+        print(
+            f"{name}: measured without {', '.join(missing)}, so benchmarks/results/{name}.json stays as it is; this "
+            f"run is in {folder.relative_to(ROOT)}. With all peers: make bench ARGS='--only {name} --again'.",
+            file=sys.stderr,
+        )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
     head = f"# {name}\n\nMade by `python -m benchmarks.{name}` on one machine: {describe(results['machine'])}.\n\n"
@@ -228,12 +185,12 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no place in a result file")
 
 
-def load_peers(options: argparse.Namespace, module: str = "peers") -> Any:
-    """A module with peers (`peers`: fairlearn, `peers_cooper`: Cooper); None where unwanted or not installed."""
+def load_peers(options: argparse.Namespace, module: str = "benchmarks.peers") -> Any:
+    """A module with peers (by default fairlearn's); None where unwanted or not installed."""
     if options.no_peers:
         return None
     try:
-        return importlib.import_module(f"benchmarks.{module}")
+        return importlib.import_module(module)
     except ImportError as error:
         print(f"without {module}: {error} (install the dependency group `bench`)", file=sys.stderr)
         return None

@@ -407,7 +407,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with one_thread():
             print(json.dumps(large_case(json.loads(options.case))))
         return 0
-    about = machine()
+    about = machine(processes=2)
     wanted = options.only.split(",") if options.only else QUICK if options.quick else PARTS
     parts = [part for part in PARTS if part in wanted]
     try:

@@ -99,6 +99,16 @@ def _fairness(found: Content) -> Iterable[Ratio | Limit]:
         yield Limit("test points on or below the frontier", below, len(_default_steps(found)), "", at_least=True)
 
 
+def _convex_step(found: Content) -> Iterable[Ratio | Limit]:
+    for row in found["rows"]:
+        seconds = {name: row[name]["median_s"] for name in ("0.0001", "clarabel") if name in row}
+        case = f"a convex step, {row['rows']:,} rows, {row['m']} constraints"
+        yield from _ratios(case, {"ours, gap 1e-4": seconds["0.0001"]} | seconds, "ours, gap 1e-4", {"clarabel": None})
+    above = [abs(row["above"]) for row in found["rows"] if "above" in row]
+    if above and found["data"] == "a9a":
+        yield Limit("convex steps: our optimum beside clarabel's, relative", max(above), 1e-6, "")
+
+
 def _default_steps(found: Content) -> list[Content]:
     return [row for row in found["quality"] if row["lambda"] != "10/n" and row.get("steps", "default") == "default"]
 
@@ -107,6 +117,9 @@ def _frontier(found: Content) -> Iterable[Limit]:
     if found["data"] == "a9a":
         for row in found["paths"]:
             yield Limit(f"32 points, {row['grouping']}, {row['enforce']}", row["path"]["median_s"], 2.0, "s")
+        chosen = [row for row in found["frontier"] if row["rule"] == "best"]
+        level = sum(row["test_error"] <= row["known_error_at_ratio"] for row in chosen)
+        yield Limit("test points no worse than the best known", level, len(chosen), "", at_least=True)
 
 
 def _recall_churn(found: Content) -> Iterable[Ratio | Limit]:
@@ -142,7 +155,11 @@ _KERNEL_TARGETS = {
 }
 
 
-def _kernel_accuracy(found: Content) -> Iterable[Ratio]:
+def _kernel_accuracy(found: Content) -> Iterable[Ratio | Limit]:
+    for row in found["summary"]:
+        if row["solver"] in ("KernelSVC, tol=None", "sbp, tol=None") and row["case"] in _KERNEL_TARGETS:
+            what = f"{row['case']}, {row['solver']}: test error above LIBSVM's"
+            yield Limit(what, max(100 * row["difference"], 0.0), 0.1, "%")
     for case, targets in _KERNEL_TARGETS.items():
         seconds = {row["solver"]: row["wall_s"] for row in found["summary"] if row["case"] == case}
         yield from _ratios(f"{case}, to LIBSVM's error", seconds, "KernelSVC, tol=None", targets)
@@ -279,6 +296,7 @@ def _guarantees(found: Content) -> Iterable[Limit]:
 
 READERS: dict[str, Callable[[Content], Iterable[Ratio | Limit]]] = {
     "audit_stream": _audit_stream,
+    "convex_step": _convex_step,
     "distributed": _distributed,
     "fairness_a9a": _fairness,
     "frontier_a9a": _frontier,

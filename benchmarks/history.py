@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import ROOT
+from benchmarks.places import ROOT
 
 __all__ = ["append", "code_version", "last", "lines"]
 

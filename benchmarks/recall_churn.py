@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """C = 1 is lambda = 2/14000 beside an objective whose coefficients sum to one; fairlearn's SVMs have about C = 1.7, and
 Cooper's model has no regulariser, which is what C = 400 comes near to."""
 
-PEERS = {"fairlearn": "peers", "Cooper": "peers_cooper"}
+PEERS = {"fairlearn": "benchmarks.peers", "Cooper": "benchmarks.peers_cooper"}
 """By name, the module that trains it."""
 
 

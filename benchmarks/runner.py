@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ from rich.console import Console
 
 from benchmarks import findings, history, summary
 from benchmarks.common import RESULTS, ROOT, describe, machine, show
+from benchmarks.machine import lacking
 
-__all__ = ["PEERS", "SCRIPTS", "Run", "main"]
+__all__ = ["SCRIPTS", "Run", "main"]
 
 SCRIPTS = (
     "fairness_a9a",
+    "convex_step",
     "frontier_a9a",
     "recall_churn",
     "cut_choosers",
@@ -50,7 +51,6 @@ SCRIPTS = (
     "first_report",
     "first_call",
 )
-PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel")
 QUICK = ROOT / "out" / "bench-quick"
 
 
@@ -72,15 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.out or (QUICK if options.quick else RESULTS)
     folder.mkdir(parents=True, exist_ok=True)
     if options.summary_only:
-        summary.write(folder, SCRIPTS, quick=options.quick, missing=missing_peers())
+        summary.write(folder, SCRIPTS, quick=options.quick, missing=lacking())
         print(f"Summary: {folder / 'summary.md'}")
         return 0
     about, commit = machine(), history.code_version()
     print(f"Code {commit}; {describe(about)}; {options.jobs} script{'s' * (options.jobs > 1)} at a time.")
-    if missing_peers():
-        print(f"Left out, as they are not installed: {', '.join(missing_peers())}.")
+    if lacking():
+        print(f"Left out, as they are not installed: {', '.join(lacking())}.")
     runs = list(run_all(chosen, folder, options, commit, about))
-    summary.write(folder, SCRIPTS, quick=options.quick, missing=missing_peers())
+    summary.write(folder, SCRIPTS, quick=options.quick, missing=lacking())
     rows = [
         [run.script, run.status, f"{run.seconds:.0f}", _rounded(run.processor_s), run.message]
         for run in sorted(runs, key=lambda run: chosen.index(run.script))
@@ -196,17 +196,6 @@ def _last_line(log: Path, code: int) -> str:
     if code == 124:
         return f"out of time; {log.relative_to(ROOT)}"
     return f"{said[-1].strip()[:200] if said else 'said nothing'} ({log.relative_to(ROOT)})"
-
-
-def missing_peers() -> list[str]:
-    """Peers that are not installed here."""
-    found = []
-    for name in PEERS:
-        try:
-            metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found.append(name)
-    return found
 
 
 def _rounded(value: float | None) -> str:

@@ -15,11 +15,15 @@ PEER_COLOURS = {
     "scikit-learn-intelex": "#8172b3",
     "fairlearn": "#dd8452",
     "Cooper": "#c44e52",
-    "scikit-learn": "#55a868",
+    "clarabel": "#64b5cd",
+    "OneVsRest": "#2d6a4f",
+    "ClassifierChain": "#a1c659",
+    "LinearSVC": "#55a868",
+    "LogisticRegression": "#ccb974",
+    "SGDClassifier": "#da8bc3",
     "hiclass": "#937860",
 }
-"""By the first of these that a peer belongs to."""
-_OF_SCIKIT_LEARN = ("LogisticRegression", "SGDClassifier", "OneVsRest", "ClassifierChain", "LinearSVC")
+"""By how a peer's name starts."""
 REACHED, MISSED = "#55a868", "#c44e52"
 
 
@@ -98,9 +102,8 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def colour(peer: str) -> tuple[str, str]:
     """Family of a peer and its colour."""
-    family = "scikit-learn" if peer.startswith(_OF_SCIKIT_LEARN) else peer
     for name, value in PEER_COLOURS.items():
-        if family.startswith(name) and not (name == "scikit-learn" and family.startswith("scikit-learn-intelex")):
+        if peer.startswith(name):
             return name, value
     return peer, "#8c8c8c"
 

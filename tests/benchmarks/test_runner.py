@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks import findings, history, install_peers, runner
+from benchmarks import findings, history, install_peers, machine, runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,7 +152,7 @@ def test_a_peer_that_cannot_be_installed_leaves_the_others():
 
 def test_the_peers_named_are_those_of_the_group():
     group = {re.split(r"[<>=\[ ]", name)[0] for name in install_peers.wanted()}
-    assert set(runner.PEERS) - {"scikit-learn"} <= group
+    assert set(machine.PEERS) - {"scikit-learn"} <= group
 
 
 def test_findings_of_times_and_limits(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import (
     audit_stream,
     common,
+    convex_step,
     cut_choosers,
     fairness_a9a,
     first_call,
@@ -21,6 +22,7 @@ from benchmarks import (
     runner,
     thermometer_adult,
 )
+from testing import exact
 
 SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
@@ -64,6 +66,45 @@ def test_quick_runs_leave_the_tracked_results_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
     common.write(common.parser("").parse_args(["--quick"]), "some", {"machine": common.machine()}, ["text"])
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("how", ["not installed", "not wanted"])
+def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(how, monkeypatch, tmp_path, capsys):
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "fairness_a9a.json").write_text("recorded")
+    monkeypatch.setattr(common, "RESULTS", results)
+    monkeypatch.setattr(common, "ROOT", tmp_path)
+    monkeypatch.setattr(common, "lacking", lambda script: ["fairlearn"] if how == "not installed" else [])
+    options = common.parser("").parse_args(["--no-peers"] if how == "not wanted" else [])
+    for folder in None, results:  # told by the runner, too
+        options.out = folder
+        common.write(options, "fairness_a9a", {"machine": common.machine()}, ["text"])
+        assert (results / "fairness_a9a.json").read_text() == "recorded"
+        assert "benchmarks/results/fairness_a9a.json stays as it is" in capsys.readouterr().err
+    assert (tmp_path / "out" / "without-peers" / "fairness_a9a.md").is_file()
+    options.out = tmp_path / "mine"
+    common.write(options, "fairness_a9a", {"machine": common.machine()}, ["text"])
+    assert (tmp_path / "mine" / "fairness_a9a.json").is_file()
+
+
+def test_the_machine_is_described():
+    about = common.machine(processes=2)
+    assert about["memory_gb"] > 0 and about["blas"] and about["versions"]["numpy"] == np.__version__
+    line = common.describe(about)
+    assert "1 thread used in each of 2 processes" in line
+    assert f"code {about['code']}, {about['date'][:10]}" in line
+    old = {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0.5}
+    assert common.describe(old) == "P, 2 cores, 1 thread used, load 0.5 at the start"
+
+
+def test_a_convex_step_beside_clarabel():
+    adult = common.synthetic_adult(300)
+    sub = convex_step.step(adult, 300, 4)
+    row = convex_step.row_of(sub, 300, 4, convex_step.compared(sub, exact, 1))
+    assert row["m"] == sub.n_constraints == 4 and row["rows"] == 300
+    assert row["inside"] and abs(row["above"]) < 1e-6
+    assert row["ratio"]["1e-06"] == pytest.approx(row["clarabel"]["median_s"] / row["1e-06"]["median_s"], rel=0.01)
 
 
 def test_interleave_runs_the_cases_in_turn():
