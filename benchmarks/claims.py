@@ -125,7 +125,6 @@ def _scaling(found: Content) -> Iterator[tuple[str, str]]:
 
 
 _SOLVERS = ("KernelSVC, tol=None", "KernelSVC", "scikit-learn-intelex", "LIBSVM")
-_PEERS = ("scikit-learn-intelex", "LIBSVM")
 _CASES = {"adult": "Adult, 32,561 rows, C = 100", "mnist": "MNIST, 8 against the rest, 60,000 rows, C = 1"}
 
 
@@ -139,16 +138,6 @@ def _kernel_accuracy(found: Content) -> Iterator[tuple[str, str]]:
     times = {key: row["wall_s"] for key, row in rows.items()}
     adult, mnist = times["adult", "KernelSVC, tol=1"], times["mnist", "KernelSVC, tol=None"]
     intelex = "scikit-learn-intelex"
-    ratios = {
-        (case, peer): times[case, peer] / times[case, "KernelSVC, tol=None"] for case in _CASES for peer in _PEERS
-    }  # fmt: skip
-    yield (
-        "benchmarks/README.md",
-        (
-            f"{ratios['adult', 'LIBSVM']:.0f} and {ratios['mnist', 'LIBSVM']:.0f} times sooner than LIBSVM and "
-            f"{ratios['adult', intelex]:.1f} and {ratios['mnist', intelex]:.1f} times sooner than scikit-learn-intelex"
-        ),
-    )
     yield (
         "docs/comparison.md",
         (
@@ -180,19 +169,6 @@ def _rcv1(found: Content) -> Iterator[tuple[str, str]]:
         (method, score): f"{_short(abs(value), 3)} ± {_short(error, 3)}"
         for method, scores in above.items() for score, (value, error) in scores.items()
     }  # fmt: skip
-    slack = {row["rescaling"]: row for row in found["timed"] if row["edges"] == "tree"}["slack"]
-    yield (
-        "benchmarks/README.md",
-        (f"tree, slack: {slack['us_argmax']:.1f} microseconds an argmax, a gap of 1% after {slack['to_1'][0]:.1f} s"),
-    )
-    jaccard = {row["method"]: _short(row["jaccard"][0], 3) for row in found["summary"]}
-    yield (
-        "benchmarks/README.md",
-        (
-            f"of plain OneVsRest ({jaccard['OneVsRest']}) and of ClassifierChain ({jaccard['ClassifierChain']}) "
-            "in Jaccard"
-        ),
-    )
     tuned = "OneVsRest, tuned threshold"
     yield (
         "docs/comparison.md",
@@ -218,11 +194,6 @@ def _hierarchies(found: Content) -> Iterator[tuple[str, str]]:
         "docs/structured.md",
         f"{cold:.1f}% against {warm:.1f}% on ImCLEF07A, {second:.0f}% against {other:.0f}% on Diatoms",
     )
-
-
-def _audit_stream(found: Content) -> Iterator[tuple[str, str]]:
-    first, second, said = (f"{row['processor']:.1f}" for row in found["rows"])
-    yield "benchmarks/README.md", f"{first} and {second} s of processor for the model, {said} s for predictions"
 
 
 def _distributed(found: Content) -> Iterator[tuple[str, str]]:
@@ -334,7 +305,6 @@ def _first_report(found: Content) -> Iterator[tuple[str, str]]:
 
 
 MAKERS: dict[str, Callable[[Content], Iterator[tuple[str, str]]]] = {
-    "audit_stream": _audit_stream,
     "distributed": _distributed,
     "first_call": _first_call,
     "first_report": _first_report,

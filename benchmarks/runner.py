@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Summary: {folder / 'summary.md'}")
         return 0
     about, commit = machine(), history.code_version()
-    print(f"Code {commit}; {describe(about)}; {options.jobs} script{'s' * (options.jobs > 1)} at a time.")
+    print(f"{describe(about)}; {options.jobs} script{'s' * (options.jobs > 1)} at a time.")
     if lacking():
         print(f"Left out, as they are not installed: {', '.join(lacking())}.")
     runs = list(run_all(chosen, folder, options, commit, about))
