@@ -64,6 +64,28 @@ def test_the_dual_never_falls_and_evaluations_are_counted():
     assert min(entry["primal"] for entry in result.history) >= result.dual
 
 
+@pytest.mark.parametrize("C", [0.7, 5.0])
+def test_it_is_the_plain_ascent_and_only_rows_that_move_are_evaluated(C):
+    n, passes = 90, 3
+    X, y = data(9, n)
+    function = Counting()
+    p = free(X, y, C, Kernel("callable", function=function), cache_size=1.01 * n * 8 / MEGABYTE)  # one row
+    result = kernel_sdca.solve(p, tol=1e-9, max_iter=passes, seed=3)
+    K = free(X, y, C, Kernel("callable", function=Counting())).rows.block(slice(None))
+    lower, upper = bounds(p)
+    rng, coef, moved, before, iterates = np.random.default_rng(3), np.zeros(n), 0, -1, []
+    for i in np.concatenate([rng.permutation(n) for _ in range(passes)]):
+        best = np.clip(coef[i] + (y[i] - K[i] @ coef) / K[i, i], lower[i], upper[i])
+        if best != coef[i]:
+            moved += i != before  # the row just used is still there
+            before, coef[i] = i, best
+        iterates.append(coef.copy())
+    assert result.n_iter == passes * n
+    assert function.count == result.evaluations == (moved + 1) * n  # and K(x, x) of all
+    assert min(np.abs(result.coef - other).max() for other in iterates) < 1e-12  # the best one looked at
+    assert result.dual <= y @ coef - 0.5 * coef @ K @ coef + 1e-9
+
+
 def test_csr_float32_seeds_and_starts():
     X, y = data(4, 200)
     X = np.where(np.abs(X) > 0.5, X, 0.0)
