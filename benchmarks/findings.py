@@ -278,7 +278,7 @@ def _distributed(found: Content) -> Iterable[Limit]:
         yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0, "")
     for row in found.get("large", []):
         used, limit = row["private"] / 2**30, row["limit"] / 2**30
-        yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GB")
+        yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
     if "kills" in found:
         same = sum(row["kills"] for row in found["kills"] if row["same"])
         yield Limit("workers killed in fits that end with the same bits", same, 50, "", at_least=True)

@@ -146,7 +146,7 @@ def _draw_ratios(axes: Any, ratios: Sequence[findings.Ratio], cases: Sequence[st
     if ratios:
         if not quick:
             axes.plot([], [], "|", color="0.4", markersize=12, markeredgewidth=2, label="target, coloured as its peer")
-        axes.legend(loc="lower left", fontsize=8, framealpha=0.95)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)
 
 
 def _draw_limits(axes: Any, limits: Sequence[findings.Limit]) -> None:
@@ -161,7 +161,7 @@ def _draw_limits(axes: Any, limits: Sequence[findings.Limit]) -> None:
             xytext=(-7, 0) if inside else (7, 0), textcoords="offset points", ha="right" if inside else "left",
         )  # fmt: skip
     axes.set_xscale("log")
-    axes.set_xlim(0.06, 8)
+    axes.set_xlim(0.06, 16)
     axes.xaxis.set_major_locator(_ticks(0.1, 0.2, 0.5, 1, 2))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_locator(_ticks())
