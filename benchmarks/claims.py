@@ -81,8 +81,8 @@ def _recall_churn(found: Content) -> Iterator[tuple[str, str]]:
     yield (
         "README.md",
         (
-            f"it ends {_floored(min(below))}% to {max(below):.1f}% below that of Cooper, whose step sizes are tuned for "
-            f"every point, in {span[0]} s against {span[1]} s (4% was the target: reached at "
+            f"it ends {_floored(min(below))}% to {max(below):.1f}% below that of Cooper, whose step sizes are tuned "
+            f"for every point, in {span[0]} s against {span[1]} s (4% was the target: reached at "
             f"{sum(value >= 4 for value in below)} of {len(below)})"
         ),
     )
