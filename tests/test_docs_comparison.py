@@ -64,7 +64,7 @@ def beside(item):
 
 
 def hierarchies():
-    """Ours that is best on rows held out, the best peer, the better hiclass: of each hierarchy and kind of prediction."""
+    """Ours that is best on rows held out, the best peer, the better hiclass: of each hierarchy and kind of answer."""
     runs = results("structured_hierarchies")["runs"]
     for data in dict.fromkeys(item["data"] for item in runs):
         mine = {item["method"]: item for item in runs if item["data"] == data}
