@@ -5,6 +5,7 @@ The command prints what differs. A test does the same, so that a result that is 
 """
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -70,44 +71,46 @@ def _fairness(found: Content) -> Iterator[tuple[str, str]]:
 
 
 def _recall_churn(found: Content) -> Iterator[tuple[str, str]]:
-    below, times = _below(found, "ours, C=2", "fairlearn", seeds=None)
+    below, times = _below(found, "ours, C=2", "fairlearn")
     yield (
         "README.md",
-        (
-            f"ends at least {min(below):.0f}% below fairlearn's at every point of five draws, in "
-            f"{_share(max(times))} of the time (`C=2`)"
-        ),
+        f"ends at least {_floored(min(below))}% below fairlearn's at every point, in {_share(max(times))} of the time",
     )
-    below, _ = _below(found, "ours, C=400", "Cooper", seeds=(0,))
+    below, _ = _below(found, "ours, C=400", "Cooper")
     span = [_span(found, what) for what in ("ours, C=400", "Cooper")]
     yield (
         "README.md",
         (
-            f"{min(below):.0f}% to {max(below):.0f}% below that of Cooper with step sizes tuned for every point "
-            f"(first draw), in {span[0]} s against {span[1]} s"
+            f"it ends {_floored(min(below))}% to {max(below):.1f}% below that of Cooper, whose step sizes are tuned "
+            f"for every point, in {span[0]} s against {span[1]} s (4% was the target: reached at "
+            f"{sum(value >= 4 for value in below)} of {len(below)})"
         ),
     )
+
+
+def _floored(value: float) -> str:
+    """One digit, never more than the value: what "at least" may say."""
+    return f"{math.floor(10 * value) / 10:.1f}"
 
 
 def _share(value: float) -> str:
     return "a tenth" if value < 0.105 else f"at most 1/{int(1 / value)}"
 
 
-def _below(found: Content, ours: str, peer: str, seeds: Sequence[int] | None) -> tuple[list[float], list[float]]:
+def _below(found: Content, ours: str, peer: str) -> tuple[list[float], list[float]]:
     """Percent by which our objective is lower, and our share of the time, at every point (and draw)."""
     key = ("seed", "r", "c")
     peers = {tuple(row[name] for name in key): row for row in found["rows"] if row["what"] == peer}
     pairs = [
         (row, peers[place]) for row in found["rows"]
         if row["what"] == ours and (place := tuple(row[name] for name in key)) in peers
-        and (seeds is None or row["seed"] in seeds)
     ]  # fmt: skip
     below = [100 * (1 - mine["objective"] / other["objective"]) for mine, other in pairs]
     return below, [mine["median_s"] / other["median_s"] for mine, other in pairs]
 
 
 def _span(found: Content, what: str) -> str:
-    seconds = [row["median_s"] for row in found["rows"] if row["what"] == what and row["seed"] == 0]
+    seconds = [row["median_s"] for row in found["rows"] if row["what"] == what]
     return f"{_short(min(seconds))} to {_short(max(seconds))}"
 
 
