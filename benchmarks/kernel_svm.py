@@ -6,7 +6,6 @@ which computes in float64. Run as `python -m benchmarks.kernel_svm`; see README.
 """
 
 import argparse
-import gzip
 import importlib
 import json
 import resource
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_svmlight_file
 from sklearn.svm import SVC
 
 from benchmarks.common import (
@@ -37,6 +35,8 @@ from benchmarks.common import (
     write,
 )
 from widemargin._threads import limit_threads
+from widemargin.datasets import load_a9a, load_mnist
+from widemargin.datasets.covtype import read_covtype
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers import nested_dual, spatial_dual, working_set
@@ -94,36 +94,21 @@ def synthetic(n: int = 600) -> Task:
     return Task(X[:n], y[:n], X[n:], y[n:], 1.0, 5.0)
 
 
-def _present(path: Path) -> Path:
-    if not path.is_file():
-        raise MissingDataError(f"{path.name} is not in {path.parent}; give the folder by --data.")
-    return path
-
-
 def _adult(folder: Path) -> Task:
-    parts: list[Any] = []
-    for name in ("a9a.libsvm.gz", "a9a.t.libsvm.gz"):
-        X, y = load_svmlight_file(str(_present(folder / "binary" / name)), n_features=123)
-        parts += [X.toarray().astype(np.float32), y]
-    return Task(*parts, gamma=1 / 200, C=100.0)
+    a9a = load_a9a(folder)
+    dense = (X.toarray().astype(np.float32) for X in (a9a.X, a9a.X_test))
+    return Task(next(dense), a9a.y, next(dense), a9a.y_test, gamma=1 / 200, C=100.0)
 
 
 def _mnist(folder: Path) -> Task:
-    parts: list[Any] = []
-    for name in ("train", "t10k"):
-        images, labels = (
-            gzip.decompress(_present(folder / "mnist" / f"{name}-{kind}-ubyte.gz").read_bytes())
-            for kind in ("images-idx3", "labels-idx1")
-        )
-        pixels = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 784)
-        digits = np.frombuffer(labels, np.uint8, offset=8)
-        parts += [pixels.astype(np.float32) / 255, np.where(digits == 8, 1.0, -1.0)]
-    return Task(*parts, gamma=1 / 50, C=1.0)
+    digits = load_mnist(folder)
+    y, y_test = (np.where(digit == 8, 1.0, -1.0) for digit in (digits.digit, digits.digit_test))
+    return Task(digits.X, y, digits.X_test, y_test, gamma=1 / 50, C=1.0)
 
 
 def _covtype(folder: Path) -> Task:
-    with np.load(_present(folder / "binary" / "covtype.npz")) as stored:
-        X, y = stored["X"][:, :10].astype(np.float32), np.where(stored["y"] == 2, 1.0, -1.0)
+    columns, kind = read_covtype(folder)
+    X, y = columns[:, :10].astype(np.float32), np.where(kind == 2, 1.0, -1.0)
     order, n = np.random.default_rng(0).permutation(y.shape[0]), 522_910
     X, y = X[order], y[order]
     return Task(X[:n], y[:n], X[n:], y[n:], gamma=1e-4, C=10.0, tol=0.5)
