@@ -1,4 +1,4 @@
-"""The interior point against a generic solver, its certificate, and the hard cases of guides/constrained-study."""
+"""The interior point against a generic solver, its certificate, and hard cases."""
 
 from dataclasses import replace
 from typing import Any

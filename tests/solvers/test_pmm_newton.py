@@ -1,4 +1,4 @@
-"""PMM-Newton against a generic exact solver, its certificate, and the awkward cases of guides/constrained-study."""
+"""PMM-Newton against a generic exact solver, its certificate, and awkward cases."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -61,7 +61,7 @@ def external_rows(external: Mapping[str, External] | None, name: str | None) -> 
 
 
 class BinaryGoalMixin:
-    """The classes of a binary estimator, and which of them the goal's rates call positive (DESIGN, decision 1)."""
+    """The classes of a binary estimator, and which of them the goal's rates call positive."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the attributes of a stored model; parameters that are newer than it get their defaults."""

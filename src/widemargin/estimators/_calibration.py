@@ -1,4 +1,4 @@
-"""Class probabilities by calibration on rows that training did not see (DESIGN, decision 5)."""
+"""Class probabilities by calibration on rows that training did not see."""
 
 from typing import Any
 

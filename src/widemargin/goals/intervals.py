@@ -1,4 +1,4 @@
-"""Confidence intervals for the slack of each constraint (DESIGN, decision 7).
+"""Confidence intervals for the slack of each constraint.
 
 A single proportion of unweighted rows against a constant gets the exact interval of Clopper and Pearson (1934).
 Everything else (differences, ratios, weights) gets a percentile bootstrap (expanded for small numbers), stratified by

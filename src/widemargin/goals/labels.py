@@ -1,7 +1,6 @@
 """From the user's labels to +1 and -1, and nothing else: a value that is no label is refused, never rounded.
 
-Targets, baseline predictions, labels of external data sets and prediction arrays all pass through here (DESIGN,
-decision 1).
+Targets, baseline predictions, labels of external data sets and prediction arrays all pass through here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -239,7 +239,7 @@ def check_decide(decide: str) -> Decide:
 
 
 def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
-    """What can be said of a constraint (DESIGN, decision 7).
+    """What can be said of a constraint.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def make_source(
     baselines : mapping of str to array-like of shape (n,)
         Predictions in y's label space, looked up after the columns of `populations`.
     models : mapping of str to fitted model
-        Asked for predictions of X where neither holds the baseline (DESIGN, decision 2).
+        Asked for predictions of X where neither holds the baseline.
     baseline_names : collection of str
         Baselines the goal uses here; only these are read.
     n_rows : int or None
@@ -316,7 +316,7 @@ def _is_pandas(data: Any) -> bool:
 def _baseline(
     name: str, X: Any, table: PopulationTable | None, arrays: Mapping[str, Any], models: Mapping[str, Any]
 ) -> Any:
-    """Predictions of a baseline in the order of decision 2; None where it is unknown."""
+    """Predictions of a baseline: a column of the table, an array, a model; None where it is unknown."""
     column = table.own_column(name) if table is not None else None
     if column is not None:
         return column.to_values()

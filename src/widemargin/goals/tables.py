@@ -84,7 +84,7 @@ class _ReadLayer:
 
 
 class PopulationTable:
-    """Columns for the predicates of a goal, looked up in one or more tables in turn (DESIGN, decision 2).
+    """Columns for the predicates of a goal, looked up in one or more tables in turn.
 
     Built by `PopulationTable.build`; a column is read when it is asked for, and the last few are kept.
     """

@@ -2,7 +2,7 @@
 
 A price is what people are shown: how much the 0/1 objective on held-out rows changes per unit of the bound. It is a
 difference between models of the path, with the standard error of that difference; multipliers, which are derivatives
-of the training problem, stay under their own name (DESIGN, decision 6).
+of the training problem, stay under their own name.
 """
 
 import html

@@ -1,4 +1,4 @@
-"""What rules cost: finite differences of stored paths on held-out rows, in the words of people (decision 6)."""
+"""What rules cost: finite differences of stored paths on held-out rows, in the words of people."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A start on a sample of the rows (guides/constrained-study, section 8).
+"""A start on a sample of the rows.
 
 Majorisation from nothing spends most of its time far from the solution, where a tenth of the rows says as much as all
 of them. The sample is drawn by cell, and the weights of a cell's rows are scaled up to what the cell weighed before:
