@@ -86,6 +86,65 @@ def test_it_is_the_plain_ascent_and_only_rows_that_move_are_evaluated(C):
     assert result.dual <= y @ coef - 0.5 * coef @ K @ coef + 1e-9
 
 
+class Asked:
+    """The Gaussian kernel of all columns but the first, which numbers the rows; it keeps which ones are asked for."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, X, Y):
+        if Y.shape[0] > 1:  # a block, not K(x, x)
+            self.calls.append(X[:, 0].astype(int).tolist())
+        return np.exp(-((X[:, None, 1:] - Y[None, :, 1:]) ** 2).sum(axis=2))
+
+
+def numbered(X, y, C):
+    """A problem whose kernel tells what it is asked for, with room for 20 rows."""
+    n = y.shape[0]
+    asked = Asked()
+    kernel = Kernel("callable", function=asked)
+    return free(np.c_[np.arange(n), X], y, C, kernel, cache_size=20.0 * n * 8 / MEGABYTE), asked
+
+
+def test_only_rows_that_will_move_are_fetched_and_several_together():
+    X, y = data(9, 90)
+    p, _ = numbered(X, y, 0.3)
+    best = kernel_sdca.solve(p, tol=1e-9, max_iter=10_000).coef
+    lower, upper = bounds(p)
+    inside = np.flatnonzero((best > lower) & (best < upper))
+    p, asked = numbered(X, y, 0.3)
+    kernel_sdca.solve(p, tol=1e-9, max_iter=3, start=np.where((best > lower) & (best < upper), 0.9 * best, best))
+    start, *fetched = asked.calls
+    assert len(start) == np.count_nonzero(best)
+    assert sorted(row for rows in fetched for row in rows) == inside.tolist()  # the others stay at their bounds
+    assert len(fetched[0]) > 1 and len(fetched) < len(inside)
+
+
+def test_rows_at_their_optimum_are_not_fetched():
+    y = np.where(np.arange(20) % 3 == 0, 1.0, -1.0)
+    p = free(np.eye(20), y, 2.0, Kernel("linear"))  # K = I: coef = y, and every slope is exactly 0
+    before = p.rows.evaluations
+    result = kernel_sdca.solve(p, start=y)
+    start = 20 + 20 * 20  # K(x, x), and the scores of the start
+    assert result.evaluations - before == start
+    np.testing.assert_array_equal(result.coef, y)
+
+
+def test_looks_end_the_run_at_the_row_that_was_visited():
+    X, y = data(8, 300)
+    result = kernel_sdca.solve(free(X, y), tol=1e-2)
+    *before, last = result.history
+    assert last["iteration"] == result.n_iter and last["violation"] <= 1e-2
+    assert all(entry["violation"] > 1e-2 for entry in before)
+    assert last["primal"] == pytest.approx(result.primal, rel=1e-12)
+    equal = kernel_sdca.solve(free(X, y), tol=last["violation"])
+    assert equal.n_iter == result.n_iter  # at most the tolerance is enough
+    short = kernel_sdca.solve(free(X, y), tol=1e-9, max_iter=1)
+    assert short.history[-1]["iteration"] == short.n_iter == 300
+    stopped = kernel_sdca.solve(free(X, y), tol=1e-9, budget=Budget(callbacks=(lambda told: told.iteration >= 20,)))
+    assert 20 <= stopped.n_iter < 100
+
+
 def test_csr_float32_seeds_and_starts():
     X, y = data(4, 200)
     X = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -104,8 +163,9 @@ def test_negative_norms_are_named():
     with pytest.raises(KernelError, match=r"K\(x, x\) = -"):
         kernel_sdca.solve(free(X, y, kernel=Kernel("sigmoid", 1.0, 3, -1.0)))
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
-    with pytest.raises(KernelError, match="squared norm came out as -"):
-        kernel_sdca.solve(free(K, np.array([1.0, -1.0]), 10.0, Kernel("precomputed")))
+    for scale in (1.0, 1e-20):
+        with pytest.raises(KernelError, match="squared norm came out as -"):
+            kernel_sdca.solve(free(scale * K, np.array([1.0, -1.0]), 10.0, Kernel("precomputed")))
 
 
 def test_zero_norms_go_to_their_bounds_and_one_class_is_solved():
