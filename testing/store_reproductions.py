@@ -1,0 +1,84 @@
+"""Put the results of `make reproduce` into the documentation: `python testing/store_reproductions.py FOLDER`.
+
+Records go to `docs/reproductions/` without their single runs, pictures to `docs/images/`. The tables, the table of claims
+and the processor seconds in `docs/reproductions.md` are replaced. What that page says in words people must read again.
+"""
+
+import importlib
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from widemargin.reproduce import FIGURES
+from widemargin.reproduce.claims import CLAIMS, page_table
+
+__all__ = ["main", "store"]
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def store(folder: Path, docs: Path = DOCS) -> list[str]:
+    """Replace what the documentation holds of the figures that are in the folder.
+
+    Returns
+    -------
+    list of str
+        What could not be replaced.
+
+    Raises
+    ------
+    ValueError
+        If a record is one of a quick run, or of other settings than the figure's own.
+    """
+    page, left = (docs / "reproductions.md").read_text(), []
+    before = {name: _read(docs / "reproductions" / f"{name}.json") for name in CLAIMS}
+    after = dict(before)
+    for name in CLAIMS:
+        if not (folder / f"{name}.json").is_file():
+            left.append(f"{name}: not in {folder}")
+            continue
+        record = _read(folder / f"{name}.json")
+        module = importlib.import_module(f"widemargin.reproduce.{FIGURES[name].module}")
+        if record["settings"] != module.settings(False):
+            raise ValueError(f"{folder / name}.json has other settings than the figure: {record['settings']}")
+        seconds = sum(run.get("seconds", 0.0) for run in record.pop("runs").values())
+        after[name] = record | {"processor_seconds": round(seconds, 1)}
+        page, found = _replaced(page, *(module.table(one["summary"]).rstrip() for one in (before[name], record)))
+        left += [] if found else [f"{name}: its table is not on the page"]
+        page, count = re.subn(
+            rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)", rf"\g<1>{seconds:.0f}\2", page
+        )
+        left += [] if count and seconds else [f"{name}: its processor seconds"]
+        (docs / "reproductions" / f"{name}.json").write_text(json.dumps(after[name], indent=1) + "\n")
+        shutil.copyfile(folder / f"{name}.png", docs / "images" / f"{name}.png")
+    tables = [page_table({name: one["summary"] for name, one in all_of.items()}) for all_of in (before, after)]
+    page, found = _replaced(page, *tables)
+    left += [] if found else ["the table of claims is not on the page"]
+    (docs / "reproductions.md").write_text(page)
+    return left
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text()))
+
+
+def _replaced(page: str, old: str, new: str) -> tuple[str, bool]:
+    return page.replace(old, new), old in page
+
+
+def main() -> int:
+    """Store a folder; 1 where something is left to do by hand."""
+    if len(sys.argv) != 2:
+        sys.stderr.write(__doc__)
+        return 2
+    left = store(Path(sys.argv[1]))
+    sys.stdout.writelines(f"By hand: {line}\n" for line in left)
+    sys.stdout.write("Read docs/reproductions.md again.\n")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Results that are put into the documentation replace what was there, and nothing else."""
+
+import copy
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import store_reproductions
+from widemargin.reproduce import FIGURES, slack_rescaling_table2
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAME = "margin-pursuit-fig2"
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A copy of what the tool changes."""
+    copy = tmp_path / "docs"
+    (copy / "images").mkdir(parents=True)
+    shutil.copytree(DOCS / "reproductions", copy / "reproductions")
+    shutil.copyfile(DOCS / "reproductions.md", copy / "reproductions.md")
+    return copy
+
+
+def record(**changed):
+    stored = json.loads((DOCS / "reproductions" / f"{NAME}.json").read_text())
+    stored.pop("processor_seconds", None)
+    return stored | {"code": "abc", "runs": {"one": {"seconds": 12.3}, "two": {"seconds": 1.0}}} | changed
+
+
+def test_a_record_is_stored_without_its_runs(docs, tmp_path):
+    (tmp_path / f"{NAME}.json").write_text(json.dumps(record()))
+    (tmp_path / f"{NAME}.png").write_bytes(b"\x89PNG new")
+    left = store_reproductions.store(tmp_path, docs)
+    assert {line.split(":")[0] for line in left} >= set(FIGURES) - {NAME}  # the others are not in the folder
+    stored = json.loads((docs / "reproductions" / f"{NAME}.json").read_text())
+    assert "runs" not in stored and (stored["code"], stored["processor_seconds"]) == ("abc", 13.3)
+    assert (docs / "images" / f"{NAME}.png").read_bytes() == b"\x89PNG new"
+    assert "the table of claims is not on the page" not in left
+    page, before = (docs / "reproductions.md").read_text(), (DOCS / "reproductions.md").read_text()
+    assert len(page.splitlines()) == len(before.splitlines())
+
+
+def test_another_table_and_other_seconds_replace_the_old_ones(docs, tmp_path):
+    name = "slack-rescaling-table2"
+    old = json.loads((DOCS / "reproductions" / f"{name}.json").read_text())
+    new = copy.deepcopy(old) | {"runs": {"one": {"seconds": 77.0}}}
+    assert _raise_first_number(new["summary"])
+    (tmp_path / f"{name}.json").write_text(json.dumps(new))
+    (tmp_path / f"{name}.png").write_bytes(b"\x89PNG")
+    store_reproductions.store(tmp_path, docs)
+    page = (docs / "reproductions.md").read_text()
+    assert slack_rescaling_table2.table(new["summary"]).rstrip() in page
+    assert slack_rescaling_table2.table(old["summary"]).rstrip() not in page
+    assert "(77 processor seconds for 3 splits" in page
+
+
+def _raise_first_number(found):
+    """Adds 1 to the first float in a nest of dicts and lists."""
+    for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+        if isinstance(value, float):
+            found[key] = value + 1.0
+            return True
+        if isinstance(value, dict | list) and _raise_first_number(value):
+            return True
+    return False
+
+
+def test_quick_runs_are_refused(docs, tmp_path):
+    (tmp_path / f"{NAME}.json").write_text(json.dumps(record(settings={"quick": True})))
+    with pytest.raises(ValueError, match="other settings"):
+        store_reproductions.store(tmp_path, docs)
