@@ -1,7 +1,7 @@
 """Put the results of `make reproduce` into the documentation: `python testing/store_reproductions.py FOLDER`.
 
-Records go to `docs/reproductions/` without their single runs, pictures to `docs/images/`. The tables, the table of claims
-and the processor seconds in `docs/reproductions.md` are replaced. What that page says in words people must read again.
+Records go to `docs/reproductions/` without their single runs, pictures to `docs/images/`. The tables, the table of
+claims and the processor seconds in `docs/reproductions.md` are replaced. What it says in words people must read again.
 """
 
 import importlib
