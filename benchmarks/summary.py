@@ -45,7 +45,9 @@ def text(
     else:
         parts.append("Made by `make bench` (`python -m benchmarks`) of the result files beside it.\n")
     if missing:
-        parts.append(f"Not installed here, so not run again: {', '.join(missing)}.\n")
+        parts.append(
+            f"Drawn without {', '.join(missing)}: results that need them are those of the last run with them.\n"
+        )
     if picture:
         parts.append("![Our times beside the peers', and measurements beside their limits](summary.png)\n")
     parts.append("## Times beside peers\n\nMedian seconds of the peer over ours in one run; above 1 ours is quicker.\n")

@@ -38,7 +38,7 @@ def test_a_summary_names_what_is_missed_and_left_out(tmp_path):
     text = (tmp_path / "summary.md").read_text()
     assert "| `margin_speed` | gradient, a9a | margin pursuit | LogisticRegression | 0.50 | 1 | **no** |" in text
     assert "| 2.00 | 1 | yes |" in text
-    assert "Not installed here, so not run again: hiclass." in text
+    assert "Drawn without hiclass: results that need them" in text
     assert "| `margin_speed` | P, 2 cores, 1 thread used, load 0.5 at the start | 2030-01-01 | abc | done | 7 |" in text
     assert "| `memory` | no results |" in text
     assert (tmp_path / "summary.png").read_bytes().startswith(b"\x89PNG")

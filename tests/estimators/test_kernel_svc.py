@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import KernelPerceptron, KernelSVC, SBPClassifier, nu_from_C
+from widemargin import KernelSVC, SBPClassifier, nu_from_C
 from widemargin.estimators._kernel_svc_fit import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
@@ -485,75 +485,6 @@ def test_rows_at_one_point_have_a_model():
     model = KernelSVC(kernel="linear").fit(X, y)
     assert model.predict(X).tolist() == [0] * 10
     assert model.gap_ == pytest.approx(SVC(kernel="linear").fit(X, y).fit_status_, abs=1e-9)
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_features_that_drown_the_others_are_named(kernel):
-    frame, y = load_wine(return_X_y=True, as_frame=True)
-    with pytest.warns(KernelWarning, match=r"feature 'proline' makes 99\.8% of the squared distances .* other 12"):
-        raw = KernelSVC(kernel=kernel, C=1e-3).fit(frame, y)
-    rng = np.random.default_rng(0)
-    X = StandardScaler().fit_transform(frame)
-    KernelSVC(kernel=kernel).fit(X, y)  # no warning
-    if kernel == "rbf":
-        rows = rng.permutation(178)
-        with pytest.warns(KernelWarning, match="proline"):
-            raw.set_params(C=1.0).fit(frame.iloc[rows[:100]], y.iloc[rows[:100]])
-        scaled = KernelSVC().fit(X[rows[:100]], y.iloc[rows[:100]])
-        test = rows[100:]
-        assert (scaled.predict(X[test]) == y.iloc[test]).mean() > 0.95
-        assert (raw.predict(frame.iloc[test]) == y.iloc[test]).mean() < 0.8  # so the warning is worth reading
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(("large", "columns"), [(1, 2), (2, 4), (3, 4), (4, 8), (3, 10), (5, 20), (3, 40)])
-def test_a_group_of_large_features_is_named(large, columns, sparse):
-    X = np.random.default_rng(0).normal(size=(200, columns))
-    y = X[:, 0] > 0.0
-    X[:, columns - large :] *= 1e4 * np.arange(1, large + 1)
-    rows = sp.csr_matrix(X) if sparse else X
-    last = ", ".join(str(c) for c in range(columns - 1, columns - 1 - min(large, 3), -1))
-    more = f" and {large - 3} more" if large > 3 else ""
-    match = f"features? {last}{more} makes? (100\\.0|99\\.\\d)% .* hardly sees the other {columns - large} features?"
-    for model in (KernelSVC(max_iter=1), SBPClassifier(max_iter=1), KernelPerceptron()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MarginConvergenceWarning)
-            with pytest.warns(KernelWarning, match=match):
-                model.fit(rows, y)
-
-
-def test_rare_flags_and_words_are_not_small_features():
-    rng = np.random.default_rng(0)
-    shares = 1.0 / np.arange(1, 301) ** 1.5
-    words = rng.multinomial(50, shares / shares.sum(), size=500).astype(float)
-    flags = (rng.random((6000, 4)) < [0.5, 0.1, 0.01, 0.0005]).astype(float)
-    assert flags[:, 3].any()
-    mixed = np.column_stack([flags, rng.normal(size=6000)])
-    for X in (words, sp.csr_matrix(words), flags, 1.0 - flags, sp.csr_matrix(flags), mixed, load_digits().data):
-        model = KernelSVC(max_iter=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", KernelWarning)
-            warnings.simplefilter("ignore", MarginConvergenceWarning)
-            model.fit(X, np.arange(X.shape[0]) % 2)
-
-
-def test_steep_kernels_are_named():
-    rng = np.random.default_rng(0)
-    X = 1000.0 * rng.normal(size=(100, 5))
-    y = (X[:, 0] > 0).astype(int)
-    for part in (X, sp.csr_matrix(X)):
-        with pytest.warns(
-            KernelWarning,
-            match=r"C K\(x, x\) is [45]\.\de\+06 on average, nearly all by features \d, \d, \d and 2 more",
-        ):
-            KernelSVC(kernel="linear", max_iter=100).fit(part, y)
-    with (
-        pytest.warns(KernelWarning, match=r"C K\(x, x\) is .* or lower C"),
-        pytest.warns(MarginConvergenceWarning, match="or scale the features"),  # SVC would take minutes
-    ):
-        KernelSVC(kernel="poly", gamma=0.1, degree=2, max_iter=3).fit(X, y)
-    KernelSVC(kernel="linear", C=1e-4).fit(X, y)  # no warning
-    KernelSVC().fit(X, y)  # equal scales do not matter to a Gaussian kernel
 
 
 @pytest.mark.parametrize("options", [{}, {"calibration": "isotonic"}, {"kernel": "linear"}, {"kernel": "precomputed"}])

@@ -90,13 +90,13 @@ class RateConstrainedClassifier(
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
         interior point ("interior-point") where it stalls. "cutting-plane" is the paper's nest over dual coordinate
         ascent, with a level method for the multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass"
-        are that nest with the paper's own choosers, which were measured to be slower. "bundle" is for `fit_blocks` and
+        are that nest with the paper's own choosers, slower with many constraints. "bundle" is for `fit_blocks` and
         Dask collections alone, where "auto" takes it for many features; there are only "newton" and "bundle" there.
     tol : float, default=1e-4
         Relative duality gap of the last convex step.
     step_tol : float, default=1e-3
-        Relative duality gap of the steps before the last. 1e-2 was measured to save a fifth of the time and to end as
-        well.
+        Relative duality gap of the steps before the last. 1e-2 was measured to save time in some cases and
+        to cost some in others, and to end a little worse.
     max_steps : int, default=5
         Majorisation steps, the last one included (one more with C >= 1, where the first four are taken with stronger
         regularisers). More fit the training rows more closely, not better unseen ones.
