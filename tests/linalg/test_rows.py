@@ -1,5 +1,6 @@
 """RowBlocks against plain NumPy, for every storage a user may bring; merging of equal rows."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -312,3 +313,17 @@ def test_canonical_rows_adds_up_repeated_entries_in_a_copy():
     assert tidy.nnz == 2
     assert X.nnz == 3
     assert canonical_rows(tidy) is tidy
+
+
+def test_a_product_that_is_remembered_can_be_freed():
+    X = np.random.default_rng(0).normal(size=(20_000, 3))
+    rows, w = RowBlocks([(X, None)]), np.arange(3.0)
+    tracemalloc.start()
+    try:
+        first = rows.dot(w)
+        held = tracemalloc.get_traced_memory()[0]
+        rows.forget()
+        assert held - tracemalloc.get_traced_memory()[0] >= 8 * rows.n_rows
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(rows.dot(w), first)

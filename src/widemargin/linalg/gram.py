@@ -85,6 +85,9 @@ class GramRows:
         out[:] = self._last[1]
         return out
 
+    def forget(self) -> None:
+        """As `RowBlocks.forget`, which frees what would count; beside K one product does not."""
+
     def times(self, c: Floats) -> Floats:
         """K times a vector of shape (n,), or the columns of a matrix of shape (n, k); K has to be in memory."""
         assert self.matrix is not None

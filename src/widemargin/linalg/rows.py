@@ -87,6 +87,10 @@ class RowBlocks:
         self._last: tuple[Floats, Floats] | None = None
         self._given_centre = centre
 
+    def forget(self) -> None:
+        """Free the product that `dot` remembers, a number a row: for solvers, before they need their own memory."""
+        self._last = None
+
     @cached_property
     def n_stored(self) -> int:
         """Numbers stored in the rows: their features, or the entries of CSR rows."""

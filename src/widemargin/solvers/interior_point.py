@@ -188,6 +188,7 @@ class _Run:
             self.w, self.b = start.w.copy(), float(start.b) if sub.fit_intercept else 0.0
             self.v = np.clip(start.v, 0.1 * first, min(0.9 * rho, 1e8))
         self.z = sub.scores(self.w, self.b)
+        sub.rows.forget()
         coefficients = np.concatenate(coef.per_cell(self.v))
         mean = float(mass @ coefficients) / self.total
         self.mu = (_COLD if start is None else _WARM) * (mean or 1.0)

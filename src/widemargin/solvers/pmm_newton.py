@@ -307,7 +307,9 @@ def _passes(sub: Any, start: ConvexState | None, w: Floats, b: float, *, iterati
         return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)
     n = sub.rows.n_rows
     up, um = (np.zeros(n), np.zeros(n)) if start is None else (start.up.astype(np.float64), start.um.astype(np.float64))
-    return NewtonRows(sub, sub.scores(w, b), up, um, iterative=iterative)
+    scores = sub.scores(w, b)
+    sub.rows.forget()
+    return NewtonRows(sub, scores, up, um, iterative=iterative)
 
 
 class _Value(NamedTuple):
