@@ -7,10 +7,11 @@ claims and the processor seconds in `docs/reproductions.md` are replaced. What i
 import importlib
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from widemargin.reproduce import FIGURES
 from widemargin.reproduce.claims import CLAIMS, page_table
@@ -51,9 +52,9 @@ def store(folder: Path, docs: Path = DOCS) -> list[str]:
         page, count = re.subn(
             rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)", rf"\g<1>{seconds:.0f}\2", page
         )
-        left += [] if count and seconds else [f"{name}: its processor seconds"]
-        (docs / "reproductions" / f"{name}.json").write_text(json.dumps(after[name], indent=1) + "\n")
-        shutil.copyfile(folder / f"{name}.png", docs / "images" / f"{name}.png")
+        left += [] if count else [f"{name}: its processor seconds"]
+        (docs / "reproductions" / f"{name}.json").write_text(_compact(after[name]))
+        _shrink(folder / f"{name}.png", docs / "images" / f"{name}.png")
     tables = [page_table({name: one["summary"] for name, one in all_of.items()}) for all_of in (before, after)]
     page, found = _replaced(page, *tables)
     left += [] if found else ["the table of claims is not on the page"]
@@ -63,6 +64,22 @@ def store(folder: Path, docs: Path = DOCS) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text()))
+
+
+def _compact(record: dict[str, Any]) -> str:
+    """JSON with a list of numbers on one line."""
+    text = json.dumps(record, indent=1) + "\n"
+    return re.sub(
+        r"\[\s+[^\[\]{}]*?\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text
+    )
+
+
+def _shrink(source: Path, target: Path) -> None:
+    """At most 1300 pixels wide, in 64 colours."""
+    with Image.open(source) as picture:
+        small = picture.convert("RGB")
+    small.thumbnail((1300, 4000))
+    small.quantize(64).save(target, optimize=True)
 
 
 def _replaced(page: str, old: str, new: str) -> tuple[str, bool]:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import store_reproductions
 from widemargin.reproduce import FIGURES, slack_rescaling_table2
@@ -32,12 +33,13 @@ def record(**changed):
 
 def test_a_record_is_stored_without_its_runs(docs, tmp_path):
     (tmp_path / f"{NAME}.json").write_text(json.dumps(record()))
-    (tmp_path / f"{NAME}.png").write_bytes(b"\x89PNG new")
+    Image.new("RGB", (2600, 300), "navy").save(tmp_path / f"{NAME}.png")
     left = store_reproductions.store(tmp_path, docs)
     assert {line.split(":")[0] for line in left} >= set(FIGURES) - {NAME}  # the others are not in the folder
     stored = json.loads((docs / "reproductions" / f"{NAME}.json").read_text())
     assert "runs" not in stored and (stored["code"], stored["processor_seconds"]) == ("abc", 13.3)
-    assert (docs / "images" / f"{NAME}.png").read_bytes() == b"\x89PNG new"
+    with Image.open(docs / "images" / f"{NAME}.png") as picture:
+        assert picture.size == (1300, 150)
     assert "the table of claims is not on the page" not in left
     page, before = (docs / "reproductions.md").read_text(), (DOCS / "reproductions.md").read_text()
     assert len(page.splitlines()) == len(before.splitlines())
@@ -49,7 +51,7 @@ def test_another_table_and_other_seconds_replace_the_old_ones(docs, tmp_path):
     new = copy.deepcopy(old) | {"runs": {"one": {"seconds": 77.0}}}
     assert _raise_first_number(new["summary"])
     (tmp_path / f"{name}.json").write_text(json.dumps(new))
-    (tmp_path / f"{name}.png").write_bytes(b"\x89PNG")
+    Image.new("RGB", (30, 30)).save(tmp_path / f"{name}.png")
     store_reproductions.store(tmp_path, docs)
     page = (docs / "reproductions.md").read_text()
     assert slack_rescaling_table2.table(new["summary"]).rstrip() in page
