@@ -49,9 +49,8 @@ def store(folder: Path, docs: Path = DOCS) -> list[str]:
         after[name] = record | {"processor_seconds": round(seconds, 1)}
         page, found = _replaced(page, *(module.table(one["summary"]).rstrip() for one in (before[name], record)))
         left += [] if found else [f"{name}: its table is not on the page"]
-        page, count = re.subn(
-            rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)", rf"\g<1>{seconds:.0f}\2", page
-        )
+        said = rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)"
+        page, count = re.subn(said, rf"\g<1>{seconds:.0f}\2", page) if seconds else (page, 0)
         left += [] if count else [f"{name}: its processor seconds"]
         (docs / "reproductions" / f"{name}.json").write_text(_compact(after[name]))
         _shrink(folder / f"{name}.png", docs / "images" / f"{name}.png")
