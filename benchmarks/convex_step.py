@@ -58,7 +58,7 @@ def step(adult: Adult, rows: int, m: int) -> ConvexSubproblem:
 
 def ours(sub: ConvexSubproblem, tol: float) -> ConvexResult:
     """By the solver that a fit chooses."""
-    chosen = ConvexChoice("auto", sub.rows.blocks[0].X.shape[1])
+    chosen = ConvexChoice("auto", sub.rows.n_features)
     return chosen(sub, tol=tol, start=None, rho=RHO, budget=Budget())
 
 

@@ -34,28 +34,29 @@ def store(folder: Path, docs: Path = DOCS) -> list[str]:
     ValueError
         If a record is one of a quick run, or of other settings than the figure's own.
     """
-    page, left = (docs / "reproductions.md").read_text(), []
+    page = (docs / "reproductions.md").read_text()
     before = {name: _read(docs / "reproductions" / f"{name}.json") for name in CLAIMS}
-    after = dict(before)
-    for name in CLAIMS:
-        if not (folder / f"{name}.json").is_file():
-            left.append(f"{name}: not in {folder}")
-            continue
-        record = _read(folder / f"{name}.json")
-        module = importlib.import_module(f"widemargin.reproduce.{FIGURES[name].module}")
-        if record["settings"] != module.settings(False):
+    records = {name: _read(folder / f"{name}.json") for name in CLAIMS if (folder / f"{name}.json").is_file()}
+    left = [f"{name}: not in {folder}" for name in CLAIMS if name not in records]
+    modules = {name: importlib.import_module(f"widemargin.reproduce.{FIGURES[name].module}") for name in records}
+    for name, record in records.items():  # all of them, before anything is written
+        if record["settings"] != modules[name].settings(False):
             raise ValueError(f"{folder / name}.json has other settings than the figure: {record['settings']}")
+    for name, record in records.items():
         seconds = sum(run.get("seconds", 0.0) for run in record.pop("runs").values())
-        after[name] = record | {"processor_seconds": round(seconds, 1)}
-        page, found = _replaced(page, *(module.table(one["summary"]).rstrip() for one in (before[name], record)))
+        tables = (modules[name].table(one["summary"]).rstrip() for one in (before[name], record))
+        page, found = _replaced(page, *tables)
         left += [] if found else [f"{name}: its table is not on the page"]
-        said = rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)"
-        page, count = re.subn(said, rf"\g<1>{seconds:.0f}\2", page) if seconds else (page, 0)
-        left += [] if count else [f"{name}: its processor seconds"]
-        (docs / "reproductions" / f"{name}.json").write_text(_compact(after[name]))
+        if seconds:  # some figures time their methods, not their runs
+            record["processor_seconds"] = round(seconds, 1)
+            said = rf"(`widemargin reproduce {name}\b[^(]*\()\d+( processor)"
+            page, count = re.subn(said, rf"\g<1>{seconds:.0f}\2", page)
+            left += [] if count else [f"{name}: its processor seconds"]
+        (docs / "reproductions" / f"{name}.json").write_text(_compact(record))
         _shrink(folder / f"{name}.png", docs / "images" / f"{name}.png")
-    tables = [page_table({name: one["summary"] for name, one in all_of.items()}) for all_of in (before, after)]
-    page, found = _replaced(page, *tables)
+    after = before | records
+    claims = [page_table({name: one["summary"] for name, one in all_of.items()}) for all_of in (before, after)]
+    page, found = _replaced(page, *claims)
     left += [] if found else ["the table of claims is not on the page"]
     (docs / "reproductions.md").write_text(page)
     return left

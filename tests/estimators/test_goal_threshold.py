@@ -24,7 +24,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.fixes import parse_version
+from testing.sklearn_versions import routes_to_scores
 
 from widemargin import audit, load_model, save_model
 from widemargin.estimators.goal_threshold import GoalThresholdClassifier
@@ -421,10 +421,7 @@ def test_scores_that_do_not_differ_leave_two_thresholds(data):
 # --- inside scikit-learn, and files ---------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.8"),
-    reason="scikit-learn routes nothing to the score of a pipeline inside a search",
-)
+@routes_to_scores
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_grid_search_slices_populations(data, kind):
     X, y, columns = data

@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.fixes import parse_version
+from testing.sklearn_versions import routes_to_scores
 
 from widemargin import audit, load_model, save_model
 from widemargin.estimators._threshold_groups import reach
@@ -190,10 +190,7 @@ def test_populations_come_from_a_table_or_from_the_features():
         clf.predict(X[:4], table.iloc[:3])
 
 
-@pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.8"),
-    reason="scikit-learn routes nothing to the score of a pipeline inside a search",
-)
+@routes_to_scores
 def test_populations_are_routed_through_pipelines_and_cross_validation():
     X, y, table = make_data()
     with sklearn.config_context(enable_metadata_routing=True):

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.fixes import parse_version
+from testing.sklearn_versions import routes_to_scores
 
 from widemargin.estimators.rate_constrained import RateConstrainedClassifier
 from widemargin.exceptions import (
@@ -456,10 +456,7 @@ def test_predict_proba_exists_only_with_calibration(data):
 # --- inside scikit-learn --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.8"),
-    reason="scikit-learn routes nothing to the score of a pipeline inside a search",
-)
+@routes_to_scores
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_grid_search_slices_populations(data, kind):
     X, y, columns = data

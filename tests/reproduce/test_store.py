@@ -18,11 +18,11 @@ NAME = "margin-pursuit-fig2"
 @pytest.fixture
 def docs(tmp_path):
     """A copy of what the tool changes."""
-    copy = tmp_path / "docs"
-    (copy / "images").mkdir(parents=True)
-    shutil.copytree(DOCS / "reproductions", copy / "reproductions")
-    shutil.copyfile(DOCS / "reproductions.md", copy / "reproductions.md")
-    return copy
+    made = tmp_path / "docs"
+    (made / "images").mkdir(parents=True)
+    shutil.copytree(DOCS / "reproductions", made / "reproductions")
+    shutil.copyfile(DOCS / "reproductions.md", made / "reproductions.md")
+    return made
 
 
 def record(**changed):
@@ -72,5 +72,10 @@ def _raise_first_number(found):
 
 def test_quick_runs_are_refused(docs, tmp_path):
     (tmp_path / f"{NAME}.json").write_text(json.dumps(record(settings={"quick": True})))
+    good = "slack-rescaling-table2"
+    shutil.copyfile(DOCS / "reproductions" / f"{good}.json", tmp_path / f"{good}.json")
     with pytest.raises(ValueError, match="other settings"):
         store_reproductions.store(tmp_path, docs)
+    for name in FIGURES:  # nothing is written, of the others neither
+        stored = Path("reproductions") / f"{name}.json"
+        assert (docs / stored).read_bytes() == (DOCS / stored).read_bytes()
