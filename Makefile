@@ -13,12 +13,12 @@ BENCH := $(BENCH_VENV)/bin/python
 BENCH_STAMP := $(BENCH_VENV)/.installed
 DATA ?= $(or $(WIDEMARGIN_DATA),../shared/data)
 
-LOOP_TESTS := tests/baselines tests/kernels tests/linalg tests/losses tests/solvers tests/structured
+LOOP_TESTS := papers/tests/baselines papers/tests/solvers tests/kernels tests/linalg tests/losses tests/solvers tests/structured
 
 define with-versions
 $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 $(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(1)
-VIRTUAL_ENV=.venv-$(1) $(BIN)/uv pip install --quiet --resolution $(2) --editable ".[plot,frame,dask,onnx]" --group test
+VIRTUAL_ENV=.venv-$(1) $(BIN)/uv pip install --quiet --resolution $(2) --editable ".[plot,frame,dask,onnx]" --editable papers --group test
 .venv-$(1)/bin/python -m pytest -q -n $(JOBS) -m "not slow" $(ARGS)
 endef
 
@@ -47,15 +47,16 @@ $(RUN_STAMP): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(DEV_STAMP): $(RUN_STAMP)
-	@echo "Installing the tools for tests and checks ..."
+$(DEV_STAMP): $(RUN_STAMP) papers/pyproject.toml
+	@echo "Installing widemargin-papers and the tools for tests and checks ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable papers
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --group lint
 	@touch $@
 
 $(BENCH_STAMP): pyproject.toml | $(BENCH)
 	@echo "Installing widemargin and what the benchmarks compare with (PyTorch is large) ..."
 	@$(BENCH) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BENCH) -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	@$(BENCH) -m pip install --quiet --disable-pip-version-check --editable '.[plot]' --editable papers
 	@$(BENCH) benchmarks/install_peers.py
 	@touch $@
 
@@ -125,4 +126,4 @@ reproduce-quick: $(DEV_STAMP) ## The same on small synthetic rows: do they run? 
 
 clean-cache: ## Remove compiled code and the caches of the tools
 	@rm -rf $(VENV)/var/widemargin-numba .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src papers tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -35,7 +35,7 @@ from benchmarks.cut_choosers import RHO, convex_step, ten_groups
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.problems.rate_constrained import ConvexSubproblem
 from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.choice import ConvexChoice
+from widemargin.solvers.convex.convex_step import ConvexChoice
 
 ROWS = (2_000, 8_000, 32_561)
 GAPS = (1e-4, 1e-6)

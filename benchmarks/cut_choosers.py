@@ -28,11 +28,12 @@ from benchmarks.common import (
 )
 from benchmarks.recall_task import draw, goal_of
 from widemargin.goals import External, Goal, Population, col, error_rate, positive_rate, recall
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.sources import make_sources
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.rate_constrained import ConvexSubproblem, build_problem
-from widemargin.solvers import cutting_plane, pmm_newton
 from widemargin.solvers.base import ConvexResult
+from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.paper_nest import cutting_plane
 
 CASES: dict[str, dict[str, Any]] = {
     "level": {},

@@ -48,12 +48,13 @@ from benchmarks.scaling_task import dense_task, resampled_task, text_task
 from widemargin import RateConstrainedClassifier
 from widemargin.datasets import load_covtype
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
-from widemargin.estimators._rate_constrained_blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
 from widemargin.goals import Goal
-from widemargin.goals.binding import bind
-from widemargin.goals.sources import make_source
+from widemargin.goals.binding.bind import bind
+from widemargin.goals.binding.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers import bundle_blocks, pmm_newton
+from widemargin.solvers.convex import level_method as bundle_blocks
+from widemargin.solvers.convex import pmm_newton
 
 Case = dict[str, Any]
 PARTS = ("same", "overhead", "passes", "features", "linear", "large", "kills")

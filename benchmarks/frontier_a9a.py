@@ -31,7 +31,7 @@ from benchmarks.common import (
 )
 from widemargin import RateConstrainedClassifier, RateConstrainedClassifierCV, tradeoff_path
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
-from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 
 COLUMN_38 = 38
 RATIOS = tuple(np.linspace(1.0, 6.5, 32))

@@ -17,7 +17,7 @@ Action = Callable[[], Any]
 
 def water_level() -> Action:
     """The level of the stochastic batch perceptron, warm from scores that move (20,000 rows, two basins)."""
-    from widemargin.solvers.water_level import WaterLevel
+    from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
 
     rng = np.random.default_rng(0)
     y = np.where(rng.random(20_000) < 0.3, 1.0, -1.0)
@@ -30,7 +30,7 @@ def water_level() -> Action:
 
 def sdca_epoch() -> Action:
     """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
-    from widemargin.solvers._loops import sdca
+    from widemargin.solvers.paper_nest import sdca_loops as sdca
 
     block = _rows(10_000).blocks[0]
     n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]
@@ -50,7 +50,7 @@ def sdca_epoch() -> Action:
 
 def smo_pairs() -> Action:
     """Pair steps of the working-set solver on one block of 512 kernel rows, in float32."""
-    from widemargin.solvers._loops import working_set as loops
+    from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
 
     X, y = _clouds(512)
     K = _kernel_rows(X).full()
@@ -93,7 +93,7 @@ def band_gram() -> Action:
 
 def smooth_sums() -> Action:
     """The smoothed hinge sums of the proximal Newton solver's line search, 100,000 rows in four cells."""
-    from widemargin.solvers._loops import pmm_newton
+    from widemargin.solvers.convex import pmm_newton_loops as pmm_newton
 
     rng = np.random.default_rng(0)
     n = 100_000

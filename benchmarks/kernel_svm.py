@@ -39,8 +39,10 @@ from widemargin.datasets import load_a9a, load_mnist
 from widemargin.datasets.covtype import read_covtype
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers import nested_dual, spatial_dual, working_set
-from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.kernel_svm.dual import nested as nested_dual
+from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
+from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 SOLVERS = {"working set": working_set.solve, "nested": nested_dual.solve, "spatial": spatial_dual.solve}
 PEERS = ("LIBSVM", "scikit-learn-intelex")

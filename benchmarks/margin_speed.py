@@ -35,7 +35,7 @@ from widemargin import MarginPursuitClassifier
 from widemargin.linalg.rows import RowBlocks
 from widemargin.losses.margin import CatoniLoss
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
-from widemargin.solvers import lbfgs
+from widemargin.solvers.smooth import lbfgs
 
 TOLS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 """Of either library; the fastest fit that comes within `TARGET` counts."""

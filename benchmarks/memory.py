@@ -25,8 +25,8 @@ import scipy.sparse as sp
 from benchmarks.common import ROOT, machine, one_thread, parser, show, verdict, write
 from widemargin import RateConstrainedClassifier
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
-from widemargin.goals.binding import bind
-from widemargin.goals.sources import make_sources
+from widemargin.goals.binding.bind import bind
+from widemargin.goals.binding.sources import make_sources
 
 BASE, PER_TOUCH = 20, 2
 N_SPARSE, NONZEROS, N_DENSE = 123, 14, 20

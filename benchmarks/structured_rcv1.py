@@ -35,8 +35,8 @@ from benchmarks.structured_tasks import (
 )
 from widemargin import MultiLabelSVC
 from widemargin.datasets import load_rcv1
-from widemargin.structured._loops import argmax as loops
 from widemargin.structured.compiled import workspace
+from widemargin.structured.oracles import argmax as loops
 
 N_TOPICS = 50
 GRIDS = {"slack": (0.033, 0.1, 0.33, 1.0), "margin": (1.0, 3.3, 10.0, 33.0)}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from naive_rates import NaiveSource
 from widemargin.goals import Population, col, negative_label
-from widemargin.goals.bound import BoundGoal
-from widemargin.goals.linear import Rate, Ratio
-from widemargin.goals.metrics import METRICS
-from widemargin.goals.rates import f_beta, precision, win_change_ratio, win_loss_ratio
-from widemargin.goals.sources import Source
-from widemargin.goals.tables import PopulationTable
+from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.language.linear import Rate, Ratio
+from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.rates import f_beta, precision, win_change_ratio, win_loss_ratio
 
 __all__ = ["POOL", "assert_same_bound", "make_data", "predictions", "rates", "ratios"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from widemargin.solvers.cutting_plane import CutModel
-from widemargin.solvers.hypograph import Hypograph
+from widemargin.solvers.paper_nest.cutting_plane import CutModel
+from widemargin.solvers.paper_nest.hypograph import Hypograph
 
 __all__ = ["degenerate_regions", "random_region", "region_of"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.goals.linear import Linear, Rate
+from widemargin.goals.language.linear import Linear, Rate
 
 __all__ = ["FORMULAS", "linear_value", "random_world"]
 

@@ -41,18 +41,21 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         f"goals/{name}.py": [f"tests/goals/test_{name}.py"]
         for name in ("binding", "measure", "linear", "parser", "intervals")
     }
-    | {"goals/linear.py": ["tests/goals/test_ranges.py", "tests/goals/test_linear.py"]},
+    | {"goals/language/linear.py": ["tests/goals/language/test_ranges.py", "tests/goals/language/test_linear.py"]},
     "water": {
-        "solvers/water_level.py": WATER,
-        "solvers/_loops/water_level.py": WATER,
+        "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,
+        "solvers/kernel_svm/batch_perceptron/water_level_loops.py": WATER,
     },
     "searches": {
         f"structured/search/{name}.py": SEARCHES
         for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
     },
     "sdca": {
-        "solvers/_loops/sdca.py": ["tests/solvers/test_sdca_loops.py", "tests/solvers/test_sdca.py"],
-        "solvers/kernel_sdca.py": ["tests/solvers/test_kernel_sdca.py"],
+        "solvers/paper_nest/sdca_loops.py": [
+            "tests/solvers/paper_nest/test_sdca_loops.py",
+            "tests/solvers/paper_nest/test_sdca.py",
+        ],
+        "solvers/kernel_svm/sdca.py": ["tests/solvers/kernel_svm/test_sdca.py"],
     },
 }
 

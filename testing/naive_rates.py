@@ -8,8 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from widemargin.goals.linear import Linear, Rate, Ratio
-from widemargin.goals.predicates import And, BaselineSays, Compare, IsIn, IsNull, IsTrue, LabelIs, Not, Or, Predicate
+from widemargin.goals.language.linear import Linear, Rate, Ratio
+from widemargin.goals.language.predicates import (
+    And,
+    BaselineSays,
+    Compare,
+    IsIn,
+    IsNull,
+    IsTrue,
+    LabelIs,
+    Not,
+    Or,
+    Predicate,
+)
 
 __all__ = ["NaiveSource", "naive_constraint", "naive_form", "naive_holds", "naive_rate"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 
-from widemargin.reproduce import FIGURES
-from widemargin.reproduce.claims import CLAIMS, page_table
+from widemargin_papers.reproductions import FIGURES
+from widemargin_papers.reproductions.claims import CLAIMS, page_table
 
 __all__ = ["main", "store"]
 
@@ -38,7 +38,9 @@ def store(folder: Path, docs: Path = DOCS) -> list[str]:
     before = {name: _read(docs / "reproductions" / f"{name}.json") for name in CLAIMS}
     records = {name: _read(folder / f"{name}.json") for name in CLAIMS if (folder / f"{name}.json").is_file()}
     left = [f"{name}: not in {folder}" for name in CLAIMS if name not in records]
-    modules = {name: importlib.import_module(f"widemargin.reproduce.{FIGURES[name].module}") for name in records}
+    modules = {
+        name: importlib.import_module(f"widemargin_papers.reproductions.{FIGURES[name].module}") for name in records
+    }
     for name, record in records.items():  # all of them, before anything is written
         if record["settings"] != modules[name].settings(False):
             raise ValueError(f"{folder / name}.json has other settings than the figure: {record['settings']}")

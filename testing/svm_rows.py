@@ -4,7 +4,7 @@ import numpy as np
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm import KernelProblem
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 RBF = Kernel("rbf", 0.3)
 

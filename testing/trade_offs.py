@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.goals.tradeoff import Measures, TradeoffPath
+from widemargin.goals.measuring.tradeoff_path import Measures, TradeoffPath
 
 __all__ = ["made_path"]
 

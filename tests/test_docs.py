@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from widemargin.cli.goals_file import read_goals_file
-from widemargin.goals.metrics import METRICS
+from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.goals.language.metrics import METRICS
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import widemargin as wm
-from widemargin.baselines import CatoniRiskClassifier
 from widemargin.losses import CatoniLoss
+from widemargin_papers.baselines import CatoniRiskClassifier
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(4000, 10))

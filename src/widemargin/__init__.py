@@ -14,28 +14,30 @@ if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
     from widemargin.diagnostics import margin_report as margin_report
-    from widemargin.estimators.chain_svc import ChainSVC as ChainSVC
-    from widemargin.estimators.goal_scorer import goal_scorer as goal_scorer
-    from widemargin.estimators.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
-    from widemargin.estimators.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
-    from widemargin.estimators.kernel_perceptron import KernelPerceptron as KernelPerceptron
-    from widemargin.estimators.kernel_search import kernel_search as kernel_search
-    from widemargin.estimators.kernel_svc import KernelSVC as KernelSVC
-    from widemargin.estimators.label_set_scorers import label_set_scorers as label_set_scorers
-    from widemargin.estimators.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
-    from widemargin.estimators.multiclass_svc import MulticlassSVC as MulticlassSVC
-    from widemargin.estimators.multilabel_svc import MultiLabelSVC as MultiLabelSVC
-    from widemargin.estimators.pareto import C_from_nu as C_from_nu
-    from widemargin.estimators.pareto import nu_from_C as nu_from_C
-    from widemargin.estimators.pareto import pareto_path as pareto_path
-    from widemargin.estimators.rate_constrained import RateConstrainedClassifier as RateConstrainedClassifier
-    from widemargin.estimators.rate_constrained_cv import RateConstrainedClassifierCV as RateConstrainedClassifierCV
-    from widemargin.estimators.sbp import SBPClassifier as SBPClassifier
-    from widemargin.estimators.structural_search import structural_path as structural_path
-    from widemargin.estimators.structural_search import structural_search as structural_search
-    from widemargin.estimators.structural_svm import StructuralSVM as StructuralSVM
-    from widemargin.estimators.tradeoff import tradeoff_path as tradeoff_path
-    from widemargin.goals.sources import External as External
+    from widemargin.estimators.kernel_svm.kernel_perceptron import KernelPerceptron as KernelPerceptron
+    from widemargin.estimators.kernel_svm.kernel_search import kernel_search as kernel_search
+    from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.kernel_svm.pareto import C_from_nu as C_from_nu
+    from widemargin.estimators.kernel_svm.pareto import nu_from_C as nu_from_C
+    from widemargin.estimators.kernel_svm.pareto import pareto_path as pareto_path
+    from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
+    from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
+    from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier as RateConstrainedClassifier
+    from widemargin.estimators.rate_constrained.cross_validated import (
+        RateConstrainedClassifierCV as RateConstrainedClassifierCV,
+    )
+    from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path as tradeoff_path
+    from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
+    from widemargin.estimators.structured.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
+    from widemargin.estimators.structured.label_set_scorers import label_set_scorers as label_set_scorers
+    from widemargin.estimators.structured.multiclass_svc import MulticlassSVC as MulticlassSVC
+    from widemargin.estimators.structured.multilabel_svc import MultiLabelSVC as MultiLabelSVC
+    from widemargin.estimators.structured.structural_search import structural_path as structural_path
+    from widemargin.estimators.structured.structural_search import structural_search as structural_search
+    from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
+    from widemargin.estimators.thresholds.goal_scorer import goal_scorer as goal_scorer
+    from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
+    from widemargin.goals.binding.sources import External as External
     from widemargin.persistence import load_model as load_model
     from widemargin.persistence import save_model as save_model
     from widemargin.preprocessing import ThermometerEncoder as ThermometerEncoder
@@ -75,33 +77,33 @@ __all__ = [
 ]
 
 _HOMES = {
-    "C_from_nu": "widemargin.estimators.pareto",
-    "ChainSVC": "widemargin.estimators.chain_svc",
-    "External": "widemargin.goals.sources",
-    "GoalThresholdClassifier": "widemargin.estimators.goal_threshold",
-    "HierarchicalSVC": "widemargin.estimators.hierarchical_svc",
-    "KernelPerceptron": "widemargin.estimators.kernel_perceptron",
-    "KernelSVC": "widemargin.estimators.kernel_svc",
-    "MulticlassSVC": "widemargin.estimators.multiclass_svc",
-    "MarginPursuitClassifier": "widemargin.estimators.margin_pursuit",
-    "MultiLabelSVC": "widemargin.estimators.multilabel_svc",
-    "RateConstrainedClassifier": "widemargin.estimators.rate_constrained",
-    "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained_cv",
-    "SBPClassifier": "widemargin.estimators.sbp",
-    "StructuralSVM": "widemargin.estimators.structural_svm",
+    "C_from_nu": "widemargin.estimators.kernel_svm.pareto",
+    "ChainSVC": "widemargin.estimators.structured.chain_svc",
+    "External": "widemargin.goals.binding.sources",
+    "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
+    "HierarchicalSVC": "widemargin.estimators.structured.hierarchical_svc",
+    "KernelPerceptron": "widemargin.estimators.kernel_svm.kernel_perceptron",
+    "KernelSVC": "widemargin.estimators.kernel_svm.kernel_svc",
+    "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
+    "MarginPursuitClassifier": "widemargin.estimators.margins.margin_pursuit",
+    "MultiLabelSVC": "widemargin.estimators.structured.multilabel_svc",
+    "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
+    "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
+    "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
+    "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
     "audit": "widemargin.diagnostics",
-    "goal_scorer": "widemargin.estimators.goal_scorer",
-    "kernel_search": "widemargin.estimators.kernel_search",
-    "label_set_scorers": "widemargin.estimators.label_set_scorers",
+    "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
+    "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",
+    "label_set_scorers": "widemargin.estimators.structured.label_set_scorers",
     "load_model": "widemargin.persistence",
     "margin_report": "widemargin.diagnostics",
-    "nu_from_C": "widemargin.estimators.pareto",
-    "pareto_path": "widemargin.estimators.pareto",
+    "nu_from_C": "widemargin.estimators.kernel_svm.pareto",
+    "pareto_path": "widemargin.estimators.kernel_svm.pareto",
     "save_model": "widemargin.persistence",
-    "structural_path": "widemargin.estimators.structural_search",
-    "structural_search": "widemargin.estimators.structural_search",
-    "tradeoff_path": "widemargin.estimators.tradeoff",
+    "structural_path": "widemargin.estimators.structured.structural_search",
+    "structural_search": "widemargin.estimators.structured.structural_search",
+    "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff",
 }
 
 

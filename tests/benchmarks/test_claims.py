@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks import claims, runner
 
-from widemargin.reproduce import FIGURES
+from widemargin_papers.reproductions import FIGURES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

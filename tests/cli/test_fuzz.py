@@ -7,9 +7,9 @@ import pytest
 
 from command_line import GOALS, people, write_csv
 from mutations import mutated, random_goal
-from widemargin.cli.guesses import guess_roles
+from widemargin.cli.checks.guesses import guess_roles
 from widemargin.cli.main import main
-from widemargin.cli.table_files import read_table
+from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import GoalParseError, WidemarginError
 from widemargin.goals import Goal
 

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from command_line import people, widemargin, write_csv
 from widemargin import __version__
 from widemargin.cli.main import main
-from widemargin.estimators.rate_constrained import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.persistence import load_model, model_info, save_model
 
 ADULT = Path(__file__).parents[2] / "examples" / "adult.toml"
@@ -159,7 +159,7 @@ def test_the_time_budget_is_shared_and_warnings_name_the_model(project, capsys, 
     assert "warning: the unconstrained SVM to compare with is left out: model.time_budget is used up." in printed.err
     assert "unconstrained SVM" not in json.loads(printed.out)["reports"]["train"]
     clock = iter([0.0, 0.0])
-    monkeypatch.setattr("widemargin.cli.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("widemargin.cli.commands.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     assert main(["train", str(project / "goals.toml")]) in (0, 1)
     assert "warning: the unconstrained SVM to compare with: stopped after" in capsys.readouterr().err
 
@@ -420,7 +420,7 @@ def test_a_defect_is_no_traceback(project, monkeypatch, capsys):
     def fail(options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("widemargin.cli.train.run", fail)
+    monkeypatch.setattr("widemargin.cli.commands.train.run", fail)
     assert main(["train", "goals.toml"]) == 2
     text = capsys.readouterr().err
     assert "unexpected ZeroDivisionError: oops" in text and "Traceback" not in text
@@ -432,7 +432,7 @@ def test_ctrl_c_before_training_ends_quietly(project, monkeypatch, capsys):
     def interrupt(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("widemargin.cli.train.run", interrupt)
+    monkeypatch.setattr("widemargin.cli.commands.train.run", interrupt)
     assert main(["train", "goals.toml"]) == 130
     assert capsys.readouterr().err == "widemargin: interrupted\n"
 
@@ -474,7 +474,7 @@ def test_ctrl_c_after_training_loses_no_model(project, monkeypatch, capsys, wher
     if where == "comparison":
         monkeypatch.setattr(RateConstrainedClassifier, "fit", once(2, RateConstrainedClassifier.fit))
     elif where == "saving":
-        monkeypatch.setattr("widemargin.cli.train.save_model", once(1, save_model))
+        monkeypatch.setattr("widemargin.cli.commands.train.save_model", once(1, save_model))
     else:
         monkeypatch.setattr(RateConstrainedClassifier, "predict", once(1, RateConstrainedClassifier.predict))
     assert main(["train", str(project / "goals.toml")]) == 130

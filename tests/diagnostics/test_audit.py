@@ -29,7 +29,7 @@ from widemargin.goals import (
     precision,
     recall,
 )
-from widemargin.goals.report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport
 
 N = 300
 WOMEN = Population("women", where=col("sex") == "F")

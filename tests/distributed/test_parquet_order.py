@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from widemargin._files import neighbour_of, parquet_files
-from widemargin.cli.table_files import table_files
+from widemargin.cli.tables.table_files import table_files
 from widemargin.distributed import SerialMap, labelled_parquet, parquet_rows, predict_files
 from widemargin.exceptions import DataError
 

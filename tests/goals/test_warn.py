@@ -8,9 +8,9 @@ from sklearn.model_selection import cross_val_score
 from widemargin.exceptions import GoalWarning
 from widemargin.goals import Goal, precision
 from widemargin.goals._warn import warn
-from widemargin.goals.binding import bind
-from widemargin.goals.labels import positive_class
-from widemargin.goals.sources import make_source
+from widemargin.goals.binding.bind import bind
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import make_source
 
 
 def test_warnings_point_at_the_first_frame_outside_the_package():

@@ -18,7 +18,8 @@ def test_a_missing_matplotlib_is_said_with_the_extra_that_brings_it(monkeypatch)
 
 
 def test_matplotlib_is_imported_late():
-    code = "import sys, widemargin.plotting.reproductions; print('matplotlib' in sys.modules)"
+    code = "import sys, widemargin.plotting, widemargin_papers.reproductions.pictures.slack_rescaling_pictures as p"
+    code += "; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

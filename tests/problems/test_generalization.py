@@ -8,8 +8,8 @@ import pytest
 
 from widemargin import External, RateConstrainedClassifier
 from widemargin.goals import Goal
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.sources import make_sources
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.generalization import Datasets, capacity, datasets_of, violation_bound
 
 

@@ -24,9 +24,9 @@ from widemargin.goals import (
     precision,
     recall,
 )
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.bound import BoundGoal
-from widemargin.goals.sources import make_sources
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import make_sources
+from widemargin.goals.binding.tied_goal import BoundGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem

@@ -8,12 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.goals import Goal
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.sources import make_sources
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import make_sources
 from widemargin.preprocessing.tables import TablePreprocessor
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers import cutting_plane, interior_point, pmm_newton
 from widemargin.solvers.base import Status
+from widemargin.solvers.convex import interior_point, pmm_newton
+from widemargin.solvers.paper_nest import cutting_plane
 
 ADULT = Path(__file__).parents[2] / "examples" / "data" / "adult.csv.gz"
 FEW, ALL = 1000, 32_561

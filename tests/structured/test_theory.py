@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adversary import AdversaryOracle
 from point_oracles import PointOracle
-from widemargin.structured.search.choice import SEARCHES
+from widemargin.structured.search.automatic import SEARCHES
 
 BY_QUESTIONS = ["angular", "hull", "bisecting", "binary", "sarawagi-gupta"]
 

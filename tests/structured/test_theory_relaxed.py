@@ -14,7 +14,7 @@ from widemargin.structured.learners.result import primal_value
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
-from widemargin.structured.search.choice import SEARCHES
+from widemargin.structured.search.automatic import SEARCHES
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 6))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from widemargin.cli.output import printable, put
-from widemargin.goals.report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 __all__ = ["Progress", "comparison", "printable", "say", "warnings_as_lines", "warnings_reworded"]
 

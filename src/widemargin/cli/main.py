@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
         from widemargin.cli.console import warnings_as_lines
 
         with warnings_as_lines():
-            run = importlib.import_module(f"widemargin.cli.{options.command}").run
+            run = importlib.import_module(f"widemargin.cli.commands.{options.command}").run
             code, content = run(options)
         if options.json:
             _print_json({"command": options.command, "exit_code": code, **content})

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from widemargin.cli.tables import Block
+from widemargin.cli.tables.column_roles import Block
 from widemargin.exceptions import (
     CapabilityError,
     DataError,

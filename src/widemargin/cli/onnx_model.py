@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.cli.models import Answer, lacking
-from widemargin.cli.tables import Block
+from widemargin.cli.tables.column_roles import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
 from widemargin.persistence.onnx_tables import MISSING_KEY

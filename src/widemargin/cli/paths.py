@@ -10,19 +10,19 @@ from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import Progress
-from widemargin.cli.goals_file import GoalsFile, TablePath
-from widemargin.cli.table_files import table_files
-from widemargin.cli.tables import as_external
-from widemargin.cli.training_data import Features, TrainingData, make_features, read_data
-from widemargin.estimators._tradeoff_resume import model_from_numbers, model_numbers
-from widemargin.estimators.rate_constrained import RateConstrainedClassifier
-from widemargin.estimators.tradeoff import tradeoff_path
+from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath
+from widemargin.cli.tables.column_roles import as_external
+from widemargin.cli.tables.table_files import table_files
+from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
+from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
+from widemargin.estimators.rate_constrained.tradeoff_resume import model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import Goal
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.levels import at_level, compared_with_level, level_of
-from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.measuring.tiers import at_level, compared_with_level, level_of
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.preprocessing import TablePreprocessor
 
 __all__ = [

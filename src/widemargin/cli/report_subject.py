@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from widemargin.cli.audit import audited_rows, blocks_and_candidates, named_part
-from widemargin.cli.goals_file import GoalsFile, TablePath
+from widemargin.cli.commands.audit import audited_rows, blocks_and_candidates, named_part
+from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath
 from widemargin.cli.models import Answer, Candidate
-from widemargin.cli.tables import Block, Rows
+from widemargin.cli.tables.column_roles import Block, Rows
 from widemargin.exceptions import TableWarning
 
 __all__ = ["Subject", "read_subject"]

@@ -8,7 +8,7 @@ from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, ma
 from widemargin.diagnostics.margins import Margins, margins_of
 from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_frame
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
-from widemargin.goals.report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 __all__ = [
     "AuditBlock",

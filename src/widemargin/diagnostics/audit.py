@@ -12,12 +12,12 @@ import numpy.typing as npt
 from widemargin.diagnostics.audit_blocks import audit_in_blocks
 from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.columns import listing
-from widemargin.goals.goal import Goal
-from widemargin.goals.labels import column_of, encode_labels, find_classes, positive_class
-from widemargin.goals.report import GoalReport, check_decide, make_report
-from widemargin.goals.sources import External, count_rows, external_data, make_sources
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
+from widemargin.goals.binding.sources import External, count_rows, external_data, make_sources
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 
 __all__ = ["ask_model", "audit", "own_pos_label"]
 

@@ -15,13 +15,13 @@ from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import as_frame, is_collection, part_recipes
 from widemargin.exceptions import DataError
-from widemargin.goals.binding import baselines_used
-from widemargin.goals.columns import listing
-from widemargin.goals.digest import columns_used
-from widemargin.goals.goal import Goal
-from widemargin.goals.labels import column_of, find_classes
-from widemargin.goals.report import GoalReport, check_decide
-from widemargin.goals.sources import External
+from widemargin.goals.binding.bind import baselines_used
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.labels import column_of, find_classes
+from widemargin.goals.binding.sources import External
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 
 __all__ = ["Roles", "audit_in_blocks", "needed_columns", "roles_of"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.exceptions import DataError
-from widemargin.goals.labels import column_of, find_classes, positive_class
+from widemargin.goals.binding.labels import column_of, find_classes, positive_class
 
 __all__ = ["ClassPair"]
 

@@ -9,14 +9,14 @@ from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
 from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
 from widemargin.diagnostics.comparison_layout import comparison_html, comparison_text
 from widemargin.exceptions import DataError
-from widemargin.goals.bundles import BUNDLE_KINDS, Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.frames import pandas_for_frames
-from widemargin.goals.goal import Goal
-from widemargin.goals.labels import column_of, find_classes
-from widemargin.goals.metrics import METRICS
-from widemargin.goals.report import GoalReport
-from widemargin.goals.sources import External, external_data
+from widemargin.goals.binding.labels import column_of, find_classes
+from widemargin.goals.binding.sources import External, external_data
+from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.measuring.frames import pandas_for_frames
+from widemargin.goals.measuring.goal_report import GoalReport
 
 __all__ = ["ComparisonReport", "PopulationComparison", "compare_models", "comparison_report", "needs_labels"]
 

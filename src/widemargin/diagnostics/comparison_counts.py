@@ -11,18 +11,18 @@ import numpy.typing as npt
 from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.columns import listing
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.counting import CountedRows
-from widemargin.goals.digest import columns_used
-from widemargin.goals.goal import Goal
-from widemargin.goals.intervals import clopper_pearson
-from widemargin.goals.labels import encode_labels
-from widemargin.goals.membership import members
-from widemargin.goals.populations import Population
-from widemargin.goals.predicates import Compare
-from widemargin.goals.sources import Source, count_rows, make_source
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.membership import members
+from widemargin.goals.binding.sources import Source, count_rows, make_source
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import Compare
+from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.intervals import clopper_pearson
 
 __all__ = ["ALL_ROWS", "ComparisonCounts", "PopulationComparison"]
 

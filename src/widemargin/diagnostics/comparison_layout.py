@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from widemargin._text import printable
-from widemargin.goals.report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 if TYPE_CHECKING:  # the report stands above its layout
     from widemargin.diagnostics.compare import ComparisonReport

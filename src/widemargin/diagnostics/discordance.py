@@ -111,7 +111,7 @@ def gain_interval(
     differ. Both get the interval of Clopper and Pearson at confidence `(1 + confidence) / 2`; the result covers at
     least `confidence` (Bonferroni).
     """
-    from widemargin.goals.intervals import clopper_pearson
+    from widemargin.goals.measuring.intervals import clopper_pearson
 
     each = (1.0 + confidence) / 2.0
     churn = clopper_pearson(changes, n_rows, each)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 
 __all__ = ["MarginCounts", "MarginSketch"]
 
-Floats = npt.NDArray[np.float64]
 
 DIGITS = 12
 """Binary digits after the first in which the margins of a bucket agree."""

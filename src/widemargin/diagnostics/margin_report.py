@@ -7,18 +7,17 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._text import printable
+from widemargin._typing import Floats
 from widemargin.diagnostics.margin_blocks import count_margins, margin_size, sketch_numbers
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
-from widemargin.goals.frames import pandas_for_frames
+from widemargin.goals.measuring.frames import pandas_for_frames
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
 
-Floats = npt.NDArray[np.float64]
 
 FORMAT = 1
 QUANTILES = (0.05, 0.25, 0.75, 0.95)

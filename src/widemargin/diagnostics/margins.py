@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.goals.columns import listing
-from widemargin.goals.labels import column_of
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.labels import column_of
 
 __all__ = ["Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
 
-Floats = npt.NDArray[np.float64]
 
 NORMALIZERS = ("norm", "median", "max")
 

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from widemargin._text import printable
 from widemargin.exceptions import DataError
-from widemargin.goals.cells import CellSpace, build_cells
-from widemargin.goals.columns import listing
-from widemargin.goals.expressions import Expression
-from widemargin.goals.frames import pandas_for_frames
-from widemargin.goals.goal import Goal
-from widemargin.goals.labels import column_of, encode_labels, find_classes, positive_class
-from widemargin.goals.linear import Linear, Rate, Ratio
-from widemargin.goals.measure import RateTable, form_value
-from widemargin.goals.populations import EVERYONE
-from widemargin.goals.sources import Source
-from widemargin.goals.tables import PopulationTable, is_frame
+from widemargin.goals.binding.cells import CellSpace, build_cells
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
+from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.linear import Linear, Rate, Ratio
+from widemargin.goals.language.populations import EVERYONE
+from widemargin.goals.measuring.frames import pandas_for_frames
+from widemargin.goals.measuring.rates_of_predictions import RateTable, form_value
 
 __all__ = ["GroupRates", "as_metric", "metric_frame"]
 

@@ -1,7 +1,7 @@
 """Audit of rows that come in blocks: any number of rows in bounded memory, with the numbers of `audit`.
 
-Rates are sums over kinds of rows, so the kinds are counted (`goals/counting.py`) and the rows forgotten. Counts of
-parts of the rows, made in other processes perhaps, merge in any order.
+Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/counting.py`) and the rows forgotten.
+Counts of parts of the rows, made in other processes perhaps, merge in any order.
 """
 
 import dataclasses
@@ -12,15 +12,15 @@ import numpy as np
 
 from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.exceptions import DataError
-from widemargin.goals.binding import baselines_used, bind
-from widemargin.goals.columns import listing
-from widemargin.goals.counting import Counted, CountedRows
-from widemargin.goals.digest import columns_used
-from widemargin.goals.goal import Goal
-from widemargin.goals.labels import encode_labels
-from widemargin.goals.report import GoalReport, check_decide, make_report
-from widemargin.goals.sources import count_rows, make_source
-from widemargin.goals.tables import PopulationTable
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.sources import count_rows, make_source
+from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.counting import Counted, CountedRows
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 
 __all__ = ["AuditBlock", "AuditCounts", "audit_stream"]
 

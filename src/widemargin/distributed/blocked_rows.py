@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.distributed.base import Block, BlockMap
 
 __all__ = ["BlockedPoint", "BlockedRows", "block_scores"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class BlockedPoint(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
-from widemargin.goals.sources import External, external_data, positive_class
+from widemargin.goals.binding.sources import External, external_data, positive_class
 
 __all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class"]
 

@@ -9,17 +9,17 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
+from widemargin._typing import Index
 from widemargin.exceptions import DataError
 
 __all__ = ["calibrated", "fit_calibrator", "hold_out", "take_rows"]
 
-Rows = npt.NDArray[np.intp]
 
 HELD_OUT = 0.2
 """Share of the rows that calibration holds out."""
 
 
-def hold_out(y: npt.NDArray[Any], random_state: Any) -> tuple[Rows, Rows]:
+def hold_out(y: npt.NDArray[Any], random_state: Any) -> tuple[Index, Index]:
     """Row numbers to train on and to calibrate on, stratified by label.
 
     Raises
@@ -34,7 +34,7 @@ def hold_out(y: npt.NDArray[Any], random_state: Any) -> tuple[Rows, Rows]:
     return np.sort(train), np.sort(held)
 
 
-def take_rows(table: Any, rows: Rows) -> Any:
+def take_rows(table: Any, rows: Index) -> Any:
     """Some rows of an array, a sparse matrix or a data frame; None stays None."""
     if table is None:
         return None

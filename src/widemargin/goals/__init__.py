@@ -4,13 +4,26 @@ Populations say *which rows*, rates say *what is measured on them*, comparisons 
 objective and constraints together. Everything here is immutable, hashable and free of data.
 """
 
-from widemargin.goals.bundles import Bundle, demographic_parity, equal_opportunity, equalized_odds, must_be_right
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.expressions import Expression
-from widemargin.goals.goal import Goal
-from widemargin.goals.populations import Population
-from widemargin.goals.predicates import col, negative_label, positive_label, predicted_negative, predicted_positive
-from widemargin.goals.rates import (
+from widemargin.goals.binding.sources import External
+from widemargin.goals.language.bundles import (
+    Bundle,
+    demographic_parity,
+    equal_opportunity,
+    equalized_odds,
+    must_be_right,
+)
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import (
+    col,
+    negative_label,
+    positive_label,
+    predicted_negative,
+    predicted_positive,
+)
+from widemargin.goals.language.rates import (
     accuracy,
     changes,
     churn,
@@ -37,7 +50,6 @@ from widemargin.goals.rates import (
     win_rate,
     wins,
 )
-from widemargin.goals.sources import External
 
 __all__ = [
     "Bundle",

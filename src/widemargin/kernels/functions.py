@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError, KernelError
-from widemargin.linalg.cells import Floats
 
 __all__ = ["KERNELS", "Kernel", "check_precomputed", "resolve_kernel", "settled_kernel"]
 

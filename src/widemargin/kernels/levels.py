@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._byte_dots import COLUMNS, has_instruction
+from widemargin._typing import Index
 from widemargin.kernels import _level_loops as loops
-from widemargin.kernels.packed import Packed, Rows, Task
+from widemargin.kernels.packed import Packed, Task
 
 __all__ = ["Levels", "Words", "levels_of"]
 
@@ -43,7 +44,7 @@ class Words(NamedTuple):
 
 
 def levels_of(X: Array) -> "Levels | None":
-    """Rows packed as bytes; None where they are something else, or this processor has no instruction for it."""
+    """Index packed as bytes; None where they are something else, or this processor has no instruction for it."""
     if not has_instruction() or X.dtype not in (np.float32, np.float64) or not 0 < X.shape[1] <= _WIDEST:
         return None
     smallest, largest = loops.smallest_and_largest(X)
@@ -55,7 +56,7 @@ def levels_of(X: Array) -> "Levels | None":
 
 
 def _words(X: Array, unit: float) -> Array | None:
-    """Rows as bytes, shape (n, groups); None where a number is none of the 256 levels."""
+    """Index as bytes, shape (n, groups); None where a number is none of the 256 levels."""
     words = np.zeros((X.shape[0], -(-X.shape[1] // 4)), np.uint32)
     return words if loops.fill_words(X, unit, _ACCURACY * float(np.finfo(X.dtype).eps), words) else None
 
@@ -76,7 +77,7 @@ class Levels(Packed):
     def __init__(self, words: Array, unit: float) -> None:
         self._words, self.unit = words, unit
 
-    def part(self, rows: Rows, X: Array) -> "Levels":
+    def part(self, rows: Index, X: Array) -> "Levels":
         """Some of the rows."""
         return Levels(self._words[rows], self.unit)
 
@@ -90,7 +91,7 @@ class Levels(Packed):
         return np.ascontiguousarray(tiles).view(np.int8)
 
     def listed(self, X: Array, packed: Packed | None, first: int) -> Words | None:
-        """Rows as the left side of products; None where they are no multiples of the unit."""
+        """Index as the left side of products; None where they are no multiples of the unit."""
         if isinstance(packed, Levels) and packed.unit == self.unit:
             words = packed._words[first : first + X.shape[0]]
         else:

@@ -1,4 +1,4 @@
-"""Rows packed once as the right side of products with any other rows: what `thin` and `levels` have in common."""
+"""Index packed once as the right side of products with any other rows: what `thin` and `levels` have in common."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._threads import in_threads
+from widemargin._typing import Index
 
-__all__ = ["Packed", "Rows", "Task"]
+__all__ = ["Index", "Packed", "Task"]
 
 Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.integer[Any]] | slice
 
 
 class Task(NamedTuple):
@@ -46,12 +46,12 @@ class Packed(ABC):
     worth: int
 
     @abstractmethod
-    def part(self, rows: Rows, X: Array) -> "Packed":
+    def part(self, rows: Index, X: Array) -> "Packed":
         """The same for some of the rows; X are these."""
 
     @abstractmethod
     def listed(self, X: Array, packed: "Packed | None", first: int) -> Any:
-        """Rows as the left side of products; None where they cannot be it.
+        """Index as the left side of products; None where they cannot be it.
 
         Where they are packed themselves they begin with row `first` of `packed`.
         """

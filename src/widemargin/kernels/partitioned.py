@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats, Index
 from widemargin.distributed.base import Block, BlockMap
 from widemargin.distributed.choice import block_map
 from widemargin.distributed.dask_map import dask_client
@@ -16,9 +17,7 @@ from widemargin.distributed.recipes import array_rows
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.backend import NumpyBackend, Placed
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.packed import Rows
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.cells import Floats
 
 __all__ = ["PartitionedRows"]
 
@@ -64,7 +63,7 @@ class PartitionedRows(KernelRows):
         return made
 
     def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
     ) -> None:
         """See `KernelRows`; side by side for all rows."""
         if columns is not None:

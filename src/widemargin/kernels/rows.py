@@ -1,4 +1,4 @@
-"""Rows of a kernel matrix: blocks by one product, a cache of rows, and an exact count of kernel evaluations.
+"""Index of a kernel matrix: blocks by one product, a cache of rows, and an exact count of kernel evaluations.
 
 Every kernel solver of the library asks here, so their costs can be compared in evaluations: `evaluations` is what an
 instrumented kernel function would have counted.
@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._threads import in_threads
+from widemargin._typing import Floats, Index
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
-from widemargin.kernels.packed import Rows
 from widemargin.kernels.tiles import Count, Tiles
 from widemargin.linalg._loops import add_rows
-from widemargin.linalg.cells import Floats
 
 __all__ = ["KernelRows"]
 
@@ -75,7 +74,7 @@ class KernelRows:
     evaluations : int
         Kernel values computed (or, precomputed ones, read) so far.
     hits, misses : int
-        Rows that `cached` found, and those it had computed.
+        Index that `cached` found, and those it had computed.
 
     Raises
     ------
@@ -166,7 +165,7 @@ class KernelRows:
         """
         return Tiles(self.kernel, self._rows[rows].X, self._count)
 
-    def block(self, rows: Rows, columns: Rows | None = None) -> Array:
+    def block(self, rows: Index, columns: Index | None = None) -> Array:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
         if self._given is not None:
             given = self._given[rows] if columns is None else self._given[rows][:, columns]
@@ -226,7 +225,7 @@ class KernelRows:
             self._buffer[places, tile] = self.block(rows, tile)
 
     def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Rows | None = None
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
     ) -> None:
         """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Index
 from widemargin.kernels import _thin_loops as loops
-from widemargin.kernels.packed import Packed, Rows, Task
+from widemargin.kernels.packed import Packed, Task
 
 __all__ = ["Entries", "Thin", "is_thin", "list_entries"]
 
@@ -100,12 +101,12 @@ class Thin(Packed):
             packed[t, :d, : part.shape[0]] = (part != 0.0).T if self.value else part.T
         return packed
 
-    def part(self, rows: Rows, X: Array) -> "Thin":
+    def part(self, rows: Index, X: Array) -> "Thin":
         """Some of the rows."""
         return Thin(X, self)
 
     def listed(self, X: Array, packed: Packed | None, first: int) -> Entries:
-        """Rows as the left side of products."""
+        """Index as the left side of products."""
         return list_entries(X)
 
     def _usable(self, left: Entries) -> bool:

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from widemargin._threads import in_threads
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.tree import boxes, spatial_order
-from widemargin.linalg.cells import Floats, Ints
 
 __all__ = ["Count", "Tiles"]
 

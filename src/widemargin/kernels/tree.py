@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.linalg.cells import Ints
+from widemargin._typing import Ints
 
 __all__ = ["boxes", "spatial_order"]
 

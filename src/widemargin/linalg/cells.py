@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats, Ints
 from widemargin.linalg import _cell_loops as loops
 
 __all__ = ["CellCoefficients"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class CellCoefficients(NamedTuple):

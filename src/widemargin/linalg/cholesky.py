@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 
-from widemargin.linalg.cells import Floats
+from widemargin._typing import Floats
 
 __all__ = ["factor", "solve"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import get_blas_funcs
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import KernelError
-from widemargin.linalg.cells import Floats, Ints
 
 __all__ = ["GramRows", "RowSource", "squared_norm"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import KernelError
-from widemargin.linalg.cells import Floats, Ints
 
 __all__ = ["KernelFeatures", "kernel_features"]
 

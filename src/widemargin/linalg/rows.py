@@ -15,8 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
+from widemargin._typing import Floats, Ints
 from widemargin.linalg import _loops
-from widemargin.linalg.cells import Floats, Ints
 
 __all__ = ["RowBlocks", "canonical_rows", "merge_rows"]
 

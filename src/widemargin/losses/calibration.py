@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.linalg.cells import Floats
 from widemargin.losses.margin import KNEE, TOP
 
 __all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.linalg.cells import Floats
 from widemargin.losses.margin import CATONI, psi, psi_slope
 
 __all__ = ["Location", "catoni_location", "catoni_scale", "location_root"]

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.linalg.cells import Floats
 
 __all__ = ["CATONI", "LOG_COSH", "LOSSES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "psi", "psi_slope", "rho"]
 

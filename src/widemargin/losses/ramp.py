@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin.linalg.cells import Floats
+from widemargin._typing import Floats
 
 __all__ = ["KEEP_MINUS", "KEEP_PLUS", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.container import write_file
 from widemargin.persistence.onnx_graph import KERNELS, Builder, KernelForm, as_dense, kernel_values, mapped
@@ -24,8 +25,6 @@ __all__ = ["to_onnx"]
 
 OPSET = 17
 ML_OPSET = 3
-
-Floats = npt.NDArray[np.float64]
 
 
 class _Scorer(NamedTuple):

@@ -3,17 +3,15 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 
 __all__ = ["KERNELS", "Builder", "KernelForm", "as_dense", "kernel_values", "mapped"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid")
 """Those that have a form here."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class KernelForm(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from widemargin.estimators._infeasible import Infeasibility
+from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
-from widemargin.goals.report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport
 
 __all__ = [
     "StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport", "first_goal", "with_objects", "with_texts",

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
 
 __all__ = ["ConvergenceDisplay"]
 
-Floats = npt.NDArray[np.float64]
 
 _VALUES = ("value", "primal", "objective")
 _LABELS = {

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
 
 __all__ = ["MarginDistributionDisplay"]
 
-Floats = npt.NDArray[np.float64]
 
 KINDS = ("density", "cumulative", "both")
 _MOST_BINS = 60

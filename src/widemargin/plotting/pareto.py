@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from widemargin._typing import Floats
 
 __all__ = ["ParetoDisplay"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class ParetoDisplay:

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 
 __all__ = ["TradeoffDisplay"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class TradeoffDisplay:

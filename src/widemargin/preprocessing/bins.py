@@ -16,11 +16,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from widemargin._typing import Floats
 from widemargin.preprocessing.output import dense_for_frames
 
 __all__ = ["QuantileBins", "quantile_edges"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from widemargin.preprocessing.bins import Floats, quantile_edges
+from widemargin._typing import Floats
+from widemargin.preprocessing.bins import quantile_edges
 from widemargin.preprocessing.output import dense_for_frames
 
 __all__ = ["ThermometerEncoder"]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats, Ints
 from widemargin.distributed.base import Block
 from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, block_scores
-from widemargin.linalg.cells import CellCoefficients, Floats, Ints
+from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
 from widemargin.problems.rate_constrained import ConvexSubproblem, RateConstrainedProblem
 

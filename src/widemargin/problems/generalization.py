@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin.goals.binding import BoundGoal
-from widemargin.linalg.cells import Floats
+from widemargin._typing import Floats
+from widemargin.goals.binding.bind import BoundGoal
 
 __all__ = ["Datasets", "capacity", "datasets_of", "violation_bound"]
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.linalg.cells import Floats
 from widemargin.linalg.rows import RowBlocks
 from widemargin.losses.location import catoni_scale, location_root
 from widemargin.losses.margin import MarginLoss

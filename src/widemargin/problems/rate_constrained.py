@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.goals.binding import BoundGoal
-from widemargin.linalg.cells import CellCoefficients, Floats, Ints
+from widemargin._typing import Floats, Ints
+from widemargin.goals.binding.bind import BoundGoal
+from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.rows import RowBlocks, merge_rows
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums

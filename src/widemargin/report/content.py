@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats
 from widemargin.diagnostics import MarginReport, audit, margin_report
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, churn, error_rate, loss_rate, win_rate
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.labels import positive_class
-from widemargin.goals.membership import members
-from widemargin.goals.populations import EVERYONE, Population
-from widemargin.goals.report import ConstraintReport, GoalReport
-from widemargin.goals.sources import External, Source, make_source
-from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.membership import members
+from widemargin.goals.binding.sources import External, Source, make_source
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 
 __all__ = ["Change", "Content", "Given", "Margins", "Record", "gather"]
 
-Floats = npt.NDArray[np.float64]
 Record = Mapping[str, Mapping[str, Any]]
 
 MODEL = "this model"

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.goals.report import ConstraintReport
-from widemargin.goals.tradeoff import Measures, TradeoffPath
+from widemargin._typing import Floats
+from widemargin.goals.measuring.goal_report import ConstraintReport
+from widemargin.goals.measuring.tradeoff_path import Measures, TradeoffPath
 from widemargin.report.markup import Html, element, joined
 from widemargin.report.numbers import Unit, shown
 
 __all__ = ["Frontier", "frontier", "interval_bar", "margin_histogram"]
 
-Floats = npt.NDArray[np.float64]
 
 BAR_WIDTH, BAR_HEIGHT = 320.0, 58.0
 PLOT_WIDTH, PLOT_HEIGHT = 360.0, 236.0

@@ -9,8 +9,8 @@ from typing import Any
 
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
-from widemargin.goals.report import GoalReport
-from widemargin.goals.tradeoff import TradeoffPath
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report.content import Content, Given, Record, gather
 from widemargin.report.page import page
 

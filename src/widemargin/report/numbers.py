@@ -3,9 +3,9 @@
 import enum
 import math
 
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.linear import Atom, Linear, Rate, Ratio
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.linear import Atom, Linear, Rate, Ratio
 
 __all__ = ["Unit", "decimals", "plain_number", "shown", "unit_of", "unit_of_form"]
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.goal import Goal
-from widemargin.goals.levels import compared_with_level, level_of
-from widemargin.goals.report import ConstraintReport
-from widemargin.goals.tradeoff import STRETCHES, Price, TradeoffPath
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import ConstraintReport
+from widemargin.goals.measuring.tiers import compared_with_level, level_of
+from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffPath
 from widemargin.report.content import Content
 from widemargin.report.numbers import Unit, decimals, shown, unit_of, unit_of_form
 

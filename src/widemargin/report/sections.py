@@ -1,8 +1,8 @@
 """The sections of the report about the goal: what it asks, whether it is met, beside which other models."""
 
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.goal import Goal
-from widemargin.goals.report import ConstraintReport, GoalReport
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.report.content import MODEL, Content
 from widemargin.report.drawings import interval_bar, margin_histogram
 from widemargin.report.markup import Child, Html, element, joined

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.measure import TOLERANCE
-from widemargin.goals.tradeoff import Measures, TradeoffPath
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
+from widemargin.goals.measuring.tradeoff_path import Measures, TradeoffPath
 from widemargin.report.content import Content
 from widemargin.report.drawings import Frontier, frontier
 from widemargin.report.markup import Child, Html, element, embedded_json

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from widemargin.goals.bundles import Bundle
-from widemargin.goals.constraints import Constraint
-from widemargin.goals.goal import Goal
-from widemargin.goals.linear import Atom, Linear, Rate, Ratio
-from widemargin.goals.populations import EVERYONE, Population
-from widemargin.goals.predicates import (
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.linear import Atom, Linear, Rate, Ratio
+from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.language.predicates import (
     And,
     BaselineSays,
     Compare,

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.linalg.cells import CellCoefficients, Floats
+from widemargin._typing import Floats
+from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.rows import RowBlocks
 
 __all__ = [

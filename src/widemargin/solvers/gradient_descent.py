@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.cells import Floats
 from widemargin.solvers.base import Budget
-from widemargin.solvers.smooth import SmoothProblem, SmoothResult, Trace
+from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothResult, Trace
 
 __all__ = ["solve"]
 

@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats, Ints
+
 __all__ = [
     "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY",
     "CompiledModel", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
 MARGIN, SLACK, DECODE = range(3)

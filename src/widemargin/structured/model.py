@@ -14,14 +14,10 @@ of the dual is the small pair (A, b), whatever d is. A model without rows has on
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from widemargin._typing import Floats
 from widemargin.structured.oracle import Oracle
 
 __all__ = ["Features", "StructuredModel", "Weights"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class Features(NamedTuple):

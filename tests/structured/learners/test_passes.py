@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin._threads import limit_threads
-from widemargin.structured._loops import bcfw, bcfw_rows
 from widemargin.structured.learners import bcfw as bcfw_learner
-from widemargin.structured.learners import n_slack, one_slack, sgd
+from widemargin.structured.learners import bcfw_loops as bcfw
+from widemargin.structured.learners import bcfw_rows, n_slack, one_slack, sgd
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.state import zero_blocks

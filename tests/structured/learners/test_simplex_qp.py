@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.structured._loops.simplex_qp import ascend
 from widemargin.structured.learners.simplex_qp import maximise
+from widemargin.structured.learners.simplex_qp_loops import ascend
 
 
 def instance(seed, n, rank):

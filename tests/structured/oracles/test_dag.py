@@ -8,12 +8,12 @@ from testing import structured_brute
 from testing.structured_cases import Graph, halves
 
 from widemargin.exceptions import CapabilityError
-from widemargin.structured._loops.closure import closure
 from widemargin.structured.learners import bcfw
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import HierarchyModel
 from widemargin.structured.oracle import Answer
-from widemargin.structured.search.choice import SEARCHES, automatic
+from widemargin.structured.oracles.closure import closure
+from widemargin.structured.search.automatic import SEARCHES, automatic
 
 
 def diamond():

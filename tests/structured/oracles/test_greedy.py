@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured._loops import greedy
 from widemargin.structured.compiled import DECODE, MARGIN, SLACK, workspace
+from widemargin.structured.oracles import greedy_loops as greedy
 
 seeds = st.integers(0, 10**6)
 

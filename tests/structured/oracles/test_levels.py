@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from testing import structured_cases as cases
 
 from widemargin.exceptions import CapabilityError
-from widemargin.structured._loops import chain, hierarchy, label_tree, unary
-from widemargin.structured._loops.argmax import argmax, levels
 from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, TREE, UNARY, workspace
 from widemargin.structured.models import MultiLabelModel
+from widemargin.structured.oracles import chain_loops as chain
+from widemargin.structured.oracles import hierarchy_loops as hierarchy
+from widemargin.structured.oracles import label_tree, unary
+from widemargin.structured.oracles.argmax import argmax, levels
 from widemargin.structured.oracles.levels import LevelOracle
 
 seeds = st.integers(0, 10**6)

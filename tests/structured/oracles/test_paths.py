@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured._loops import paths
-from widemargin.structured._loops.argmax import argmax, loss, score
 from widemargin.structured.compiled import DECODE, MARGIN, PATHS, SLACK, workspace
 from widemargin.structured.oracle import CONE, LEVELS
+from widemargin.structured.oracles import paths
+from widemargin.structured.oracles.argmax import argmax, loss, score
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.level import levels
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured._loops import enumeration
 from widemargin.structured.compiled import SLACK, workspace
 from widemargin.structured.models import MulticlassModel
+from widemargin.structured.oracles import enumeration
 from widemargin.structured.oracles.points import PointOracle
 
 CONES = ((3.0, 0.5), (np.inf, 0.2), (1.0, 0.9), (np.inf, 0.0))
@@ -65,7 +65,7 @@ def test_enumeration_in_plain_python():
 
 @given(seed=st.integers(0, 10**6), S=st.integers(2, 5), costs=st.booleans())
 def test_classes(seed, S, costs):
-    from widemargin.structured._loops.argmax import argmax
+    from widemargin.structured.oracles.argmax import argmax
 
     rng = np.random.default_rng(seed)
     cost = rng.integers(0, 4, (S, S)) * (1 - np.eye(S)) if costs else 1 - np.eye(S)

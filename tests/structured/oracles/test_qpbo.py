@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured._loops import max_flow, qpbo
+from widemargin.structured.oracles import max_flow
+from widemargin.structured.oracles import qpbo_loops as qpbo
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
 

@@ -11,7 +11,7 @@ from point_oracles import PointOracle, hull_optimum
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.choice import EXACT, SEARCHES, automatic, named
+from widemargin.structured.search.automatic import EXACT, SEARCHES, automatic, named
 from widemargin.structured.search.edge import Mixture, edge
 from widemargin.structured.search.level import level, levels
 

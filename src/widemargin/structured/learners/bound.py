@@ -8,7 +8,8 @@ roof duality, `structured.oracles.qpbo`). Its optimum is never below that of the
 import math
 
 from widemargin._threads import in_threads
-from widemargin.structured.learners.problem import Floats, StructuredProblem
+from widemargin._typing import Floats
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.state import norm2
 from widemargin.structured.model import Weights
 from widemargin.structured.search.edge import edge

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import OracleError
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, Answer, Oracle
 
 if TYPE_CHECKING:
-    from widemargin.structured.learners.problem import Floats, StructuredProblem
+    from widemargin.structured.learners.problem import StructuredProblem
 
 __all__ = ["CheckedOracle", "check_oracle"]
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._threads import threads_in_force
+from widemargin._typing import Floats, Ints
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map, client_in_force
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.structured.learners.passes import Average, PythonPasses, Responses
-from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem, Violation
+from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
 

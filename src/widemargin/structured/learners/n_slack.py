@@ -6,10 +6,11 @@ the cuts so far, and solves the problem of all cuts: by example, over the simple
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.structured._loops import bcfw_rows as loops
+from widemargin.structured.learners import bcfw_rows as loops
 from widemargin.structured.learners.passes import choose_passes
-from widemargin.structured.learners.problem import Floats, StructuredProblem
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult, Watch
 from widemargin.structured.learners.simplex_qp import maximise
 from widemargin.structured.learners.state import Blocks, begin, dual_value, norm2, weights_of

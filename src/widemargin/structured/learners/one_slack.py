@@ -7,10 +7,11 @@ from the scores of a new cut, and no cut needs memory in the number of features.
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.structured._loops import bcfw_rows as loops
+from widemargin.structured.learners import bcfw_rows as loops
 from widemargin.structured.learners.passes import choose_passes
-from widemargin.structured.learners.problem import Floats, StructuredProblem
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult, Watch
 from widemargin.structured.learners.simplex_qp import maximise
 from widemargin.structured.learners.state import Blocks, begin, dual_value, weights_of

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from widemargin._threads import in_threads
-from widemargin.structured._loops import bcfw as passes
-from widemargin.structured._loops import bcfw_rows as loops
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import GREEDY, Work, workspace
-from widemargin.structured.learners.problem import Floats, Ints, StructuredProblem, Violation
+from widemargin.structured.learners import bcfw_loops as passes
+from widemargin.structured.learners import bcfw_rows as loops
+from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
 

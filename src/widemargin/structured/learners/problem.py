@@ -17,19 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.linalg.rows import canonical_rows
-from widemargin.structured._loops import bcfw_rows as loops
+from widemargin.structured.learners import bcfw_rows as loops
 from widemargin.structured.learners.check import CheckedOracle, check_oracle
 from widemargin.structured.model import Features, StructuredModel
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle
-from widemargin.structured.search.choice import EXACT, SEARCHES, named
+from widemargin.structured.search.automatic import EXACT, SEARCHES, named
 from widemargin.structured.search.edge import Mixture
 
 __all__ = ["Rows", "StructuredProblem", "Violation", "count", "examples", "model_rows", "potentials_of"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _ASKED = ("prepare", "rows", "features", "loss", "oracle", "decode")
 _KEPT = 4  # labels of an example that are kept to start a search from

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from widemargin.structured._loops.simplex_qp import ascend
-from widemargin.structured.learners.problem import Floats
+from widemargin._typing import Floats
+from widemargin.structured.learners.simplex_qp_loops import ascend
 
 __all__ = ["maximise"]
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.structured._loops import bcfw_rows as loops
-from widemargin.structured.learners.problem import Floats, StructuredProblem
+from widemargin.structured.learners import bcfw_rows as loops
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.model import Weights
 
 __all__ = ["Blocks", "begin", "dual_value", "norm2", "weights_of", "zero_blocks"]

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.structured._loops import argmax as loops
 from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Structure
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import Oracle
+from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.desk import Desk
 from widemargin.structured.oracles.greedy import GreedyOracle
 from widemargin.structured.oracles.levels import LevelOracle
@@ -21,8 +22,6 @@ from widemargin.structured.oracles.points import PointOracle, enumeration_oracle
 
 __all__ = ["StructureModel"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _WITHOUT_LEVELS = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
 """Kinds whose argmax looks at the losses of labels themselves."""

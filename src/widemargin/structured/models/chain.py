@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import CHAIN, make_structure
 from widemargin.structured.models.base import StructureModel, check_lengths
 
 __all__ = ["ChainModel"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class ChainModel(StructureModel):

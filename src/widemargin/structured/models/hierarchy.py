@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, PATHS, Structure, make_structure
 from widemargin.structured.models.base import check_lengths
@@ -16,9 +17,6 @@ from widemargin.structured.oracles.dag import ClosureOracle, best_closure
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram
 
 __all__ = ["HierarchyModel"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class HierarchyModel(LabelSetModel):

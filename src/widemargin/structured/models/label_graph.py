@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 
 __all__ = ["LabelGraph", "check_order", "read_hierarchy", "storable"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class LabelGraph(NamedTuple):

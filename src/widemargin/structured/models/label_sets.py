@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.models.base import StructureModel
 
 __all__ = ["LabelSetModel", "check_weights", "indicator"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _NUMBERS = (bool, int, float, np.bool_, np.number)
 

@@ -5,17 +5,14 @@ would suffer from the other decision. All rows at once where there is a recursio
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import enumeration
-from widemargin.structured._loops.paths import path_to
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
+from widemargin.structured.oracles import enumeration
 from widemargin.structured.oracles.dag import best_closure
+from widemargin.structured.oracles.paths import path_to
 
 __all__ = ["of_closed_sets", "of_closures", "of_others", "of_paths", "of_table", "of_tree"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:

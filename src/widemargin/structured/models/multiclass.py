@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import MULTICLASS, make_structure
 from widemargin.structured.models.base import StructureModel, check_lengths
 
 __all__ = ["MulticlassModel"]
-
-Ints = npt.NDArray[np.int64]
 
 
 class MulticlassModel(StructureModel):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
 from widemargin.structured.model import Features
@@ -20,8 +21,6 @@ from widemargin.structured.oracles.relaxed import Relaxed, relaxed_loss, relaxed
 
 __all__ = ["ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _MOST_ENUMERATED = 18
 _SMOOTHING = 0.25

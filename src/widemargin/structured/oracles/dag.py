@@ -1,17 +1,14 @@
 """Closed label sets of a directed acyclic graph: the best one is a minimum cut (Picard 1976)."""
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import closure as loops
+from widemargin._typing import Floats, Ints
 from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer
+from widemargin.structured.oracles import closure as loops
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.partial import PartialOracle
 
 __all__ = ["ClosureOracle", "best_closure"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def best_closure(gain: Floats, arcs: Ints) -> Ints:

@@ -4,20 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import argmax as loops
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import MARGIN, SLACK, Structure
 from widemargin.structured.oracle import DIRECT, FREE, Answer
+from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.desk import Desk
 from widemargin.structured.oracles.levels import largest_loss
 from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.qpbo import RoofOracle
 
 __all__ = ["GreedyOracle"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class GreedyOracle(PartialOracle):

@@ -4,18 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import argmax as loops
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import CHAIN, HIERARCHY, SLACK, Structure
 from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer
+from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.desk import Desk
 from widemargin.structured.oracles.partial import PartialOracle
 
 __all__ = ["LevelOracle", "largest_loss"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def largest_loss(truth: Ints, structure: Structure) -> float:

@@ -7,8 +7,8 @@ examples the rows of h and g, so the basis is kept.
 
 import highspy
 import numpy as np
-import numpy.typing as npt
 
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import WidemarginError
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer
@@ -17,8 +17,6 @@ from widemargin.structured.oracles.relaxed import Relaxed
 
 __all__ = ["PairwiseProgram", "ProgramOracle"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _TOLERANCE = 1e-9
 _STEEPEST = 1e6  # largest alpha of a row: with 1e9 HiGHS takes cones for empty, or returns a worse label

@@ -4,18 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import enumeration as loops
-from widemargin.structured._loops import paths
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
+from widemargin.structured.oracles import enumeration as loops
+from widemargin.structured.oracles import paths
 from widemargin.structured.oracles.desk import Desk
 
 __all__ = ["PointOracle", "enumeration_oracle", "path_oracle"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _CONE_ROUNDING = 1e-12  # relative; far below the tolerance of the angular search
 

@@ -1,18 +1,17 @@
 """The relaxation of a pairwise model by maximum flow: equal to the linear programme, much faster, warm over lambda."""
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.structured._loops import max_flow, qpbo
+from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONVEX, FREE, Answer
+from widemargin.structured.oracles import max_flow
+from widemargin.structured.oracles import qpbo_loops as qpbo
 from widemargin.structured.oracles.partial import PartialOracle
 from widemargin.structured.oracles.relaxed import Relaxed
 
 __all__ = ["RoofOracle"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _NOTHING = 1e-12  # relative capacity that is no way
 

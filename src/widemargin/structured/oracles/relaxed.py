@@ -3,12 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from widemargin._typing import Floats, Ints
 
 __all__ = ["Relaxed", "relaxed_loss", "relaxed_score"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Relaxed(NamedTuple):

@@ -1,0 +1,1 @@
+"""Pictures of the reproduced figures."""

@@ -1,0 +1,204 @@
+"""Figure 2 of Cotter, Shalev-Shwartz and Srebro 2012: test error against kernel evaluations (spec 2, section 6).
+
+SVMs without a bias, lambda = 1/n (C = 1). The paper's methods compute every kernel row they use, n evaluations a row;
+the batch perceptron is the published one, with the nu of the optimum. Beside them two of this library that keep the
+rows they have computed: the mini-batch form of the batch perceptron for C, and the working-set dual.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._threads import limit_threads
+from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
+from widemargin.solvers.kernel_svm import perceptron, smo
+from widemargin.solvers.kernel_svm import sdca as kernel_sdca
+from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
+from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
+from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin_papers.reproductions.kernel_study import (
+    TITLES,
+    CountedMatrix,
+    Study,
+    Task,
+    about,
+    drawn_rows,
+    load,
+    matrix,
+    reference,
+    steps,
+    titles,
+)  # fmt: skip
+from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import evaluations_figure
+from widemargin_papers.reproductions.summary import markdown, mean_and_sd, percent
+
+__all__ = ["METHODS", "draw", "grid", "keys", "load", "published_looks", "run", "settings", "summarise", "table"]
+
+METHODS = {
+    "sbp": "SBP, as published",
+    "pegasos": "Pegasos",
+    "sdca": "SDCA",
+    "smo": "SMO",
+    "perceptron": "Perceptron, average",
+    "cached sbp": "SBP for C, batches of 64, rows kept",
+    "dual": "working-set dual, rows kept",
+}
+
+EPOCHS = 10
+DUAL_TOLS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
+BATCH = 64
+POINTS = 12  # of the grid, a decade
+
+
+def settings(quick: bool) -> dict[str, Any]:
+    """sigma^2 and lambda of Table 2; a grid of kernel evaluations in units of n, up to ten epochs."""
+    epochs = 2 if quick else EPOCHS
+    rows = 200 if quick else 4000
+    return {
+        "sigma2": {"adult": 10.0, "mnist": 25.0},
+        "C": 1.0,
+        "fit_intercept": False,
+        "epochs": epochs,
+        "perceptron_epochs": {"adult": 10 * epochs, "mnist": epochs},
+        "train_rows": rows,
+        "points_a_decade": POINTS,
+        "dual_tols": list(DUAL_TOLS),
+        "batch": BATCH,
+        "data": "synthetic" if quick else "a9a, mnist",
+    }
+
+
+def keys(runs: int) -> list[str]:
+    """A task and a seed, which draws the training rows and all that the methods draw."""
+    return [f"{task}, seed {seed}" for seed in range(runs) for task in TITLES]
+
+
+def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The error of every method on the grid, on one draw of training rows."""
+    began = time.process_time()
+    name, _, seed = key.partition(", seed ")
+    task = drawn_rows(data.tasks[name], settings["train_rows"], int(seed))
+    n = task.y.shape[0]
+    with limit_threads(1):
+        values = matrix(task, settings["sigma2"][name])
+        best = reference(task, values, settings["C"])
+        curves = {
+            method: steps(history, [n * rows for rows in grid(_longest(settings, name), n)])
+            for method, history in _histories(name, task, values, settings, best.nu, int(seed)).items()
+        }
+    return {
+        "n": n,
+        "optimum": round(best.error, 6),
+        "nu": float(f"{best.nu:.4g}"),
+        "error": curves,
+        "seconds": round(time.process_time() - began, 1),
+    }
+
+
+def grid(epochs: float, n: int) -> list[float]:
+    """Kernel rows from one to so many epochs of n, on a logarithmic scale."""
+    count = int(np.ceil(POINTS * np.log10(epochs * n))) + 1
+    return [float(round(rows, 3)) for rows in np.geomspace(1.0, epochs * n, count)]
+
+
+def _longest(settings: Mapping[str, Any], name: str) -> float:
+    """Epochs of the longest run."""
+    return float(max(settings["epochs"], settings["perceptron_epochs"][name]))
+
+
+def _histories(
+    name: str, task: Task, values: npt.NDArray[np.float32], settings: Mapping[str, Any], nu: float, seed: int
+) -> dict[str, Sequence[Mapping[str, float]]]:
+    """What every method looked at: evaluations and test error."""
+    n, C, epochs = task.y.shape[0], settings["C"], settings["epochs"]
+    once: dict[str, Any] = {"tol": 0.0, "seed": seed}
+    fetched: dict[str, Any] = {**once, "ahead": 1, "max_iter": epochs}
+    plain: dict[str, Callable[..., Any]] = {
+        "pegasos": partial(kernel_pegasos.solve, **fetched),
+        "sdca": partial(kernel_sdca.solve, **fetched),
+        "smo": partial(smo.solve, tol=1e-3, shrinking=False, single=True, max_iter=epochs * n),
+        "perceptron": partial(perceptron.solve, **{**fetched, "max_iter": settings["perceptron_epochs"][name]}),
+    }
+    found = {method: solve(CountedMatrix(values).problem(task, C)).history for method, solve in plain.items()}
+    found["sbp"] = published_looks(task, values, nu, epochs, seed)
+    kept = CountedMatrix(values, cache=True).problem(task, C)
+    steps_kept = epochs * n // settings["batch"]
+    found["cached sbp"] = sbp_c_form.solve(kept, batch=settings["batch"], max_iter=steps_kept, **once).history
+    found["dual"] = _dual_history(task, values, C, settings["dual_tols"])
+    return found
+
+
+def published_looks(
+    task: Task, values: npt.NDArray[np.float32], nu: float, epochs: int, seed: int
+) -> tuple[dict[str, float], ...]:
+    """The looks of the batch perceptron with one row a step and the plain average; a step costs n evaluations.
+
+    Its level is found from the last one, which gives the same steps as `sbp.solve_published` in less time. The weight
+    of the rows, C, is without effect.
+    """
+    n, problem = task.y.shape[0], CountedMatrix(values).problem(task, 1.0)
+    found = sbp.solve(problem, nu=nu, batch=1, power=0, max_iter=epochs * n, tol=0.0, seed=seed)
+    return tuple(entry | {"evaluations": n * entry["steps"]} for entry in found.history)  # without those of its bound
+
+
+def _dual_history(
+    task: Task, values: npt.NDArray[np.float32], C: float, tols: list[float]
+) -> tuple[Mapping[str, float], ...]:
+    """The working-set dual to ever smaller tolerances, each from the solution before."""
+    problem = CountedMatrix(values, cache=True).problem(task, C)
+    scores, coef = np.zeros(problem.n_rows), np.zeros(problem.n_rows)
+    found = []
+    held = problem.upper == 0.0
+    for tol in tols:
+        result = working_set.solve(problem, tol=tol, start=coef, scores=scores)
+        coef = result.coef
+        wrong = problem.y[held] * scores[held] <= 0.0
+        found.append({"evaluations": float(problem.rows.evaluations), "held_out_error": float(wrong.mean())})
+    return tuple(found)
+
+
+def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str, Any]:
+    """By task: the grid of evaluations, and mean and sd of each method's error; the epoch is n^2 evaluations."""
+    found: dict[str, Any] = {}
+    for name in TITLES:
+        several = [result for key, result in runs.items() if key.startswith(f"{name},")]
+        n = several[0]["n"]
+        found[name] = {
+            **about(settings),
+            "runs": len(several),
+            "n": n,
+            "rows": grid(_longest(settings, name), n),
+            "nu": mean_and_sd([[result["nu"]] for result in several]),
+            "optimum": mean_and_sd([[result["optimum"]] for result in several]),
+            "error": {method: mean_and_sd([result["error"][method] for result in several]) for method in METHODS},
+        }
+    return found
+
+
+def table(summary: Mapping[str, Any]) -> str:
+    """Test errors after some parts of an epoch."""
+    text = []
+    for name, title in titles(summary).items():
+        content = summary[name]
+        n, grid_rows = content["n"], np.array(content["rows"])
+        shares = [share for share in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) if share * n <= grid_rows[-1] * 1.001]
+        places = [int(np.argmin(np.abs(np.log(grid_rows / (share * n))))) for share in shares]
+        rows = [
+            [label, *(percent(content["error"][method], place) for place in places)]
+            for method, label in METHODS.items()
+        ]
+        text.append(
+            f"**{title}**, n = {n}, {content['runs']} runs; the optimum has {percent(content['optimum'], 0)}%. "
+            "Test error in % (mean ± sd) after so many epochs (n² evaluations):\n"
+        )
+        text.append(markdown(["method", *(f"{share:g}" for share in shares)], rows))
+    return "\n".join(text)
+
+
+def draw(summary: Mapping[str, Any]) -> Any:
+    """The figure: a panel for each task."""
+    return evaluations_figure(summary, titles(summary), METHODS)

@@ -1,0 +1,1 @@
+"""Solvers of the papers that exist to be compared with."""

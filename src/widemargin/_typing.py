@@ -1,0 +1,60 @@
+"""Types that the whole library shares: what users hand over, and the arrays that checked data become.
+
+A parameter that takes "anything table-like" is typed here once, so that signatures say what they mean.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from narwhals.typing import IntoDataFrame, IntoSeries
+
+__all__ = [
+    "JSON",
+    "Bools",
+    "Classifier",
+    "Column",
+    "Features",
+    "Floats",
+    "Index",
+    "Ints",
+    "Label",
+    "Matrix",
+    "Seed",
+    "Signs",
+    "Table",
+]  # fmt: skip
+
+# Checked data.
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Signs: TypeAlias = npt.NDArray[np.int8]
+"""Labels or predictions as +1 and -1; 0 where a label is missing."""
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Index: TypeAlias = npt.NDArray[np.integer[Any]] | slice
+"""Which rows: their numbers, or a run of them."""
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]] | sp.csr_matrix
+"""Checked features: a C-ordered array of float32 or float64, or a canonical CSR matrix."""
+
+# What users hand over.
+Label: TypeAlias = Hashable
+"""A class label: a number, a string or a boolean."""
+Features: TypeAlias = npt.ArrayLike | sp.spmatrix | IntoDataFrame
+"""X: array, sparse matrix or data frame, a row per example."""
+Column: TypeAlias = npt.ArrayLike | IntoSeries
+"""One value per example: an array, a list or a series."""
+Table: TypeAlias = IntoDataFrame | npt.ArrayLike
+"""Columns by name: a data frame of any library, or a 2-D array."""
+Seed: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+"""Where random numbers come from; None is a fresh seed."""
+JSON: TypeAlias = "Mapping[str, JSON] | list[JSON] | str | int | float | bool | None"
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """Anything that predicts labels for rows."""
+
+    def predict(self, X: Any) -> Any:
+        """Predicted labels, one per row."""

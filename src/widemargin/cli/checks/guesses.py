@@ -1,0 +1,242 @@
+"""What the columns of a table are for, guessed from their names and values. Every guess carries its reason."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widemargin.cli.checks.column_checks import ID_NAME, codes_of, tells_target
+from widemargin.cli.goals_file.goals_file import Label, Split
+from widemargin.exceptions import DataError
+
+__all__ = ["Guesses", "guess_roles", "is_code"]
+
+# The likeliest first; a name matches where one of its words does.
+_TARGET_WORDS = (
+    ("target", "label", "labels", "y", "class", "outcome"),
+    ("income", "default", "defaulted", "churn", "churned", "fraud", "approved", "recid", "recidivism", "survived"),
+    ("response", "risk", "hired", "admitted", "diagnosis", "converted", "clicked", "bad", "good", "result"),
+)
+_PROTECTED_WORDS = (  # those that requirements are most often about first
+    "sex", "gender", "race", "ethnicity", "ethnic", "religion", "disability", "disabled", "nationality", "citizenship",
+    "native", "orientation", "pregnant", "veteran", "age", "marital", "marriage", "married",
+)  # fmt: skip
+_EARLIER_WORDS = frozenset(
+    ("deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision")
+)
+_WEIGHT_WORDS = frozenset(("weight", "weights", "fnlwgt"))
+_CODE_WORDS = frozenset(
+    (
+        "code",
+        "type",
+        "zip",
+        "zipcode",
+        "postcode",
+        "education",
+        "category",
+        "status",
+        "kind",
+        "group",
+        "region",
+        "state",
+    )
+)
+_NUMBER_WORDS = frozenset(("num", "number", "count", "n", "years", "amount", "amt"))
+_SPLIT_WORDS = frozenset(["split", "part", "fold", "set", "partition", "subset"])
+_TRAIN, _TEST = ("train", "training"), ("test", "holdout", "held-out", "valid", "validation")
+_MOST_CODES, _MOST_WORDS = 50, 1000
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Roles of the columns.
+
+    Attributes
+    ----------
+    target : str
+    positive : label
+        The rarer class.
+    why_target : str
+    protected, words : tuple of str
+    ignore : mapping of str to str
+        Column -> reason.
+    earlier : tuple of str
+        Columns that look like decisions of an earlier model.
+    split : Split or None
+    features : tuple of str
+        All other columns.
+    """
+
+    target: str
+    positive: Label
+    why_target: str
+    protected: tuple[str, ...]
+    words: tuple[str, ...]
+    ignore: Mapping[str, str]
+    earlier: tuple[str, ...]
+    split: Split | None
+    features: tuple[str, ...]
+
+
+def guess_roles(table: Any, target: str | None, where: str) -> Guesses:
+    """Look at names and values of all columns.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    target : str or None
+        The target, if it is known.
+    where : str
+        The table in messages.
+
+    Raises
+    ------
+    DataError
+        No column can be the target, or the one named cannot.
+    """
+    split = next((found for name in table.column_names if (found := _split(name, table[name])) is not None), None)
+    taken = set() if split is None else {split.column}
+    if target is None:
+        target, why = _guessed_target(table, taken, where)
+    else:
+        why = "named by --target"
+        _check_target(table, target, where)
+    taken.add(target)
+    labels = table[target].to_numpy()
+    classes, counts = np.unique(labels, return_counts=True)
+    positive = classes[counts == counts.min()].tolist()[-1]
+    earlier = tuple(
+        name
+        for name in table.column_names
+        if name not in taken and _words_of(name) & _EARLIER_WORDS and _same_values(table[name], classes.tolist())
+    )
+    taken |= set(earlier)
+    ignore = {}
+    for name in table.column_names:
+        reason = None if name in taken else _reason_to_ignore(name, table[name], labels)
+        if reason is not None:
+            ignore[name] = reason
+    taken |= set(ignore)
+    rest = [name for name in table.column_names if name not in taken]
+    protected = sorted(
+        (name for name in rest if _protection(name) is not None), key=lambda name: _protection(name) or 0
+    )
+    features = tuple(name for name in rest if name not in protected)
+    words = tuple(name for name in features if _words_of(name) & _CODE_WORDS and is_code(name, table[name]))
+    if not features:
+        raise DataError(f"{where}: no column is left as a feature. Name the target by --target, or add columns")
+    return Guesses(target, positive, why, tuple(protected), words, ignore, earlier, split, features)
+
+
+def _words_of(name: str) -> set[str]:
+    """The words of a column's name: `marital_status`, `maritalStatus` and `MARITAL STATUS` have the same two."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return {word for word in re.split(r"[\W_]+", spaced.casefold()) if word}
+
+
+def _protection(name: str) -> int | None:
+    """Place of a column's name among the protected ones; None where it is none of them."""
+    words = _words_of(name)
+    return next((place for place, word in enumerate(_PROTECTED_WORDS) if word in words), None)
+
+
+def _values(column: Any, most: int) -> list[Any] | None:
+    """Distinct values where they are few, without missing ones."""
+    if pa.types.is_nested(column.type):
+        return None
+    found = [value for value in pc.unique(column).to_pylist() if value is not None]
+    return found if len(found) <= most else None
+
+
+def _split(name: str, column: Any) -> Split | None:
+    values = _values(column, 5) or []
+    by_word = {value.strip().casefold(): value for value in values if isinstance(value, str)}
+    train = next((by_word[word] for word in _TRAIN if word in by_word), None)
+    test = next((by_word[word] for word in _TEST if word in by_word), None)
+    return Split(name, train, test) if train is not None and test is not None else None
+
+
+def _guessed_target(table: Any, taken: set[str], where: str) -> tuple[str, str]:
+    """The column with two values whose name is the likeliest, else the last one."""
+    two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
+    candidates = [name for name in two_valued if _protection(name) is None and not _words_of(name) & _EARLIER_WORDS]
+    for words in _TARGET_WORDS:
+        named = [name for name in candidates if _words_of(name) & set(words)]
+        if named:
+            return named[-1], "it has two values and this name"
+    if not candidates:
+        raise DataError(
+            f"{where}: no column without gaps has exactly two values, so none can be the target. Name it by --target, "
+            "or join its values to two"
+        )
+    return candidates[-1], "the last column with two values; name another by --target"
+
+
+def _is_target(column: Any) -> bool:
+    values = _values(column, 2)
+    return not column.null_count and values is not None and len(values) == 2 and all(map(_is_label, values))
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str | int | bool) or (isinstance(value, float) and np.isfinite(value))
+
+
+def _check_target(table: Any, target: str, where: str) -> None:
+    if target not in table.column_names:
+        raise DataError(
+            f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
+        )
+    if not _is_target(table[target]):
+        n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
+        raise DataError(
+            f"{where}: column {target!r} (--target) has {n_values} values and {n_missing} gaps; a target needs two "
+            "values and no gaps. Join its values to two, and drop rows without"
+        )
+
+
+def _same_values(column: Any, classes: list[Any]) -> bool:
+    values = _values(column, 2)
+    return values is not None and bool(values) and set(map(repr, values)) <= set(map(repr, classes))
+
+
+def _reason_to_ignore(name: str, column: Any, labels: Any) -> str | None:
+    """Why a column is no feature; None where nothing speaks against it."""
+    kind = column.type
+    values_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = pa.types.is_string(values_type) or pa.types.is_large_string(values_type)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if column.null_count == len(column):
+        return "holds no value"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
+    if not (is_text or is_number or pa.types.is_boolean(kind)):
+        return f"holds {kind}, which is neither number nor word"
+    if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
+        return "holds infinite numbers"
+    distinct = pc.count_distinct(column, mode="all").as_py()
+    if distinct == 1:
+        return "has the same value in every row"
+    if distinct > 0.9 * len(column) and len(column) >= 50 and (is_text or ID_NAME.search(name) is not None):
+        return "names the rows: nearly every value is another one"
+    if distinct == len(column) >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all():
+        return "counts the rows"
+    if is_text and distinct > _MOST_WORDS:
+        return f"has {distinct} different words"
+    if _words_of(name) & _SPLIT_WORDS and distinct <= 20:
+        return "seems to say how the rows are to be split"
+    if _words_of(name) & _WEIGHT_WORDS and is_number:
+        return "seems to be a sampling weight, no property of the row"
+    share = tells_target(codes_of(column), labels)
+    if share is not None:
+        return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
+    return None
+
+
+def is_code(name: str, column: Any) -> bool:
+    """Whether whole numbers may stand for words: few values, and a name that counts nothing."""
+    few = pa.types.is_integer(column.type) and _values(column, _MOST_CODES) is not None
+    return few and not _words_of(name) & _NUMBER_WORDS

@@ -1,0 +1,234 @@
+"""Constraints for a first goals file: bounds that a plain model nearly meets, as measured on the table."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widemargin.cli.checks.guesses import Guesses, is_code
+from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.exceptions import GoalError, WidemarginError
+from widemargin.goals import Constraint, Goal, Population, churn, col, error_rate, positive_rate, recall
+from widemargin.goals.language.predicates import Predicate
+from widemargin.preprocessing import TablePreprocessor, make_preprocessor
+
+__all__ = ["RARE_WORDS", "Proposal", "propose", "proposed_goal"]
+
+RARE_WORDS = 20
+"""Words of fewer rows share one feature in a first model."""
+
+Flags = npt.NDArray[np.bool_]
+
+_FIT_ROWS = _MEASURED_ROWS = 5000
+_AMBITIONS = (1.0, 0.0, -1.0)  # more than a plain model does, as much, less
+_SECONDS = 30.0  # for the search of a model that meets a proposal; one that takes longer is asked for less
+_LEAST_GROUP = 100
+_SURE = 3.0  # standard errors between what training enforces and what is promised for rows held out
+_FOUR_FIFTHS = 0.8
+_MOST_GROUPED = 2
+_LOW_RECALL = 0.3
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A constraint as training enforces it, as it is promised for rows held out, and why."""
+
+    constraint: Constraint
+    promise: Constraint
+    why: str
+
+
+def proposed_goal(proposals: list[Proposal], *, promised: bool) -> Goal:
+    """The proposals as a goal."""
+    return Goal(error_rate(), [item.promise if promised else item.constraint for item in proposals])
+
+
+def propose(table: Any, guesses: Guesses, n_held_out: int) -> list[Proposal]:
+    """Measure a plain linear model on a part of the rows, and ask for a little more than it does.
+
+    Where a model that does all of it together is not found on these rows, as much as the plain model does is asked, and
+    after that a little less.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The training rows.
+    guesses : Guesses
+    n_held_out : int
+        Rows that will be held out, for the width of the promises.
+    """
+    fit, rest = _two_samples(table)
+    said = _plain_decisions(fit, rest, guesses)
+    positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
+    if said is None or not positive.any():
+        return []
+    share = n_held_out / rest.num_rows if n_held_out else 1.0
+    rows = pa.concat_tables([fit, rest])
+    found: list[Proposal] = []
+    for ambition in _AMBITIONS:
+        found = _proposals(rest, guesses, said, positive, share, ambition)
+        if _is_met(rows, guesses, proposed_goal(found, promised=False)):
+            break
+    return found
+
+
+def _proposals(
+    rest: Any, guesses: Guesses, said: Flags, positive: Flags, share: float, ambition: float
+) -> list[Proposal]:
+    found = [_recall_floor(said, positive, share, ambition)]
+    for column in guesses.protected:
+        fair = _fair(rest, column, said, share, ambition) if len(found) <= _MOST_GROUPED else None
+        found += [fair] if fair is not None and _go_together([*found, fair]) else []
+    for name in guesses.earlier:
+        cap = _churn_cap(rest, name, said, guesses, share, ambition)
+        found += [cap] if _go_together([*found, cap]) else []
+    return found
+
+
+def _is_met(rows: Any, guesses: Guesses, goal: Goal) -> bool:
+    """Whether training finds a model that meets a goal."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            X = _features(guesses).fit_transform(rows)
+            model = RateConstrainedClassifier(goal, pos_label=guesses.positive, time_budget=_SECONDS)
+            model.fit(X, rows[guesses.target].to_numpy(), populations=rows)
+    except (WidemarginError, ValueError):
+        return False
+    return True
+
+
+def _features(guesses: Guesses) -> TablePreprocessor:
+    """The first step of a model, as the goals file will ask for it."""
+    words = [name for name in guesses.words if name in guesses.features]
+    return make_preprocessor(list(guesses.features), words=words, numbers="bins", rare_words=RARE_WORDS)
+
+
+def _go_together(proposals: list[Proposal]) -> bool:
+    """Whether all names in them differ."""
+    try:
+        proposed_goal(proposals, promised=False)
+    except GoalError:
+        return False
+    return True
+
+
+def _two_samples(table: Any) -> tuple[Any, Any]:
+    """Rows to fit the plain model to, and rows to measure it on."""
+    order = np.random.default_rng(0).permutation(table.num_rows)
+    first = min(_FIT_ROWS, table.num_rows // 2)
+    return table.take(order[:first]), table.take(order[first : first + _MEASURED_ROWS])
+
+
+def _plain_decisions(fit: Any, rest: Any, guesses: Guesses) -> Flags | None:
+    """What a linear SVM decides; where it finds few positives, its highest scores, as many as there are positives."""
+    step = _features(guesses)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # words of few rows, a fit that is good enough for a guess
+        try:
+            X = step.fit_transform(fit)
+            # No time budget: on a slow machine, or where everything is still to be compiled, it would end at nothing.
+            model = RateConstrainedClassifier(pos_label=guesses.positive)
+            model.fit(X, fit[guesses.target].to_numpy())
+            scores = model.decision_function(step.transform(rest))
+        except (WidemarginError, ValueError):
+            return None
+    sign = 1.0 if model.positive_class_ == model.classes_[1] else -1.0
+    scores = sign * np.asarray(scores)
+    positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
+    said: Flags = scores > 0
+    if (said & positive).sum() < _LOW_RECALL * positive.sum():
+        said = scores > np.quantile(scores, 1.0 - positive.mean())
+    return said
+
+
+def _recall_floor(said: Flags, positive: Flags, share: float, ambition: float) -> Proposal:
+    reached, number = float(said[positive].mean()), int(positive.sum())
+    bound = min(0.99, _round(max(0.0, reached + 0.02 * ambition), up=False))
+    slack = _SURE * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, number * share))
+    return Proposal(
+        (recall() >= bound).named("recall"),
+        (recall() >= max(0.0, _round(bound - slack, up=False))).named("recall"),
+        f"a plain model finds {reached:.2f} of the positives",
+    )
+
+
+def _fair(rows: Any, column: str, said: Flags, share: float, ambition: float) -> Proposal | None:
+    """The positive rates of the two largest groups of a protected column; None where a group is too small."""
+    groups = list(_groups(rows, column))
+    if len(groups) < 2:
+        return None
+    groups.sort(key=lambda group: float(said[group[1]].mean()))
+    (low, in_low), (high, in_high) = groups
+    rate_low, rate_high = float(said[in_low].mean()), float(said[in_high].mean())
+    if rate_low < 0.01:
+        return None
+    ratio = rate_low / rate_high
+    wanted = ratio + 0.03 * ambition
+    bound = _FOUR_FIFTHS if wanted >= _FOUR_FIFTHS else max(0.01, _round(wanted, up=ambition > 0))
+    counts = ((rate_low, in_low.sum()), (rate_high, in_high.sum()))
+    error = math.sqrt(sum((1 - rate) / max(1.0, rate * number * share) for rate, number in counts))
+    promise = max(0.01, _round(bound * (1.0 - min(0.9, _SURE * error)), up=False))
+    rule = "the four-fifths rule" if bound == _FOUR_FIFTHS else "raise it step by step; the four-fifths rule asks 0.8"
+    label = f"fair_{column}" if len(column) < 100 and column.isprintable() else "fair"
+    return Proposal(
+        (positive_rate(low) >= bound * positive_rate(high)).named(label),
+        (positive_rate(low) >= promise * positive_rate(high)).named(label),
+        f"a plain model has the ratio {ratio:.2f}; {rule}",
+    )
+
+
+def _groups(rows: Any, column: str) -> Iterator[tuple[Population, Flags]]:
+    """The two largest groups with enough rows: values of words and of numbers that have few, else halves of numbers."""
+    values, kind = rows[column], rows[column].type
+    many = not is_code(column, values) or "age" in column.casefold()
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and many:
+        numbers = values.to_numpy()
+        middle = float(np.nanmedian(numbers))
+        least = int(middle) if middle.is_integer() or pa.types.is_integer(kind) else middle
+        halves = (("below", col(column) < least, numbers < least), ("from", col(column) >= least, numbers >= least))
+        for word, test, member in halves:
+            if _enough(member):
+                yield Population(_name(f"{column} {word} {least}"), where=test), member
+        return
+    counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
+    known = sorted((pair for pair in counts if pair[1] is not None), key=lambda pair: (-pair[0], str(pair[1])))
+    for _, value in known[:2]:
+        member = pc.fill_null(pc.equal(values, pa.scalar(value)), False).to_numpy()
+        if _enough(member):
+            where = cast(Predicate, col(column) == value)  # a column compares to a predicate, not to a bool
+            yield Population(_name(f"{column} {value}"), where=where), member
+
+
+def _enough(member: Flags) -> bool:
+    return bool(member.sum() >= _LEAST_GROUP)
+
+
+def _name(text: str) -> str:
+    """A name that needs no quotes."""
+    name = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in text.casefold()).split())
+    return f"group_{name}"[:100] if not name[:1].isalpha() else name[:100]
+
+
+def _churn_cap(rows: Any, name: str, said: Flags, guesses: Guesses, share: float, ambition: float) -> Proposal:
+    earlier = pc.equal(rows[name], pa.scalar(guesses.positive)).to_numpy()
+    changed = float((earlier != said).mean())
+    bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))
+    slack = _SURE * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, len(said) * share))
+    label = f"churn_{name}" if len(name) < 100 and name.isprintable() else "churn"
+    return Proposal(
+        (churn(name) <= bound).named(label),
+        (churn(name) <= min(1.0, _round(bound + slack, up=True))).named(label),
+        f"a plain model changes {changed:.2f} of the decisions",
+    )
+
+
+def _round(value: float, *, up: bool) -> float:
+    """To hundredths."""
+    return (math.ceil(value * 100 - 1e-9) if up else math.floor(value * 100 + 1e-9)) / 100

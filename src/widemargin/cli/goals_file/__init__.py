@@ -1,0 +1,1 @@
+"""The goals file: its keys, how it is read and checked, and its JSON Schema."""

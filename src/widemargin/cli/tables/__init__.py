@@ -1,0 +1,1 @@
+"""Tables on disk: reading, roles of columns, blocks, writing."""

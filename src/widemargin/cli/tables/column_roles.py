@@ -1,0 +1,375 @@
+"""Tables of the command line: their rows and the roles of their columns, by the goals file."""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widemargin.cli.goals_file.goals_file import GoalsFile, Label, Split, is_within, table_text
+from widemargin.cli.tables.baselines import with_baselines
+from widemargin.cli.tables.table_files import read_table, table_files
+from widemargin.exceptions import DataError
+from widemargin.goals import External, Goal
+
+__all__ = [
+    "Block", "Rows", "as_external", "external_rows", "external_set", "feature_columns", "held_out", "hold_out", "is_it",
+    "labels_of", "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows",
+    "third_class", "weights_of",
+]  # fmt: skip
+
+_SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
+
+
+class Block(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    rows : ndarray of int, shape (n,)
+        The number of each row in the file, from 0.
+    title : str
+        The file in messages; empty: not told.
+    """
+
+    table: Any
+    rows: npt.NDArray[np.int64]
+    title: str = ""
+
+    @classmethod
+    def whole(cls, table: Any, title: str = "") -> "Block":
+        """All rows of a file."""
+        return cls(table, np.arange(table.num_rows), title)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table ready for training or an audit.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        All columns, and each baseline under its own name.
+    labels : ndarray of shape (n_rows,) or None
+        The target; None where the table has none.
+    weights : ndarray of float64, shape (n_rows,), or None
+        `data.weight`; None where there is none.
+    """
+
+    table: Any
+    labels: npt.NDArray[Any] | None
+    weights: npt.NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+
+def require_columns(table: Any, wanted: Mapping[str, str], where: str) -> None:
+    """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""
+    absent = [column for column in wanted if column not in table.column_names]
+    if absent:
+        named = ", ".join(f"{column!r} ({wanted[column]})" for column in absent)
+        cures = "".join(is_it(column, table.column_names) for column in absent)
+        raise DataError(
+            f"{where}: {len(absent)} column(s) of the goals file are not in the table: {named}.{cures} "
+            f"It has {', '.join(map(repr, table.column_names[:20]))}"
+        )
+
+
+def is_it(wrong: object, right: Iterable[object]) -> str:
+    """The question whether another name or value was meant, after a space; empty where none is near."""
+    known = {str(item).casefold(): item for item in right}
+    near = difflib.get_close_matches(str(wrong).casefold(), known, 1)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""
+
+
+def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
+    """Columns a model may use: those named, or all that play no other role.
+
+    Protected ones are among them only if `data.protected_as_features` lists them.
+    """
+    data = goals.data
+    asked = set(data.protected_as_features)
+    if data.features is not None:
+        return [*data.features, *(name for name in data.protected_as_features if name not in data.features)]
+    others = {data.target, *data.protected, *data.ignore, *goals.baselines.values()} - asked
+    if data.weight is not None:
+        others.add(data.weight)
+    if data.split is not None:
+        others.add(data.split.column)
+    return [name for name in table.column_names if name not in others]
+
+
+def hold_out(table: Any, fraction: float) -> dict[str, Any]:
+    """Tables by part, `train` and `test`, where a share of the rows is held out at random (always the same rows).
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    return {part: found.table for part, found in _held_parts(table, fraction, "").items()}
+
+
+def _held_parts(table: Any, fraction: float, where: str) -> dict[str, Block]:
+    held = held_out(table.num_rows, fraction)
+    return {part: _part(table, rows, where) for part, rows in (("train", ~held), ("test", held))}
+
+
+def _part(table: Any, mask: npt.NDArray[np.bool_], where: str) -> Block:
+    return Block(table.filter(pa.array(mask)), np.flatnonzero(mask), where)
+
+
+def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
+    """Which rows of a table of that length are held out.
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    number = round(fraction * n_rows)
+    if not 0 < number < n_rows:
+        raise DataError(
+            f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
+        )
+    held = np.zeros(n_rows, dtype=bool)
+    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
+    return held
+
+
+def parts_of(table: Any, goals: GoalsFile) -> dict[str, Block]:
+    """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
+    said, where = goals.validation, table_text(goals.data.table)
+    if goals.data.split is not None:
+        return _split_parts(table, goals.data.split, where)
+    if said.fraction is not None and said.confidence is None:
+        return _held_parts(table, said.fraction, where)
+    return {"train": Block.whole(table, where)}
+
+
+def named_columns(goals: GoalsFile) -> dict[str, str]:
+    """Columns that the file names, each with its key."""
+    data = goals.data
+    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
+    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
+    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
+    if data.split is not None:
+        named[data.split.column] = "data.split"
+    if data.weight is not None:
+        named[data.weight] = "data.weight"
+    return named | {data.target: "data.target"}
+
+
+def split_rows(
+    table: Any,
+    split: Split | None,
+    where: str,
+    *,
+    wanted: Collection[str] = ("train", "test"),
+    cure: str = "Correct the value",
+) -> dict[str, Any]:
+    """Tables by part: those wanted of `train` and `test`, or `train` alone where the goals file names no split.
+
+    Raises
+    ------
+    DataError
+        A part that is wanted has no rows; the message ends in `cure`.
+    """
+    if split is None:
+        return {"train": table}
+    return {part: found.table for part, found in _split_parts(table, split, where, wanted=wanted, cure=cure).items()}
+
+
+def _split_parts(
+    table: Any,
+    split: Split,
+    where: str,
+    *,
+    wanted: Collection[str] = ("train", "test"),
+    cure: str = "Correct the value",
+) -> dict[str, Block]:
+    parts = {}
+    for part in wanted:
+        value = {"train": split.train, "test": split.test}[part]
+        mask = rows_equal(table[split.column], value)
+        if not mask.any():
+            found = ", ".join(map(repr, pc.unique(table[split.column]).to_pylist()[:5]))
+            raise DataError(
+                f"{where}: 0 rows have {value!r} in column {split.column!r} (data.split.{part}); it holds {found}. "
+                f"{cure}"
+            )
+        parts[part] = _part(table, mask, where)
+    return parts
+
+
+def rows_equal(column: Any, value: Label) -> npt.NDArray[np.bool_]:
+    """Which rows of a column hold a value, shape (n,); a missing one is not it, and no text is a number."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        same = pc.equal(column, pa.scalar(value))
+    except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
+        return np.zeros(len(column), dtype=bool)
+    found: npt.NDArray[np.bool_] = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
+    return found
+
+
+def rows_of(block: Block, goals: GoalsFile) -> Rows:
+    """Some rows with their labels and weights, and under its own name each baseline that can be had.
+
+    Raises
+    ------
+    DataError
+        A baseline has the name of another column or fails on these rows, or labels or weights are not usable.
+    """
+    return Rows(with_baselines(block.table, goals, block.title), labels_of(block, goals), weights_of(block, goals))
+
+
+def labels_of(block: Block, goals: GoalsFile) -> npt.NDArray[Any] | None:
+    """The target of some rows; None where the table has no such column. A DataError if it cannot be used."""
+    target = goals.data.target
+    return _labels(block, target, goals) if target in block.table.column_names else None
+
+
+def weights_of(block: Block, goals: GoalsFile) -> npt.NDArray[np.float64] | None:
+    """The weights of some rows, where the goals file names a column of them and the table has it.
+
+    Raises
+    ------
+    DataError
+        The column holds no numbers, or some are missing, negative or not finite.
+    """
+    name = goals.data.weight
+    if name is None or name not in block.table.column_names:
+        return None
+    column = block.table[name]
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        raise DataError(f"{block.title}: the weight {name!r} holds {kind}. Use numbers, 0 or more")
+    values = column.to_numpy().astype(np.float64)
+    strange = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if strange.size:
+        raise DataError(
+            f"{block.title}: the weight {name!r} is missing, negative or not finite in {strange.size} of {len(values)} "
+            f"row(s) looked at, the first is {_row(block, strange[0])}. A weight is a number, 0 or more"
+        )
+    return np.asarray(values)
+
+
+def _row(block: Block, place: int) -> str:
+    """A row as the file counts it."""
+    return f"row {int(block.rows[place])} (counted from 0)"
+
+
+def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, Rows]:
+    """The rows of the external data sets that some goals use, by name.
+
+    Parameters
+    ----------
+    goals : GoalsFile
+    *wanted : Goal or None
+    words : collection of str
+        Columns of CSV files that are text, beside `data.words`.
+
+    Raises
+    ------
+    DataError
+        A table cannot be read, leads outside the folders that are allowed, or has labels that cannot be used.
+    """
+    used = dict.fromkeys(name for goal in wanted if goal is not None for name in goal.sources)
+    return {name: external_set(name, goals, words) for name in used}
+
+
+def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> Rows:
+    """The rows of one external data set; see `external_rows`."""
+    said = goals.external[name]
+    for file in table_files(said.table):  # a folder may hold links
+        if not is_within(file, goals.allowed_folders):
+            raise DataError(
+                f"external.{name}.table: {str(file)!r} leads outside the folder of the goals file. Move it there, or "
+                "allow its folder by --allow-outside FOLDER"
+            )
+    where = table_text(said.table)
+    separator = said.separator or goals.data.separator
+    table = read_table(said.table, words=[*goals.data.words, *words], separator=separator)
+    if said.target is not None:
+        require_columns(table, {said.target: f"external.{name}.target"}, where)
+    target, block = said.target or goals.data.target, Block.whole(table, where)
+    labels = _some_labels(block, target, goals) if target in table.column_names else None
+    return Rows(with_baselines(table, goals, where), labels, weights_of(block, goals))
+
+
+def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = None) -> dict[str, External] | None:
+    """External data sets for `fit` and `audit`; None where there are none.
+
+    Parameters
+    ----------
+    rows : mapping of str to Rows
+    features : mapping of str to matrix, optional
+        What a model takes; by default the table itself, for pipelines.
+    """
+    found = {
+        name: External(
+            content.table if features is None else features[name], content.labels, sample_weight=content.weights,
+            populations=content.table,
+        )
+        for name, content in rows.items()
+    }  # fmt: skip
+    return found or None
+
+
+def _some_labels(block: Block, target: str, goals: GoalsFile) -> npt.NDArray[Any] | None:
+    """The labels of an external data set: None stands where one is missing, and for a column without any."""
+    column = block.table[target]
+    if not column.null_count:
+        return _labels(block, target, goals)
+    if column.null_count == len(column):
+        return None
+    known = np.flatnonzero(~np.asarray(column.is_null()))
+    _labels(Block(block.table.take(pa.array(known)), block.rows[known], block.title), target, goals)
+    return np.array(column.to_pylist(), dtype=object)
+
+
+def _labels(block: Block, target: str, goals: GoalsFile) -> npt.NDArray[Any]:
+    positive, column, where = goals.data.positive, block.table[target], block.title
+    if column.null_count:
+        first = _row(block, pc.index(column.is_null(), True).as_py())
+        raise DataError(
+            f"{where}: the target {target!r} is missing in {column.null_count} of {len(column)} row(s) looked at, the "
+            f"first is {first}. Drop these rows or fill them"
+        )
+    values = np.array([] if pa.types.is_nested(column.type) else column.to_pylist(), dtype=None)
+    if values.ndim != 1 or values.dtype.kind not in "biufU" or not len(values):
+        raise DataError(f"{where}: the target {target!r} holds {column.type}. Use two words, two numbers or true/false")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DataError(
+            f"{where}: the target {target!r} holds numbers that are not finite. Use two words or two numbers"
+        )
+    classes = np.unique(values).tolist()
+    if len(classes) > 2:
+        raise third_class(block, target, values, classes)
+    known = any(type(positive) is type(value) and positive == value for value in classes)
+    if len(classes) == 2 and not known:
+        raise DataError(
+            f"{where}: data.positive is {positive!r}, but the target {target!r} holds {', '.join(map(repr, classes))}."
+            f"{is_it(positive, classes) or ' Correct data.positive'}"
+        )
+    return values
+
+
+def third_class(block: Block, target: str, values: npt.NDArray[Any], classes: Sequence[Any]) -> DataError:
+    """The error that a target has more than two classes: which, and where the rarest of these rows stands."""
+    shown = ", ".join(map(repr, classes[:5])) + (", ..." if len(classes) > 5 else "")
+    found, first, number = np.unique(values, return_index=True, return_counts=True)
+    rarest = int(number.argmin())
+    return DataError(
+        f"{block.title}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some, or "
+        f"drop rows: {found[rarest].item()!r} is first in {_row(block, first[rarest])}"
+    )

@@ -1,0 +1,239 @@
+"""The kernel Perceptron, the simplest of the kernel classifiers: `KernelPerceptron`."""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats
+from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
+from widemargin.estimators.kernel_svm.kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    interrupted,
+    labels_of,
+    refuse_missing,
+    worst,
+)
+from widemargin.estimators.kernel_svm.scores import score_blocks
+from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.rows import canonical_rows
+from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.kernel_svm import perceptron
+from widemargin.solvers.kernel_svm.problem import KernelProblem
+
+__all__ = ["KernelPerceptron"]
+
+
+class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
+
+    It costs one row of the kernel matrix a mistake and has no parameter to choose but the passes. One pass with the
+    average of its models has a guarantee (Cesa-Bianchi, Conconi and Gentile 2001); more passes fit the training rows
+    more closely, and may overfit. It does not find a large margin: `KernelSVC` does. With more than two classes each is
+    learned against the rest. There is no bias; where the kernel has no constant (a linear one) add a column of ones.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        A function gets two sets of rows and returns the matrix of all pairs.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width: "scale" is `1 / (n_features * X.var())`, "auto" is `1 / n_features`. Raising it makes the model
+        more local.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    max_iter : int, default=5
+        Most passes over the rows; a pass without a mistake ends the training.
+    iterate : {"average", "last", "drawn"}, default="average"
+        Which model is kept: the average over all steps, the last one, or that of a step drawn at random.
+    cache_size : float, default=200
+        Megabytes of kernel values kept. Raising it saves arithmetic in passes after the first.
+    random_state : int, RandomState or None, default=None
+        Order of the rows, and the step drawn.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Classes share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` now and then; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of int64, shape (n_SV,)
+        Numbers of the training rows that a mistake was made on.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Of shape (0, 0) for a precomputed kernel.
+    dual_coef_ : ndarray of shape (n_problems, n_SV)
+        One row for two classes, else one a class: `decision_function(X) = K(X, support_vectors_) dual_coef_'`.
+    gamma_ : float
+    n_iter_ : int
+        Passes, the largest number of all classes.
+    evaluations_ : int
+        Kernel values computed by `fit`.
+    status_ : str
+        "converged" (a pass without mistakes), "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
+    shape_fit_ : tuple of int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    sklearn.linear_model.Perceptron : For linear kernels, much faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import KernelPerceptron
+    >>> X = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
+    >>> clf = KernelPerceptron(gamma=1.0, max_iter=20, random_state=0).fit(X, [0, 0, 1, 1])
+    >>> clf.predict(X).tolist()
+    [0, 0, 1, 1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "iterate": [StrOptions(set(perceptron.ITERATES))],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        max_iter: int = 5,
+        iterate: str = "average",
+        cache_size: float = 200,
+        random_state: Any = None,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.max_iter = max_iter
+        self.iterate = iterate
+        self.cache_size = cache_size
+        self.random_state = random_state
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelPerceptron":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are, and set the precision of kernel values. With a precomputed kernel
+            the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            A mistake on a row adds it as often as its weight is above the mean; rows of weight 0 are left out. It is
+            not the same as a row that is there several times, and so comes up several times.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If a class has no row of positive weight.
+        KernelError
+            If the kernel cannot be used, or the cache does not hold a row.
+        """
+        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        refuse_one_class(self.classes_)
+        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        refuse_missing(self.classes_, codes[weight > 0.0])
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
+        kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        warn_of_scales(self, kernel, X)
+        rows = KernelRows(kernel, X, cache_size=self.cache_size)
+        with limit_threads(self.n_jobs):
+            rows.check_function()
+            coef = self._train(rows, codes, weight, budget)
+        self.gamma_, self.shape_fit_ = kernel.gamma, X.shape
+        self.support_ = np.flatnonzero(coef.any(axis=0))
+        self.dual_coef_ = coef[:, self.support_]
+        self.support_vectors_ = np.empty((0, 0), X.dtype) if self.kernel == "precomputed" else X[self.support_]
+        if not interrupted(self, budget) and self.status_ in CURES:
+            warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
+        return self
+
+    def _train(self, rows: KernelRows, codes: npt.NDArray[Any], weight: Floats, budget: Budget) -> Floats:
+        """Coefficients of all rows, shape (n_problems, n); the problems share the cached kernel rows."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
+        coef, found, visited = [], set(), 0
+        for number, target in enumerate(targets):
+            problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
+            with budget.part(len(targets) - number) as share:
+                result = perceptron.solve(
+                    problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed
+                )
+            coef.append(result.coef)
+            found.add(result.status)
+            visited = max(visited, result.n_iter)
+        self.status_ = str(worst(found, budget))
+        self.n_iter_ = -(-visited // int((weight > 0.0).sum()))
+        self.evaluations_ = rows.evaluations
+        return np.array(coef)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            With a precomputed kernel the values with all training rows.
+        """
+        scores = np.concatenate([block for _, block in score_blocks(self, self._checked_new(X))])
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels, shape (n,)."""
+        return labels_of(self.decision_function(X), self.classes_)

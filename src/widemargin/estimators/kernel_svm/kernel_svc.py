@@ -1,0 +1,505 @@
+"""Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats, Ints
+from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._calibration import hold_out
+from widemargin.estimators._progress import watchers
+from widemargin.estimators.kernel_svm import svc_layout as layout
+from widemargin.estimators.kernel_svm.advice import (
+    conclude,
+    refuse_overflow,
+    warn_of_indefiniteness,
+    warn_of_scales,
+    warn_of_steepness,
+)
+from widemargin.estimators.kernel_svm.kernel_model import (
+    DTYPES,
+    KernelModel,
+    class_weights,
+    name_the_kernel,
+    refuse_missing,
+    refused_parameters,
+    worst,
+)
+from widemargin.estimators.kernel_svm.pairs_fit import (
+    Options,
+    Solved,
+    Split,
+    Training,
+    definiteness,
+    kernel_rows,
+    splits,
+    train,
+)
+from widemargin.estimators.kernel_svm.probabilities import fit_calibrators, probabilities, sharpened, sharpness
+from widemargin.estimators.kernel_svm.scores import score_blocks
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.linalg.rows import canonical_rows
+from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, stopping
+from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
+from widemargin.solvers.kernel_svm.hold_out import choose_rows
+
+__all__ = ["KernelSVC"]
+
+
+_REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
+_LARGEST = 1e100  # C times weights: their squares, times kernel values and rows, must be finite
+
+
+def _calibrates(estimator: "KernelSVC") -> bool:
+    """Whether there is a predict_proba, and if not, why."""
+    if estimator.calibration is None:
+        raise AttributeError(
+            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic".'
+        )
+    return True
+
+
+class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
+
+    Minimises `1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (<w, phi(x_i)> + b))` for every pair of classes (or each class
+    against the rest), `C_i` being C times the weights of the row and of its class. Parameters and attributes of SVC
+    have the same meaning, shapes and signs; `docs/kernel-svm.md` lists what differs.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the regulariser. Raising it fits the training rows more closely, and takes longer.
+    kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        A function gets two sets of rows and returns the matrix of all pairs; it is called on blocks of rows.
+    degree : float, default=3
+        Of "poly".
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width: "scale" is `1 / (n_features * X.var())`, the variance being weighted by `sample_weight`; "auto" is
+        `1 / n_features`. Raising it makes the model more local.
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
+        stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
+        relative gap; they reach some percent, and take the default for None.
+    cache_size : float, default=200
+        Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
+    class_weight : dict or "balanced", default=None
+        Factors of C, as in SVC.
+    verbose : int, default=0
+        1 logs every step to the logger "widemargin".
+    max_iter : int, default=-1
+        Most steps of the solver for each binary problem; -1: no limit, or that of the solver. A step of the duals is a
+        working set of up to 1024 rows, of "smo" a pair of rows as in SVC, of the batch perceptrons a batch, of the
+        others a pass.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        With more than two classes: one column a class, or one a pair.
+    break_ties : bool, default=False
+        Whether `predict` breaks ties between classes by `decision_function` ("ovr"); else the first class wins.
+    random_state : int, RandomState or None, default=None
+        For rows that are held out and for solvers that draw.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Train every pair of classes, as SVC, or each class against the rest.
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias.
+    solver : str, default="auto"
+        "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
+        working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
+        "spatial-dual": for a Gaussian kernel on many rows of few columns, without a cache; "smo": LIBSVM's algorithm,
+        which "auto" takes for a kernel that is found not to be positive semi-definite;
+        "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
+        below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
+        "sdca" and "pegasos": only with `fit_intercept=False`.
+    calibration : {"sigmoid", "isotonic"}, default=None
+        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
+    precision : {"auto", "single", "double"}, default="auto"
+        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
+        of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast.
+    backend : str, default="numpy"
+        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
+        "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.
+        `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
+    validation_fraction : float in (0, 1), default=0.1
+        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` between steps; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    support_ : ndarray of int32, shape (n_SV,)
+        Numbers of the support vectors, ordered by class.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Of shape (0, 0) for a precomputed kernel.
+    n_support_ : ndarray of int32, shape (n_classes,)
+    dual_coef_ : ndarray or CSR matrix of shape (n_classes - 1, n_SV)
+        Dual coefficients times targets, in the layout of SVC; CSR where X is. One against the rest: (n_classes, n_SV).
+    intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,) or, one against the rest, (n_classes,)
+    coef_ : ndarray or CSR matrix of shape (n_problems, n_features)
+        Only with `kernel="linear"`.
+    classes_, class_weight_ : ndarrays of shape (n_classes,)
+    gamma_ : float
+        Kernel width that was used.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    n_iter_ : ndarray of int32, shape (n_problems,)
+        Steps of the solver.
+    fit_status_ : int
+        0 where every problem converged, else 1 (with a warning).
+    status_ : str
+        "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
+    solver_, solver_reason_ : str
+        Which solver was used, and why.
+    indefinite_ : bool
+        Whether the kernel was found not to be positive semi-definite: by the eigenvalues on at most 256 rows, or by a
+        negative squared norm on the way.
+    gap_ : float
+        Certificate: the largest relative duality gap of the binary problems, `(primal - dual) / primal`. NaN where the
+        kernel is not positive semi-definite, and where rows held out ended "nested-dual" before all rows were seen.
+    violation_ : float
+        The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
+    nu_ : ndarray of shape (n_problems,)
+        Mean hinge loss of the training rows over `|w|`: the nu of `SBPClassifier` that has this solution. Only the
+        batch perceptron knows it, else NaN; `widemargin.nu_from_C` computes it.
+    history_ : tuple of dict
+        Of every step: "problem", "seconds", "evaluations" and what the solver knew.
+    evaluations_ : int
+        Kernel values computed by `fit`.
+    sharpness_ : float
+        With `calibration="sigmoid"` and more than two classes: the power of the probabilities that was fitted last.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    sklearn.svm.SVC : The same problem, solved by LIBSVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import KernelSVC
+    >>> X = np.array([[-1, -1], [-2, -1], [1, 1], [2, 1]])
+    >>> y = np.array([1, 1, 2, 2])
+    >>> clf = KernelSVC(gamma="auto").fit(X, y)
+    >>> clf.predict([[-0.8, -1]]).tolist()
+    [1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "verbose": ["verbose"],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
+        "precision": [StrOptions({"auto", "single", "double"})],
+        "backend": [str],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "n_jobs": [Integral, None],
+    }
+
+    @refused_parameters(**_REFUSED)
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        degree: float = 3,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float | None = DEFAULT_TOL,
+        cache_size: float = 200,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: int = 0,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        calibration: str | None = None,
+        precision: str = "auto",
+        backend: str = "numpy",
+        validation_fraction: float = 0.1,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.calibration = calibration
+        self.precision = precision
+        self.backend = backend
+        self.validation_fraction = validation_fraction
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+
+    @refused_parameters(**_REFUSED)
+    def set_params(self, **params: Any) -> "KernelSVC":
+        """Set parameters by name, as everywhere in scikit-learn."""
+        super().set_params(**params)
+        return self
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
+        if sp.issparse(self.dual_coef_):
+            weights = type(self.dual_coef_)(weights)
+        stored: Any = weights.data if sp.issparse(weights) else weights
+        stored.flags.writeable = False
+        return weights
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelSVC":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            Factors of C, >= 0; a row of weight 2 counts as two rows, one of weight 0 is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If a class has no row of positive weight, its weight is not positive, or features are too large.
+        KernelError
+            If the kernel cannot be used, or the cache does not hold two rows.
+        CapabilityError
+            If parameters do not go together.
+        """
+        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
+            raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
+        if self.solver == "spatial-dual" and self.backend != "numpy":
+            raise CapabilityError(
+                f"solver='spatial-dual' computes kernel values in loops of its own, without backend={self.backend!r}; "
+                "use backend='numpy', or solver='auto'."
+            )
+        X, codes, weight = self._checked(X, y, sample_weight)
+        rng = check_random_state(self.random_state)
+        index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
+        refuse_missing(self.classes_, codes[index])
+        if self.calibration is not None:
+            kept, aside = hold_out(codes[index], rng)
+            index, held = index[kept], index[aside]
+        with limit_threads(self.n_jobs):
+            solved = self._train(X, codes, weight, index, rng, budget)
+            self._calibrate(X[held], codes[held], weight[held])
+        conclude(self, solved, budget)
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Ints, Floats]:
+        """Checked rows, classes as numbers, and weights; set what the estimator remembers of its data."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        refuse_one_class(self.classes_)
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, y)
+        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.shape_fit_ = X.shape
+        return X, codes.astype(np.int64), weight
+
+    def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> list[Solved]:
+        """Train on the rows `index` and set the fitted attributes."""
+        whole = index.shape[0] == codes.shape[0]
+        rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
+        codes, weight = codes[index], weight[index]
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(rows)
+        kernel = resolve_kernel(
+            self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
+        )
+        warn_of_scales(self, kernel, rows)
+        warn_of_steepness(self, kernel, rows)
+        with np.errstate(over="ignore"):
+            upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+        if upper.max() > _LARGEST:
+            raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to {_LARGEST:g} at most.")
+        if tol is None:
+            draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
+            upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
+        matrix = kernel_rows(
+            kernel, rows, cache_size=self.cache_size, backend=self.backend, precision=self.precision, tol=tol
+        )
+        training = Training(
+            matrix, codes, upper, rows.shape[1],
+            spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
+        )  # fmt: skip
+        options = Options(
+            self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
+            rng.randint(np.iinfo("i").max),
+        )  # fmt: skip
+        with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
+            spectrum = definiteness(training, self.solver)
+            indefinite = spectrum is not None and spectrum.indefinite
+            solved = train(training, self._splits(), options, budget, positive=not indefinite)
+        self.indefinite_ = indefinite or any(item.result.indefinite for item in solved)
+        if self.indefinite_:
+            warn_of_indefiniteness(self, spectrum)
+        self.gamma_ = kernel.gamma
+        self.evaluations_ = int(matrix.evaluations)
+        self._adopt(solved, codes, index, rows, budget)
+        return solved
+
+    def _calibrate(self, X: Any, codes: Ints, weight: Floats) -> None:
+        """Fit probabilities on rows that training did not see."""
+        self.calibrators_: list[Any] = []
+        self.sharpness_ = 1.0
+        if self.calibration is None:
+            return
+        parts = self._splits()
+        scores = np.concatenate([block for _, block in score_blocks(self, X)])
+        self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
+        if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
+            self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
+
+    def _splits(self) -> tuple[Split, ...]:
+        return splits(self.classes_.shape[0], self.multi_class)
+
+    def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Any, budget: Budget) -> None:
+        """Set the fitted attributes of the solutions; `rows` are those of `index`."""
+        made = layout.expand(solved, codes, self.classes_.shape[0])
+        self.support_ = index[made.support].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[made.support]
+        self.n_support_, self.intercept_ = made.n_support, made.intercept
+        self.dual_coef_ = type(rows)(made.dual_coef) if sp.issparse(rows) else made.dual_coef
+        results = [item.result for item in solved]
+        self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
+        self.status_ = str(worst((result.status for result in results), budget))
+        self.fit_status_ = int(self.status_ != "converged")
+        self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
+        self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
+        self.gap_ = float("nan") if self.indefinite_ else max(float(result.gap) for result in results)
+        self.violation_ = max(float(result.violation) for result in results)
+        self.nu_ = np.array([result.nu if isinstance(result, SBPResult) else np.nan for result in results])
+        self.history_ = tuple(
+            {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
+        )
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (p, d)
+            With a precomputed kernel the values with all training rows, shape (p, n).
+
+        Returns
+        -------
+        ndarray of shape (p,), or with k > 2 classes (p, k) or (p, k (k - 1) / 2)
+            Two classes: positive means `classes_[1]`. `decision_function_shape="ovo"`: the pairs (0, 1), (0, 2), ...;
+            positive means the first of them.
+        """
+        return self._scores(self._checked_new(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (p,)."""
+        X, k = self._checked_new(X), self.classes_.shape[0]
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if k == 2:
+            return self.classes_[(self._scores(X) >= 0.0).astype(np.intp)]
+        if self.break_ties or self.multi_class == "ovr":
+            return self.classes_[np.argmax(self._scores(X), axis=1)]  # type: ignore[no-any-return]
+        chosen = np.empty(X.shape[0], dtype=np.intp)
+        for rows, scores in score_blocks(self, X):
+            chosen[rows] = layout.votes(scores, k)
+        return self.classes_[chosen]
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
+
+        Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
+        classes against the rest are scaled to sum 1. With "sigmoid" and more than two classes they are then raised to
+        the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
+        """
+        X, parts = self._checked_new(X), self._splits()
+        found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
+        table = np.concatenate(found)
+        return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
+
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of `predict_proba`, shape (p, k)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _scores(self, X: Any) -> Floats:
+        """Scores of checked rows, in the shape of `decision_function`."""
+        k = self.classes_.shape[0]
+        votes = k > 2 and self.multi_class == "ovo" and self.decision_function_shape == "ovr"
+        out = np.empty((X.shape[0], k if votes else self.intercept_.shape[0]))
+        for rows, scores in score_blocks(self, X):
+            out[rows] = layout.one_vs_rest(scores, k) if votes else scores
+        return out[:, 0] if k == 2 else out

@@ -1,0 +1,245 @@
+"""The steps of training a kernel SVM, from checked rows to the solutions of its binary problems.
+
+classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin._typing import Floats, Ints
+from widemargin.kernels.backend import squared_norms
+from widemargin.kernels.definiteness import Spectrum, refuse_indefinite, sampled_spectrum
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.partitioned import PartitionedRows
+from widemargin.kernels.rows import MEGABYTE, KernelRows
+from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.kernel_svm.automatic import NEED_NORMS, Chosen, choose
+from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
+from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+
+__all__ = ["Options", "Solved", "Split", "Training", "definiteness", "kernel_rows", "splits", "train"]
+
+_SINGLE_REACH = 100.0
+"""Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
+
+_SAMPLE, _NOTHING = 256, 2.0**-22
+
+_MANY, _ROUGH = 5000, 1e-3  # rows and tol from which single precision is chosen
+
+
+class Split(NamedTuple):
+    """A binary problem: the rows of class `positive` against those of `negative` (None: all the others).
+
+    Attributes
+    ----------
+    positive : int
+    negative : int or None
+    """
+
+    positive: int
+    negative: int | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows to train on.
+
+    Attributes
+    ----------
+    rows : KernelRows
+    codes : ndarray of int, shape (n,)
+        Class of each row.
+    upper : ndarray of shape (n,)
+        C times the weights; 0 for rows that are held out.
+    n_columns : int
+    spatial : bool
+        Whether the rows can be put in spatial order.
+    """
+
+    rows: KernelRows
+    codes: Ints
+    upper: Floats
+    n_columns: int
+    spatial: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the binary problems are solved."""
+
+    solver: str
+    tol: float | None
+    fit_intercept: bool
+    max_iter: int
+    cache_size: float
+    shrinking: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The solution of a binary problem.
+
+    Attributes
+    ----------
+    split : Split
+    index : ndarray of int64, shape (m,)
+        The rows of the problem, as numbers of training rows.
+    result : KernelResult
+    chosen : Chosen
+    capacity : int
+        Kernel rows that the cache held.
+    """
+
+    split: Split
+    index: Ints
+    result: KernelResult
+    chosen: Chosen
+    capacity: int
+
+    @property
+    def support(self) -> Ints:
+        """Training rows whose coefficient is not 0."""
+        return self.index[np.flatnonzero(self.result.coef)]
+
+
+def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
+    """The binary problems, in the order of scikit-learn; of two classes the second is positive."""
+    if n_classes == 2:
+        return (Split(1, 0),)
+    if multi_class == "ovr":
+        return tuple(Split(c, None) for c in range(n_classes))
+    return tuple(Split(i, j) for i in range(n_classes) for j in range(i + 1, n_classes))
+
+
+def kernel_rows(
+    kernel: Kernel, X: Any, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0
+) -> KernelRows:
+    """Rows of the kernel matrix, in a precision that suits.
+
+    "auto" is that of X, but single precision for a Gaussian kernel of many rows that are solved to a `tol` of 1e-3 or
+    more (LIBSVM keeps all values so), and double precision for rows far from the origin, where what the norms lose by
+    rounding would be seen.
+    """
+    if precision != "auto":
+        dtype: Any = np.float32 if precision == "single" else np.float64
+    else:
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        if kernel.name == "rbf" and X.shape[0]:
+            enough = dtype == np.float32 or (X.shape[0] >= _MANY and (tol is None or tol >= _ROUGH))
+            near = enough and kernel.gamma * float(squared_norms(X).max()) <= _SINGLE_REACH
+            dtype = np.float32 if near else np.float64
+    if backend == "dask":
+        return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
+    return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
+
+
+def definiteness(training: Training, solver: str) -> Spectrum | None:
+    """What the eigenvalues on some of the rows say about the kernel; None where it is known.
+
+    Raises
+    ------
+    KernelError
+        If a user's function is not symmetric, or the solver needs a kernel that is positive semi-definite.
+    """
+    training.rows.check_function()
+    spectrum = sampled_spectrum(training.rows)
+    if solver in NEED_NORMS:
+        refuse_indefinite(spectrum)
+    return spectrum
+
+
+def train(
+    training: Training, parts: tuple[Split, ...], options: Options, budget: Budget, *, positive: bool = True
+) -> list[Solved]:
+    """Solve the binary problems one after the other.
+
+    Several problems use one kernel matrix: computed once where it fits the cache, else row by row, through the cache
+    of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
+    """
+    matrix: KernelMatrix = training.rows
+    spatial = training.spatial and (options.solver != "auto" or options.tol is None or options.tol >= _ROUGH)
+    n, stored = training.rows.n_rows, False
+    fits = n * n * training.rows.dtype.itemsize <= options.cache_size * MEGABYTE
+    if len(parts) > 1 and fits and options.solver != "spatial-dual":
+        matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
+    solved = []
+    for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
+        chosen = choose(
+            options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
+            reach=partial(_reach, problem.rows) if spatial else None, hold_out=options.tol is None, positive=positive,
+        )  # fmt: skip
+        share = _Share(budget, len(parts) - number, options.max_iter)
+        if chosen.name == "smo" and len(parts) == 1:  # LIBSVM's first class is the positive one, also of two classes
+            result = _mirrored(share.solve(chosen, replace(problem, y=-problem.y), options, positive))
+        else:
+            result = share.solve(chosen, problem, options, positive)
+        solved.append(Solved(part, index, result, chosen, problem.rows.capacity))
+    return solved
+
+
+def _mirrored(result: KernelResult) -> KernelResult:
+    """The solution of the problem with the classes exchanged."""
+    return replace(result, coef=-result.coef, intercept=-result.intercept)
+
+
+def _problems(
+    training: Training, matrix: KernelMatrix, parts: tuple[Split, ...], fit_intercept: bool
+) -> Iterator[tuple[Split, Ints, KernelProblem]]:
+    """Every binary problem with its rows, made when it is its turn."""
+    codes = training.codes
+    for part in parts:
+        index = np.arange(codes.shape[0])
+        if part.negative is not None:
+            index = np.flatnonzero((codes == part.positive) | (codes == part.negative))
+        y = np.where(codes[index] == part.positive, 1.0, -1.0)
+        rows = matrix if index.shape[0] == codes.shape[0] else matrix.subset(index)
+        yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
+
+
+def _reach(rows: KernelMatrix) -> float:
+    """Share of the pairs among some rows whose kernel value is not left out in spatial order."""
+    some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _SAMPLE)).astype(np.int64)
+    return float(np.mean(rows.block(some, some) > _NOTHING))
+
+
+class _Share:
+    """The share of a budget that one of the remaining problems gets, with its limit of steps."""
+
+    def __init__(self, budget: Budget, remaining: int, max_iter: int) -> None:
+        self._whole, self._most, self._steps = budget, max_iter, -1
+        self._limited = self._counts = False
+        seconds = budget.seconds
+        if seconds is not None:
+            seconds = budget.elapsed + max(0.0, seconds - budget.elapsed) / remaining
+        self.part = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, self._count))
+
+    def solve(self, chosen: Chosen, problem: KernelProblem, options: Options, positive: bool) -> KernelResult:
+        """Solve a problem within the share."""
+        self._counts = "max_iter" not in chosen.options
+        tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
+        solve = partial(
+            chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
+            max_iter=max(1, self._most) if self._most >= 0 else None, positive=positive,
+        )  # fmt: skip
+        try:
+            result = solve()
+        except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
+            self.part.interrupted = True
+            result = solve()
+        self._whole.interrupted |= self.part.interrupted
+        self._whole.stopped |= self.part.stopped and not self._limited
+        if result.status == Status.STOPPED and self._limited:
+            return replace(result, status=Status.MAX_ITER)
+        return result
+
+    def _count(self, progress: Progress) -> bool:
+        self._steps += 1
+        done = self._counts and 0 <= self._most <= max(self._steps, progress.iteration)
+        self._limited |= done and not self.part.stopped
+        return done

@@ -1,0 +1,255 @@
+"""Norm against mean hinge loss: the path of an `SBPClassifier` over nu, and which C each nu is."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats
+from widemargin.estimators._progress import watchers
+from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
+from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
+from widemargin.solvers.kernel_svm.problem import KernelProblem
+
+__all__ = ["C_from_nu", "ParetoPath", "nu_from_C", "pareto_path"]
+
+
+@dataclass(frozen=True, eq=False)
+class ParetoPath:
+    """Classifiers between a small norm and a small hinge loss, each with a proof of how near to the front it is.
+
+    Attributes
+    ----------
+    nu : ndarray of shape (K,)
+        Falling.
+    norm : ndarray of shape (K,)
+        |w| of the classifier of margin 1; infinite where none with `mean_hinge <= nu norm` was found.
+    mean_hinge : ndarray of shape (K,)
+        Mean hinge loss on the training rows, by weight; `nu norm` up to rounding.
+    least_norm : ndarray of shape (K,)
+        No classifier with `mean_hinge <= nu norm` has a smaller norm: the certificate, at most `norm`.
+    evaluations : ndarray of shape (K,)
+        Kernel values computed for the path up to here.
+    seconds : ndarray of shape (K,)
+    models : tuple of SBPClassifier
+        The fitted classifiers.
+    """
+
+    nu: Floats
+    norm: Floats
+    mean_hinge: Floats
+    least_norm: Floats
+    evaluations: npt.NDArray[np.int64]
+    seconds: Floats
+    models: tuple[SBPClassifier, ...]
+
+    @property
+    def gap(self) -> Floats:
+        """`norm / least_norm - 1`, shape (K,); infinite where one of the two says nothing."""
+        with np.errstate(divide="ignore"):
+            return self.norm / self.least_norm - 1.0
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """The numbers as lists, by name; without the models."""
+        names = ("nu", "norm", "mean_hinge", "least_norm", "gap", "evaluations", "seconds")
+        return {name: getattr(self, name).tolist() for name in names}
+
+    def to_frame(self) -> Any:
+        """The numbers as a pandas DataFrame, one row a model."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+
+def pareto_path(
+    classifier: SBPClassifier, X: Any, y: Any, *, nus: Iterable[float], sample_weight: Any = None
+) -> ParetoPath:
+    """Models along nu, each started from the solution of its larger neighbour.
+
+    Parameters
+    ----------
+    classifier : SBPClassifier
+        Gives all parameters but nu; it is not changed. `time_budget`, `callbacks` and `n_jobs` are those of the whole
+        path, `tol` and `max_iter` of each model.
+    X : array-like or CSR matrix of shape (n, d)
+    y : array-like of shape (n,)
+    nus : iterable of float
+        Positive numbers, in any order.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    ParetoPath
+        Shorter than `nus` where the budget ends it; then there is a warning, and another where models did not reach
+        `tol` within `max_iter` steps.
+
+    Raises
+    ------
+    DataError
+        If a nu is not positive.
+    CapabilityError
+        If the model is no SBPClassifier.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SBPClassifier, pareto_path
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> path = pareto_path(SBPClassifier(gamma=2.0, tol=0.05, random_state=0), X, y, nus=[0.1, 0.01])
+    >>> bool(path.norm[0] < path.norm[1]) and bool(path.mean_hinge[0] > path.mean_hinge[1])
+    True
+    >>> bool(((path.gap >= 0.0) & (path.gap <= 0.06)).all())
+    True
+    """
+    _refuse_others(classifier, "pareto_path")
+    values = positive_numbers("nus", nus)
+    model = clone(classifier)
+    model._validate_params()
+    budget = Budget(model.time_budget, watchers(model.callbacks, model.verbose))
+    with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
+        task = model._prepare(X, y, sample_weight)
+        found = nu_path(
+            task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, batch=model.batch_size,
+            seed=task.seed,
+        )  # fmt: skip
+        points = list(found)
+    path = _path(points, list(_models(model, points, task)))
+    if budget.interrupted and model.on_interrupt == "raise":
+        raise KeyboardInterrupt
+    _warn_of_unfinished(path, points, model.max_iter)
+    if budget.exhausted:
+        many = f"{len(points)} of {len(set(values))} models"
+        warn(f"the path ended at {many} after {budget.elapsed:.1f} s; give it more time.", MarginConvergenceWarning)
+    return path
+
+
+def _models(model: SBPClassifier, points: list[ParetoPoint], task: Task) -> Iterator[SBPClassifier]:
+    for point in points:
+        one = clone(model).set_params(nu=point.nu)
+        names = ("classes_", "gamma_", "n_features_in_", "feature_names_in_")
+        vars(one).update({name: vars(model)[name] for name in names if name in vars(model)})
+        one._adopt(point.result, task)
+        yield one
+
+
+def _warn_of_unfinished(path: ParetoPath, points: list[ParetoPoint], max_iter: int) -> None:
+    """Name the points that are not as near to the front as was asked for; those of a spent budget are named there."""
+    ended = np.array([point.result.status == Status.MAX_ITER for point in points])
+    lost = np.array([point.result.status in (Status.MAX_ITER, Status.CONVERGED) for point in points])
+    lost &= np.isinf(path.norm)
+    facts = [(ended & ~lost, f"the gap is up to {path.gap[ended & ~lost].max(initial=0.0):.1%}")]
+    facts.append((lost, "no classifier with mean_hinge <= nu norm was found"))
+    said = [f"at nu={', '.join(f'{nu:.3g}' for nu in path.nu[which])} {fact}" for which, fact in facts if which.any()]
+    if said:
+        warn(
+            f"{'; '.join(said)} after at most {max_iter} steps: raise max_iter or tol, or leave out so small a nu.",
+            MarginConvergenceWarning,
+        )
+
+
+def _path(points: list[ParetoPoint], models: list[SBPClassifier]) -> ParetoPath:
+    bounds = np.array([-point.result.dual for point in points])
+    return ParetoPath(
+        nu=np.array([point.nu for point in points]),
+        norm=np.array([point.norm for point in points]),
+        mean_hinge=np.array([point.mean_hinge for point in points]),
+        least_norm=1.0 / bounds,
+        evaluations=np.array([point.result.evaluations for point in points]),
+        seconds=np.array([point.seconds for point in points]),
+        models=tuple(models),
+    )
+
+
+def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_weight: Any = None) -> float:
+    """The nu at which `SBPClassifier` seeks the same classifier as `SVC(C=C)` with the same kernel.
+
+    The SVM is solved by the working-set dual; nu is its mean hinge loss divided by its norm.
+
+    Parameters
+    ----------
+    classifier : SBPClassifier
+        Gives the kernel, `fit_intercept`, `class_weight`, `cache_size` and `n_jobs`; it is not changed.
+    X : array-like or CSR matrix of shape (n, d)
+    y : array-like of shape (n,)
+    C : float
+        As in scikit-learn: `1/2 |w|^2 + C sum loss`.
+    sample_weight : array-like of shape (n,), optional
+
+    Raises
+    ------
+    DataError
+        If C is not positive, or w = 0 is optimal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import C_from_nu, SBPClassifier, nu_from_C
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> nu = nu_from_C(SBPClassifier(gamma=2.0), X, y, C=3.0)
+    >>> round(C_from_nu(SBPClassifier(nu, gamma=2.0), X, y), 2)
+    3.0
+    """
+    _refuse_others(classifier, "nu_from_C")
+    if not (isinstance(C, int | float | np.number) and 0.0 < C < math.inf):
+        raise DataError(f"C={C!r} must be a finite number > 0.")
+    with limit_threads(classifier.n_jobs):
+        problem = _whole_problem(classifier, X, y, sample_weight)
+        scaled = KernelProblem(problem.rows, problem.y, C * problem.upper, problem.fit_intercept)
+        return nu_from_c(scaled)
+
+
+def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+    """The least C of an SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
+
+    On rows of few columns several C have the same solution: w then stays the same over whole intervals of C, while the
+    dual coefficients grow. This is the beginning of the interval.
+
+    Some ten SVMs are solved by the working-set dual, each from the last one.
+
+    Parameters
+    ----------
+    classifier : SBPClassifier
+        Gives nu and the parameters named in `nu_from_C`.
+    X, y, sample_weight
+        As there.
+
+    Returns
+    -------
+    float
+        The least C whose nu is at most `1.0001 nu`. nu itself is computed to about 1e-4 relatively where the losses are
+        not tiny, so C is less exact where nu falls slowly.
+
+    Raises
+    ------
+    DataError
+        If no C has this nu.
+    """
+    _refuse_others(classifier, "C_from_nu")
+    with limit_threads(classifier.n_jobs):
+        problem = _whole_problem(classifier, X, y, sample_weight)
+        return c_from_nu(problem, float(classifier.nu)) / float(problem.upper.max())
+
+
+def _refuse_others(classifier: Any, name: str) -> None:
+    """Refuse models that have no nu."""
+    if not isinstance(classifier, SBPClassifier):
+        raise CapabilityError(
+            f"{name} needs an SBPClassifier, not {type(classifier).__name__}: give SBPClassifier(kernel=..., gamma=...)"
+            " with the same kernel, and rows that are already transformed."
+        )
+
+
+def _whole_problem(classifier: SBPClassifier, X: Any, y: Any, sample_weight: Any) -> KernelProblem:
+    model = clone(classifier).set_params(tol=0.1)  # no row is held out
+    model._validate_params()
+    task: Task = model._prepare(X, y, sample_weight)
+    return task.problem

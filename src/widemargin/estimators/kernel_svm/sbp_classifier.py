@@ -1,0 +1,370 @@
+"""Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats
+from widemargin.estimators._binary import binary_classes
+from widemargin.estimators._progress import watchers
+from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
+from widemargin.estimators.kernel_svm.kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    class_weights,
+    interrupted,
+    name_the_kernel,
+    refuse_missing,
+)
+from widemargin.estimators.rate_constrained.spaces import model_scores
+from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
+from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.partitioned import PartitionedRows
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.rows import canonical_rows
+from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import BATCH, solve, solve_published
+from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
+from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS, choose_rows
+from widemargin.solvers.kernel_svm.problem import KernelProblem
+
+__all__ = ["INDEFINITE", "SBPClassifier", "Task"]
+
+INDEFINITE = "Or KernelSVC, which goes on as LIBSVM does."
+"""What else to do with a kernel that is not positive semi-definite."""
+
+
+class Task(NamedTuple):
+    """Checked rows as a problem; row i of the problem is row `used[i]` of X."""
+
+    problem: KernelProblem
+    tol: float | None
+    seed: int
+    X: Any
+    used: npt.NDArray[np.intp]
+
+
+class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
+
+    Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
+    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu (`widemargin.nu_from_C`), and
+    this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy after few
+    kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+
+    Parameters
+    ----------
+    nu : float, default=1e-3
+        Mean slack, >= 0. Raising it lets more rows violate the margin; 0 asks for a hard margin.
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        It must be positive semi-definite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in `sklearn.svm.SVC`; raising it makes the kernel narrower.
+    degree, coef0 : float, default=3, 0.0
+        Of the kernels "poly" and "sigmoid".
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias.
+    algorithm : {"batch", "published"}, default="batch"
+        "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
+        computes it afresh and takes the plain average (Algorithm 1 of the paper).
+    batch_size : int, default=256
+        Rows of a step of "batch". Raising it makes steps more exact and dearer.
+    tol : float or None, default=None
+        Largest relative gap between the margin and its upper bound. None holds out `validation_fraction` of the rows
+        and stops when their error has stopped falling beyond noise.
+    validation_fraction : float, default=0.1
+        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
+        row is left to hold out the run stops at a gap of 10%.
+    max_iter : int, default=10,000
+        Largest number of steps.
+    cache_size : float, default=200
+        Megabytes of kernel rows kept.
+    backend : {"numpy", "dask"}, default="numpy"
+        "dask": in `fit` the kernel values of a step are computed on the workers of the Dask client in force, which hold
+        the rows in parts; it pays where a step costs more than its messages, some milliseconds.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, as in scikit-learn.
+    time_budget : float or None, default=None
+        Seconds after which the best model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Called with a `Progress` between steps, on a geometric schedule; one that returns True ends the run.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
+    verbose : int, default=0
+        Above 0 progress is logged under "widemargin".
+    n_jobs : int or None, default=None
+        Threads of a fit; None means 1, -1 all cores.
+    random_state : int, RandomState or None, default=None
+        Of the draws and the rows held out.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    support_ : ndarray of shape (n_support,)
+        Rows with a coefficient.
+    support_vectors_ : array or CSR matrix of shape (n_support, d)
+        Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (2,)
+        Their number in each class.
+    dual_coef_ : ndarray of shape (1, n_support)
+        `y_i alpha_i`, where the functional margin is 1.
+    intercept_ : ndarray of shape (1,)
+    gamma_ : float
+        Parameter of the kernel.
+    margin_ : float
+        Margin of the direction of norm at most 1 with the slack; not positive where no margin was found at this nu (the
+        coefficients are then those of the direction).
+    margin_bound_ : float
+        No classifier has a larger one at this nu, on these rows.
+    gap_ : float
+        `(margin_bound_ - margin_) / margin_`: the certificate.
+    n_covered_ : float
+        Rows below the margin (in each class where there is a bias), by weight relative to the largest.
+    held_out_error_ : float or None
+        Error on the rows held out; chosen as the least of several looks, so slightly flattering.
+    status_ : str
+    n_iter_ : int
+        Steps.
+    n_evaluations_ : int
+        Kernel values computed.
+    history_ : tuple of dict
+        `seconds`, `evaluations`, `steps`, `primal` (minus the margin), `dual` (minus its bound), `covered`, and
+        `held_out_error` where rows are held out.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    widemargin.pareto_path : Norm and mean hinge loss over nu.
+    widemargin.nu_from_C : The nu of the SVM with a given C.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz and Srebro, *The Kernelized Stochastic Batch Perceptron*, ICML 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SBPClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> model = SBPClassifier(nu=0.01, gamma=2.0, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu": [Interval(Real, 0.0, None, closed="left")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "algorithm": [StrOptions({"batch", "published"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "backend": [StrOptions({"numpy", "dask"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "verbose": ["verbose"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        nu: float = 1e-3,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        algorithm: str = "batch",
+        batch_size: int = BATCH,
+        tol: float | None = None,
+        validation_fraction: float = 0.1,
+        max_iter: int = 10_000,
+        cache_size: float = 200.0,
+        backend: str = "numpy",
+        class_weight: Any = None,
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        on_interrupt: str = "raise",
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.algorithm = algorithm
+        self.batch_size = batch_size
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.backend = backend
+        self.class_weight = class_weight
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.on_interrupt = on_interrupt
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SBPClassifier":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 rows give float32 kernel values, which take half the time and memory. With a precomputed kernel its
+            values, shape (n, n).
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0 of the slack; a row of weight 2 counts as two. Not for `algorithm="published"`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        KernelError
+            If the kernel cannot be used, is found not to be positive semi-definite, or a row does not fit the cache.
+        CapabilityError
+            If rows have weights and the algorithm is "published".
+        DataError
+            If y holds one class, the weight of a class is not positive, or features are too large.
+        """
+        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        with limit_threads(self.n_jobs):
+            task = self._prepare(X, y, sample_weight)
+            options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}
+            with name_the_kernel(self.kernel, INDEFINITE):
+                if self.algorithm == "published":
+                    result = solve_published(task.problem, nu=float(self.nu), **options)
+                else:
+                    result = solve(task.problem, nu=float(self.nu), batch=self.batch_size, **options)
+        self._adopt(result, task)
+        self._conclude(result, budget)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """Check rows and make their problem; sets what the estimator remembers of its data."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        self.classes_ = binary_classes(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        codes = np.searchsorted(self.classes_, y)
+        weight = weight * class_weights(self.class_weight, self.classes_, y)[codes]
+        used = np.flatnonzero(weight > 0.0)
+        refuse_missing(self.classes_, codes[used])
+        sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
+        rows = self._rows(X, upper, used)
+        rows.check_function()
+        with name_the_kernel(self.kernel, INDEFINITE):
+            refuse_indefinite(sampled_spectrum(rows))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        tol = self.tol
+        if tol is None:
+            held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
+            upper[held] = 0.0
+            tol = None if held.shape[0] else WITHOUT_ROWS
+        return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
+
+    def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
+        """The kernel rows of the rows with a weight."""
+        if used.shape[0] < X.shape[0]:
+            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
+        kernel = resolve_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
+        )
+        warn_of_scales(self, kernel, X)
+        self.gamma_ = kernel.gamma
+        if self.backend == "dask":
+            return PartitionedRows(kernel, X, cache_size=self.cache_size)
+        return KernelRows(kernel, X, cache_size=self.cache_size)
+
+    def _adopt(self, result: SBPResult, task: Task) -> None:
+        """Set the fitted attributes."""
+        chosen, y = np.flatnonzero(result.coef), task.problem.y
+        self.support_ = task.used[chosen]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else task.X[self.support_]
+        self.n_support_ = np.array([(y[chosen] < 0.0).sum(), (y[chosen] > 0.0).sum()])
+        self.dual_coef_ = result.coef[None, chosen]
+        self.intercept_ = np.array([result.intercept])
+        self.margin_, self.margin_bound_, self.gap_ = result.margin, -result.dual, result.gap
+        self.n_covered_ = result.covered
+        self.held_out_error_ = None if math.isnan(result.held_out_error) else result.held_out_error
+        self.status_, self.n_iter_ = str(result.status), max(result.n_iter, 1)
+        self.n_evaluations_, self.history_ = result.evaluations, result.history
+
+    def _conclude(self, result: SBPResult, budget: Budget) -> None:
+        """Warn or raise according to how the run ended."""
+        if interrupted(self, budget):
+            return
+        if result.margin <= 0.0:
+            warn(self._without_margin(result), MarginConvergenceWarning)
+        elif result.status != Status.CONVERGED:
+            limit = "raise max_iter or tol, or use tol=None, which stops by the error on rows held out"
+            warn(
+                f"stopped after {result.n_iter} steps with a gap of {result.gap:.1%} between the margin and its bound "
+                f"({CURES.get(str(result.status), limit)}).",
+                MarginConvergenceWarning,
+            )
+
+    def _without_margin(self, result: SBPResult) -> str:
+        """What is known where no positive margin was found, and the cure.
+
+        With nu > 0 there is always one: that of w = 0 is nu.
+        """
+        found = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
+        more = {
+            "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
+        }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
+        bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
+        if self.nu > 0.0:
+            more += ", or raise nu" if result.status == Status.CONVERGED else ""
+            return f"{found}; there is one of at least {self.nu:.2g}{bound} ({more})."
+        kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
+        return f"{found}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
+
+    def decision_function(self, X: Any) -> Floats:
+        """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
+        return model_scores(self, self._checked_new(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,)."""
+        second = self.decision_function(X) > 0.0
+        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
+        return labels

@@ -1,0 +1,1 @@
+"""Margin pursuit as an estimator, and the steps of its fit."""

@@ -1,0 +1,393 @@
+"""Margin pursuit: a classifier whose margins gather around a level, `MarginPursuitClassifier`."""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats
+from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators.kernel_svm.kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    interrupted,
+    labels_of,
+    refuse_missing,
+    worst,
+)
+from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Start, pursue
+from widemargin.estimators.margins.pursuit_space import MappedSpace, make_space, model_scores
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.kernels.feature_maps import FEATURE_MAPS
+from widemargin.kernels.functions import KERNELS
+from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.losses.margin import LOSSES
+from widemargin.problems.margin_pursuit import MarginPursuitProblem
+from widemargin.solvers.base import Budget, Progress
+
+__all__ = ["MarginPursuitClassifier"]
+
+
+class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
+
+    Minimises `1/2 |w|^2 + C sum_i s_i phi(y_i f(x_i))`, `phi(m) = scale^2 rho((margin_level - m) / scale)`. Rows that
+    are wrong and rows that are right by far more than the level are both pulled back, with a force that is bounded by
+    the scale: the margins gather around the level, more closely and more symmetrically than those of an SVM. It bounds
+    what a wrong *label* can do; it does not protect from rows with extreme *features*. With more than two classes each
+    is learned against the rest.
+
+    Parameters
+    ----------
+    margin_level : float, default=1.0
+        The margin every row should have. With a scale in proportion it only sets the units of the scores.
+    scale : float or {"auto", "catoni", "rescale-once"}, default="auto"
+        Distance from the level, in units of the margins, from which on a row pulls no harder. Raising it turns the loss
+        into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at
+        `scale^2 = scale_factor` times the 75th percentile of the squared margins. "rescale-once": the paper's update,
+        to the same after `rescale_after` iterations of one run; from then on the loss is `rho` without its factor
+        `scale^2`, which amounts to `C / scale^2` in place of C and makes long stochastic steps shorter (Figure 5
+        there). "catoni": train at `margin_level`, then again at the scale of the Catoni estimator of the mean margin,
+        `scale^2 = n var / (2 log(2/delta))`, which grows with n.
+    solver : {"lbfgs", "gd", "sgd"}, default="lbfgs"
+        "lbfgs" reaches the optimum in few passes. "gd" is the paper's Algorithm 1, "sgd" its projected stochastic form.
+    loss : {"catoni", "log-cosh"}, default="catoni"
+        rho: that of Catoni and Giulini, whose pull is constant beyond `1.41 scale`, or log-cosh.
+    C : float, default=1.0
+        Inverse strength of the regulariser; `inf` for none (not with "sgd").
+    fit_intercept : bool, default=True
+    kernel : {None, "linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default=None
+        None: a linear model. A kernel is used exactly, by the weights of training rows (n^2 memory), or through a
+        `feature_map`.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width, as in `sklearn.svm.SVC`.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    feature_map : {None, "fourier", "nystroem"}, default=None
+        Explicit features that approximate the kernel, at a cost linear in the rows.
+    n_components : int, default=256
+        Of the feature map. Raising it brings the model closer to the kernel's.
+    cache_size : float, default=1000
+        Largest kernel matrix in megabytes.
+    scale_factor : float, default=1.0
+        Of "auto" and "rescale-once".
+    rescale_after : int, default=5
+        Iterations (passes of "sgd") before "rescale-once". Passes of the fits that a warm start goes on from count;
+        with the other solvers a warm start is rescaled at once.
+    delta : float, default=0.05
+        Of "catoni".
+    tol : float, default=1e-6
+        Largest relative gap: what the objective may exceed its least value by. With `C=inf` the norm of the gradient,
+        relative to the first one.
+    max_iter : int, default=None
+        Most iterations, for each scale; None: 1000 of "lbfgs", 10000 of "gd", 20 passes over the rows of "sgd".
+    step_size : float, default=None
+        Of "gd"; None: one over the largest curvature.
+    average : bool, default=False
+        With "sgd", whether the mean of all steps of this fit is kept, weighted by their number, in place of the last.
+    warm_start : bool, default=False
+        Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes or features,
+        another feature map or an exact kernel starts afresh.
+    random_state : int, RandomState or None, default=None
+        Rows drawn by "sgd", and the feature map.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Classes share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` at every iteration; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (n_problems, n_features)
+        One row for two classes, else one a class. Of the mapped features where there is a map; not for exact kernels.
+    intercept_ : ndarray of shape (n_problems,)
+    support_ : ndarray of int64, shape (n_SV,)
+        Exact kernels only: numbers of the training rows that the model is written in.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Exact kernels only; of shape (0, 0) for a precomputed one.
+    dual_coef_ : ndarray of shape (n_problems, n_SV)
+        Exact kernels only: `decision_function(X) = K(X, support_vectors_) dual_coef_' + intercept_`.
+    feature_map_ : transformer
+        Only with a feature map.
+    gamma_ : float
+        Exact kernels only.
+    scale_ : ndarray of shape (n_problems,)
+        The scale of the solution, and of its certificate.
+    gap_ : ndarray of shape (n_problems,)
+        Proved: the objective at `scale_` exceeds its least value by at most this, relative to it. NaN with `C=inf`.
+    objective_ : ndarray of shape (n_problems,)
+        Objective over `C n`: mean loss plus `|w|^2 / (2 C n)`, where n is the sum of weights; after "rescale-once" with
+        `C / scale_^2` in place of C.
+    n_iter_ : int
+        Iterations, or passes over the rows; the largest number of all classes.
+    n_gradients_ : int
+        Gradients of single rows, of all classes: what the paper counts as cost.
+    t_ : int
+        Steps of "sgd".
+    status_ : str
+        "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
+    history_ : tuple of dict
+        `class`, `iteration`, `gradients`, `value`, `gap`, `seconds` and `scale` of the iterations.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    widemargin.margin_report : The distribution of the margins of any classifier.
+
+    References
+    ----------
+    M. J. Holland, Classification using margin pursuit, AISTATS 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import MarginPursuitClassifier
+    >>> X, y = make_classification(400, random_state=0)
+    >>> clf = MarginPursuitClassifier().fit(X, y)
+    >>> clf.status_, bool(clf.gap_[0] <= 1e-6), round(clf.score(X, y), 2)
+    ('converged', True, 0.85)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "margin_level": [Interval(Real, 0.0, None, closed="neither")],
+        "scale": [StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")],
+        "solver": [StrOptions(set(MAX_ITER))],
+        "loss": [StrOptions(set(LOSSES))],
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "fit_intercept": ["boolean"],
+        "kernel": [StrOptions(set(KERNELS)), callable, None],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "scale_factor": [Interval(Real, 0.0, None, closed="neither")],
+        "rescale_after": [Interval(Integral, 1, None, closed="left")],
+        "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        margin_level: float = 1.0,
+        scale: float | str = "auto",
+        *,
+        solver: str = "lbfgs",
+        loss: str = "catoni",
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        kernel: str | Callable[[Any, Any], Any] | None = None,
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        feature_map: str | None = None,
+        n_components: int = 256,
+        cache_size: float = 1000,
+        scale_factor: float = 1.0,
+        rescale_after: int = 5,
+        delta: float = 0.05,
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        step_size: float | None = None,
+        average: bool = False,
+        warm_start: bool = False,
+        random_state: Any = None,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.margin_level = margin_level
+        self.scale = scale
+        self.solver = solver
+        self.loss = loss
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.feature_map = feature_map
+        self.n_components = n_components
+        self.cache_size = cache_size
+        self.scale_factor = scale_factor
+        self.rescale_after = rescale_after
+        self.delta = delta
+        self.tol = tol
+        self.max_iter = max_iter
+        self.step_size = step_size
+        self.average = average
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            Factors of C, >= 0; weight 2 is a row that is there twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If a class has no row of positive weight, or the margins set no scale.
+        CapabilityError
+            If the parameters do not go together, or a kernel matrix does not fit `cache_size`.
+        KernelError
+            If the kernel cannot be used.
+        """
+        if self.solver == "sgd" and np.isinf(self.C):
+            raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
+        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
+        before = self._fitted_before() if self.warm_start else None
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        refuse_one_class(self.classes_)
+        X = canonical_rows(X)
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        refuse_missing(self.classes_, codes[weight > 0.0])
+        with limit_threads(self.n_jobs):
+            space = make_space(self, X, weight)
+            kept = isinstance(space, MappedSpace) and space.fitted
+            if before is not None and kept != before.pop("mapped"):
+                before = None
+            rows = RowBlocks([(space.features(X), None)])
+            runs = self._train(rows, codes, weight, before, budget)
+            points = np.array([run.result.point for run in runs])
+            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]), X)
+        self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
+        self._report(runs, budget)
+        return self
+
+    def _train(
+        self, rows: RowBlocks, codes: npt.NDArray[Any], weight: Floats, before: dict[str, Any] | None, budget: Budget
+    ) -> list[Pursuit]:
+        """The problems of the classes, one after the other, with equal shares of the time."""
+        total = float(weight.sum())
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
+        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
+        runs = []
+        problem = MarginPursuitProblem(
+            rows, np.ones(codes.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, bool(self.fit_intercept)
+        )
+        for number, target in enumerate(targets):
+            problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
+            with budget.part(len(targets) - number) as share:
+                runs.append(pursue(self, problem, self._start(before, number, problem.n_unknowns), share, seed))
+        return runs
+
+    def _fitted_before(self) -> dict[str, Any] | None:
+        """What the last fit has left; None without one, or where it is a combination of other rows."""
+        names = ("coef_", "intercept_", "classes_", "scale_", "t_")
+        fitted = vars(self)
+        if not all(name in fitted for name in names):
+            return None
+        return {name: fitted[name] for name in names} | {"mapped": "feature_map_" in fitted}
+
+    def _start(self, before: dict[str, Any] | None, number: int, n_unknowns: int) -> Start | None:
+        if before is None or not np.array_equal(before["classes_"], self.classes_):
+            return None
+        point = before["coef_"][number]
+        if self.fit_intercept:
+            point = np.append(point, before["intercept_"][number])
+        return Start(point, float(before["scale_"][number]), int(before["t_"])) if len(point) == n_unknowns else None
+
+    def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
+        """Set what is known of the fit, and warn where it is not what was asked for."""
+        self.scale_ = np.array([run.scale for run in runs])
+        self.gap_ = np.array([run.result.gap for run in runs])
+        self.objective_ = np.array([run.result.value for run in runs])
+        self.n_iter_ = max(1, *(run.n_iter for run in runs))
+        self.n_gradients_ = sum(run.n_gradients for run in runs)
+        self.t_ = max(run.steps for run in runs)
+        self.status_ = str(worst((run.result.status for run in runs), budget))
+        self.history_ = tuple(
+            {"class": float(number)} | entry for number, run in enumerate(runs) for entry in run.history
+        )
+        if interrupted(self, budget):
+            return
+        if self.status_ in CURES:
+            warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
+        elif self.status_ == "max_iter" and self.solver != "sgd":
+            gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
+            warn(
+                f"the gap is {gap:.1e} > tol {self.tol:g} after {self.n_iter_} iterations; raise max_iter "
+                "or tol, or scale the features.",
+                MarginConvergenceWarning,
+            )
+        elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
+            self._warn_of_long_steps()
+
+    def _warn_of_long_steps(self) -> None:
+        """Warn where stochastic steps have left a model that is worse than the weights 0."""
+        kind, level = LOSSES[self.loss], float(self.margin_level)
+        zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
+        above = np.flatnonzero(self.objective_ > 1.1 * zero)
+        if above.shape[0]:
+            worst_one = above[np.argmax(self.objective_[above] / zero[above])]
+            warn(
+                f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
+                f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
+                "average=True, scale the features, or use solver='lbfgs'.",
+                MarginConvergenceWarning,
+            )
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            With a precomputed kernel the values with all training rows.
+        """
+        scores = model_scores(self, self._checked_new(X))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels, shape (n,)."""
+        return labels_of(self.decision_function(X), self.classes_)

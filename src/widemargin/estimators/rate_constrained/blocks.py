@@ -1,0 +1,307 @@
+"""Rate-constrained training over rows that live in blocks: from raw rows to a `BlockedProblem`, and back to a report.
+
+survey (shape, labels, weights) -> counts by kind of row -> the goal, bound to the counts -> problems of the blocks
+
+Kinds of rows (`goals/measuring/counting.py`) are counted where the rows are. They are all that a goal asks, so it
+is bound to their sum; every block then looks up the cells of its rows. Labels, populations and baselines are looked at
+in these passes and in the last one, which counts what the model predicts; training itself sees features and cells.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import _get_feature_names
+
+from widemargin._typing import Floats, Ints
+from widemargin.distributed.base import Block, BlockMap
+from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.estimators.rate_constrained.prediction import DTYPES
+from widemargin.exceptions import DataError, MissingDataError
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.labels import column_of
+from widemargin.goals.binding.sources import Source, make_source
+from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.counting import CountedRows
+from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.losses.ramp import ramp
+from widemargin.problems.blocked import BlockedProblem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+
+__all__ = ["Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions", "survey"]
+
+
+@dataclass
+class Survey:
+    """What must be known of all rows before a goal can be bound.
+
+    Attributes
+    ----------
+    labels : ndarray
+        Distinct labels, increasing.
+    n_rows, n_stored : int
+        Rows, and numbers stored in them.
+    weight : float
+        Their weight, that of the training rows alone.
+    sums : ndarray of shape (d,)
+        Sum of the rows.
+    names : ndarray of str, shape (d,), or None
+        Features.
+    place : str
+        The first block, in messages.
+    """
+
+    labels: npt.NDArray[Any]
+    n_rows: int
+    n_stored: int
+    weight: float
+    sums: Floats
+    names: Any
+    place: str
+
+    def merge(self, other: "Survey") -> Self:
+        """Take in other rows."""
+        if strange := self._differs(other):
+            raise DataError(f"{other.place} and {self.place} differ: {strange}. Give all blocks alike.")
+        both = [part for part in (self.labels, other.labels) if part.shape[0]]
+        self.labels = np.unique(np.concatenate(both)) if both else self.labels
+        self.n_rows += other.n_rows
+        self.n_stored += other.n_stored
+        self.weight += other.weight
+        self.sums = self.sums + other.sums
+        self.names = other.names if self.names is None else self.names
+        return self
+
+    def _differs(self, other: "Survey") -> str | None:
+        """What keeps other rows from being in one table with these."""
+        there, here = other.sums.shape[0], self.sums.shape[0]
+        if there != here:
+            return f"{there} and {here} features"
+        if self.names is not None and other.names is not None and not np.array_equal(self.names, other.names):
+            pairs = zip(other.names.tolist(), self.names.tolist(), strict=True)
+            j, pair = next((j, pair) for j, pair in enumerate(pairs) if pair[0] != pair[1])
+            return f"feature {j} is {pair[0]!r} and {pair[1]!r}"
+        kinds = [isinstance(part.tolist()[0], str) for part in (other.labels, self.labels) if part.shape[0]]
+        if len(set(kinds)) > 1:
+            return f"labels such as {other.labels.tolist()[0]!r} and {self.labels.tolist()[0]!r}"
+        return None
+
+
+class Labels(NamedTuple):
+    """What is needed to read labels and baselines: the pair (negative, positive), the goal, and models it asks."""
+
+    classes: tuple[Any, Any]
+    goal: Goal
+    models: Mapping[str, Any]
+
+
+@dataclass
+class Counts:
+    """Counted kinds of rows, by source."""
+
+    parts: dict[str | None, CountedRows] = field(default_factory=dict)
+
+    def merge(self, other: "Counts") -> Self:
+        """Take in the counts of other rows."""
+        for name, part in other.parts.items():
+            if name in self.parts:
+                self.parts[name].join(part)
+            else:
+                self.parts[name] = part
+        return self
+
+    @property
+    def names(self) -> list[str | None]:
+        """Sources in their order: the training rows first."""
+        return sorted(self.parts, key=lambda name: (name is not None, name))
+
+
+def survey(blocks: BlockMap) -> Survey:
+    """Look at all rows once.
+
+    Raises
+    ------
+    DataError
+        If blocks differ in their features, or features or weights are not finite numbers.
+    """
+    found: Survey = blocks.sum(_survey)
+    return found
+
+
+def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, BoundGoal]:
+    """The goal bound to all rows, by their counts.
+
+    Raises
+    ------
+    GoalError, DataError
+        As `bind`.
+    """
+    counts: Counts = blocks.sum(_count, (labels, None))
+    return counts, bind(labels.goal, [counts.parts[name].counted().source for name in counts.names])
+
+
+def blocked_problem(
+    blocks: BlockMap, labels: Labels, counts: Counts, bound: BoundGoal, found: Survey, *, lam: float,
+    fit_intercept: bool, scratch: str | None,
+) -> BlockedProblem:  # fmt: skip
+    """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
+    d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
+    task = _Task(labels, counts, bound, lam, fit_intercept, centre, scratch)
+    prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
+    sizes: _Sizes = prepared.sum(_sizes)
+    nothing = tuple(np.zeros(0, np.int32) for _ in bound.cell)
+    empty = replace(bound, cell=nothing, row_weight=(None,) * len(nothing))
+    head = build_problem(empty, [np.zeros((0, d))] * len(nothing), lam, fit_intercept=fit_intercept, merge=False)
+    rows = BlockedRows(prepared, int(sizes.n_rows), d, int(sizes.n_stored), centre)
+    return BlockedProblem(head, rows, sizes.cell_count)
+
+
+def counted_predictions(
+    blocks: BlockMap, labels: Labels, w: Floats, b: float
+) -> tuple[BoundGoal, list[npt.NDArray[np.bool_]], list[Floats]]:
+    """The goal on kinds of rows that a model calls alike, with its 0/1 and its mean ramp predictions of each."""
+    counts: Counts = blocks.sum(_count, (labels, (w, b)))
+    counted = [counts.parts[name].counted() for name in counts.names]
+    bound = bind(labels.goal, [part.source for part in counted], warn_trivial=False)
+    shares = [np.zeros(0) if part.ramp is None else part.ramp for part in counted]
+    return bound, [part.positive for part in counted], shares
+
+
+# what runs where a block is
+
+
+class _Task(NamedTuple):
+    """How a block's rows become its problem."""
+
+    labels: Labels
+    counts: Counts
+    bound: BoundGoal
+    lam: float
+    fit_intercept: bool
+    centre: Floats
+    scratch: str | None
+
+
+class _Sizes(NamedTuple):
+    n_rows: int
+    n_stored: int
+    cell_count: Ints
+
+
+def _matrix(data: Mapping[str, Any], title: str = "a block") -> Any:
+    """Checked features."""
+    X = data["X"]
+    try:
+        checked = check_array(X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+    except ValueError as error:
+        where = "" if data.get("source") is None else f" of external {data['source']!r}"
+        raise DataError(f"{title}{where}: {error}") from error
+    return canonical_rows(checked)
+
+
+def _survey(block: Block, _: None) -> Survey:
+    data = block.data
+    X, y, weight = _matrix(data, block.title), data["y"], data["sample_weight"]
+    main = data.get("source") is None
+    if main and y is None:
+        raise DataError(f"{block.title} has no labels. Give y.")
+    labels = _distinct(y, block.title) if main else np.zeros(0)
+    whole = float(X.shape[0] if weight is None else np.asarray(weight, dtype=np.float64).sum())
+    names = _get_feature_names(data["X"])
+    if names is None and data.get("names"):
+        names = np.asarray(data["names"], dtype=object)
+    rows, place = RowBlocks([(X, None)]), block.title if main else f"external {data['source']!r}"
+    return Survey(
+        labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names, place
+    )
+
+
+def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
+    """The labels that occur in a block, increasing.
+
+    Raises
+    ------
+    DataError
+        If some are missing, or numbers are among texts.
+    """
+    column = column_of(f"y of {title}", y)
+    if column.n_missing:
+        raise DataError(
+            f"y of {title} has {column.n_missing} missing values of {len(column.values)}. Leave these rows out, or "
+            "fill them in."
+        )
+    return np.unique(np.asarray(y))
+
+
+def _source(data: Mapping[str, Any], labels: Labels) -> Source:
+    """The rows of a block as a source of the goal."""
+    name = data.get("source")
+    return make_source(
+        name, data["X"], data["y"], classes=labels.classes, sample_weight=data["sample_weight"],
+        populations=data["populations"], baselines=data.get("baselines"), models=labels.models,
+        baseline_names=baselines_used(labels.goal).get(name, ()), n_rows=data["X"].shape[0],
+    )  # fmt: skip
+
+
+def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:
+    """Kinds of rows of a block, told apart by the predictions of a model where one is given."""
+    (labels, model), data = message, block.data
+    source = _source(data, labels)
+    positive, share = np.zeros(source.n_rows, bool), None
+    if model is not None:
+        z = RowBlocks([(_matrix(data), None)]).dot(model[0]) - model[1]
+        positive, share = z > 0.0, ramp(z)
+    used = baselines_used(labels.goal).get(source.name, ())
+    part = CountedRows(source.name, columns_used(labels.goal).get(source.name, {}), used)
+    part.add(source, positive, share)
+    return Counts({source.name: part})
+
+
+def _problem_of(data: Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
+    """The problem of a block's rows, with the coefficients of the whole."""
+    source = _source(data, task.labels)
+    of_kind = task.bound.cell[task.counts.names.index(source.name)]
+    cell = task.counts.parts[source.name].numbers(source, of_kind)
+    if task.scratch is not None and not Path(task.scratch).is_dir():
+        raise MissingDataError(f"scratch: there is no folder {task.scratch} where a worker runs. Make it there.")
+    X, fit_intercept = _matrix(data), task.fit_intercept
+    bound = replace(task.bound, cell=(cell,), row_weight=(source.weight,))
+    problem = build_problem(bound, [X], task.lam, fit_intercept=fit_intercept)
+    parts = [(block.X, block.row_of) for block in problem.rows.blocks]  # type: ignore[union-attr]
+    weight, cell = problem.weight, problem.cell
+    if task.scratch is not None:
+        X, row_of = parts[0]
+        X = X if row_of.shape[0] == X.shape[0] else X[row_of]
+        parts, weight, cell = [(_mapped(X, task.scratch), None)], *(_mapped(a, task.scratch) for a in (weight, cell))
+    return replace(problem, rows=RowBlocks(parts, task.centre), weight=weight, cell=cell)
+
+
+def _mapped(array: Any, folder: str) -> Any:
+    """An array or CSR matrix of the same numbers in a file of its own, which is gone once nobody looks at it."""
+    if sp.issparse(array):
+        parts = (_mapped(part, folder) for part in (array.data, array.indices, array.indptr))
+        return sp.csr_matrix(tuple(parts), shape=array.shape, copy=False)
+    handle, name = tempfile.mkstemp(suffix=".npy", prefix="widemargin-", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        return np.asarray(np.load(name, mmap_mode="r+"))  # "r" would have every loop compiled once more
+    except OSError as error:
+        raise DataError(f"scratch: {array.nbytes} bytes cannot be written to {folder} ({error}). Make room.") from error
+    finally:
+        Path(name).unlink()
+
+
+def _sizes(block: Block, _: None) -> _Sizes:
+    problem: RateConstrainedProblem = block.data
+    count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
+    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)

@@ -1,0 +1,336 @@
+"""`RateConstrainedClassifierCV`: the regulariser and the number of steps by cross-validation under the goal."""
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats
+from widemargin.estimators._binary import as_goal
+from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting
+from widemargin.estimators.rate_constrained.validated_point import RULES
+from widemargin.estimators.rate_constrained.validation import ValidationRows, choose_setting, make_splits, validate
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
+from widemargin.goals import Goal
+from widemargin.goals._warn import warn
+from widemargin.goals.binding.sources import External
+from widemargin.solvers.base import Budget, Progress
+
+__all__ = ["RateConstrainedClassifierCV"]
+
+_STRONGEST, _WEAKEST = 0.02, 2.0  # C: lambda = 100 / n and 1 / n
+_SHARED = (
+    "kernel", "gamma", "degree", "coef0", "feature_map", "n_components", "cache_size", "enforce", "fit_intercept",
+    "solver", "tol", "step_tol", "pos_label", "baselines", "on_infeasible", "on_interrupt", "callbacks", "verbose",
+    "n_jobs", "random_state",
+)  # fmt: skip
+
+
+class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """`RateConstrainedClassifier` with C and the number of steps chosen by cross-validation under the goal.
+
+    A lower training objective does not mean a lower test error (on a9a more steps and a larger C lower the first and
+    not the second), so both are chosen by the held-out objective, among the settings that keep the goal's bounds on
+    held-out rows up to noise.
+
+    Parameters
+    ----------
+    goal : Goal or str, default=None
+        What to minimise and what must hold. None: the error rate, unconstrained.
+    Cs : int or array-like of float, default=6
+        Candidates of C, or how many between 0.02 and 2 (lambda = 100 / n and 1 / n), on a logarithmic scale.
+    max_steps : int or array-like of int, default=(5, 8)
+        Candidates of the number of majorisation steps: early stopping. With fewer than 4 or 5 the start is
+        not yet forgotten.
+    cv : int, splitter or iterable of (train, test), default=5
+        An integer: that many shuffled folds, stratified by label and populations.
+    rule : {"best", "one-standard-error"}, default="best"
+        The lowest mean held-out objective, or the simplest setting (smallest C, then fewest steps) within one standard
+        error of it.
+    refit : bool, default=True
+        Fit the chosen setting to all rows; without it there is nothing to predict with.
+    kernel, gamma, degree, coef0, feature_map, n_components, cache_size
+        As in `RateConstrainedClassifier`; kernel="precomputed" is refused, because folds slice rows only.
+    enforce, fit_intercept, solver, tol, step_tol, pos_label, baselines, on_infeasible, on_interrupt
+        As in `RateConstrainedClassifier`. The folds are solved to `step_tol`, without a last step to `tol`.
+    time_budget : float, default=None
+        Seconds after which validation ends with the folds done; fitting all rows is not cut short.
+    callbacks, verbose, n_jobs
+        As in `RateConstrainedClassifier`; stage "validate" counts the settings measured, and a callback that returns
+        True ends validation with the folds done.
+    random_state : int, RandomState or None, default=None
+        Of the folds where `cv` is an integer.
+
+    Attributes
+    ----------
+    C_ : float
+    n_steps_ : int
+        The setting chosen, `max_steps` of `best_estimator_`.
+    best_index_ : int
+        Its place in `cv_results_`.
+    cv_results_ : dict of ndarray
+        One entry a setting: "C", "max_steps", "mean_objective", "objective_error", "mean_slack" and "slack_error" of
+        shape (K, m), "excess" (largest violation in standard errors), "met" (on the training rows of all folds),
+        "admissible", "mean_fit_time", and "split0_objective", "split0_slack", ...
+    n_splits_ : int
+        Folds that were done.
+    best_estimator_ : RateConstrainedClassifier
+    coef_, intercept_, goal_report_, status_
+        Those of `best_estimator_` (no `coef_` for an exact kernel); all these only with `refit=True`.
+    classes_ : ndarray of shape (2,)
+    positive_class_ : label
+    goal_ : Goal
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    widemargin.tradeoff_path : The price of one bound.
+
+    Notes
+    -----
+    **The rule.** Objective and slacks of a setting are means over the folds, measured in the rates that are enforced
+    (0/1 or ramp). Their standard errors are those of the draw of the held-out rows; rows of external data sets are
+    never sliced, so what they add is the same in every fold and does not average out. A setting is admissible where it
+    met the goal on the training rows of every fold and no constraint's mean slack lies below
+    `-z(1 - 0.05 / m)` standard errors (m constraints, z the normal quantile): one that sits on all its bounds is then
+    thrown out with probability of at most 5%. Of the admissible ones the best objective wins, ties go to the simpler
+    setting. Where none is, the one of least violation is taken, with a warning.
+
+    Nothing is guaranteed on new rows: the folds have chosen the setting. For a guarantee keep rows aside and use
+    `GoalThresholdClassifier(..., confidence=...)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import RateConstrainedClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = (X[:, 0] + rng.normal(size=400) > 0.8).astype(int)
+    >>> goal = "minimize error_rate()\\nsubject to recall() >= 0.8"
+    >>> clf = RateConstrainedClassifierCV(goal, Cs=[0.02, 0.2], cv=3, random_state=0).fit(X, y)
+    >>> clf.C_ in (0.02, 0.2)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: RateConstrainedClassifier._parameter_constraints[name] for name in ("goal", *_SHARED, "time_budget")},
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "max_steps": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "rule": [StrOptions(set(RULES))],
+        "refit": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        goal: Goal | str | None = None,
+        *,
+        Cs: Any = 6,
+        max_steps: Any = (5, 8),
+        cv: Any = 5,
+        rule: str = "best",
+        refit: bool = True,
+        kernel: str | Callable[[Any, Any], Any] | None = None,
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        feature_map: str | None = None,
+        n_components: int = 300,
+        cache_size: float = 1000.0,
+        enforce: str = "deterministic",
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        step_tol: float = 1e-3,
+        pos_label: Any = None,
+        baselines: Mapping[str, Any] | None = None,
+        on_infeasible: str = "raise",
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.goal = goal
+        self.Cs = Cs
+        self.max_steps = max_steps
+        self.cv = cv
+        self.rule = rule
+        self.refit = refit
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.feature_map = feature_map
+        self.n_components = n_components
+        self.cache_size = cache_size
+        self.enforce = enforce
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.step_tol = step_tol
+        self.pos_label = pos_label
+        self.baselines = baselines
+        self.on_infeasible = on_infeasible
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        populations: Any = None,
+        external: Mapping[str, External] | None = None,
+    ) -> "RateConstrainedClassifierCV":
+        """Choose the setting on folds of labelled rows, and fit it to all of them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+        populations : table with n rows, default=None
+            Sliced with the rows, as the weights are.
+        external : dict of str to External, default=None
+            Never sliced: each data set is whole in every fold.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        GoalError
+            If the goal does not fit the data, or the rows of a fold.
+        DataError
+            If data are missing or of the wrong shape, or too few for the folds.
+        CapabilityError
+            If a bound is a number of rows, or the kernel is precomputed.
+        InfeasibleGoalError
+            If no model that meets the goal was found on all rows, unless `on_infeasible="warn"`.
+        """
+        if self.kernel == "precomputed":
+            raise CapabilityError("kernel='precomputed' cannot be cut into folds; give the kernel by name.")
+        settings = self._settings()
+        shared = {name: getattr(self, name) for name in _SHARED}
+        plain = RateConstrainedClassifier(self.goal, **shared)
+        budget = Budget(self.time_budget, plain._watchers())
+        self.goal_ = as_goal(self.goal)
+        rows = ValidationRows(plain, self.goal_, X, y, sample_weight, populations, external)
+        self._remember(plain)
+        splits = make_splits(self.cv, rows, check_random_state(self.random_state))
+        with limit_threads(self.n_jobs):
+            done = validate(rows, splits, settings, budget)
+        self._choose(settings, done, len(splits), budget)
+        if self.refit:
+            chosen = RateConstrainedClassifier(self.goal, C=self.C_, max_steps=self.n_steps_, **shared)
+            self._refit(chosen, budget, X, y, sample_weight, populations, external)
+        if budget.interrupted and self.on_interrupt == "raise":
+            raise KeyboardInterrupt
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Signed scores, shape (n,); positive means `classes_[1]`."""
+        scores: Floats = self._fitted().decision_function(X)
+        return scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,)."""
+        labels: npt.NDArray[Any] = self._fitted().predict(X)
+        return labels
+
+    def randomized_proba(self, X: Any) -> Floats:
+        """Probabilities with which the randomised classifier names each class, shape (n, 2)."""
+        return self._fitted().randomized_proba(X)
+
+    def predict_randomized(self, X: Any, random_state: Any = None) -> npt.NDArray[Any]:
+        """Labels drawn from `randomized_proba`, shape (n,)."""
+        return self._fitted().predict_randomized(X, random_state)
+
+    def _fitted(self) -> RateConstrainedClassifier:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def _settings(self) -> list[Setting]:
+        """All settings, simplest first."""
+        Cs = np.geomspace(_STRONGEST, _WEAKEST, self.Cs) if isinstance(self.Cs, Integral) else np.asarray(self.Cs)
+        steps = np.atleast_1d(np.asarray(self.max_steps))
+        if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs).all() and (Cs > 0).all()):
+            raise DataError(f"Cs holds {Cs.size} candidates; give at least one, each a finite number > 0.")
+        if steps.ndim != 1 or not len(steps) or not (np.equal(steps, np.round(steps)).all() and (steps >= 1).all()):
+            raise DataError(f"max_steps holds {steps.size} candidates; give at least one, each an integer >= 1.")
+        return [Setting(float(C), int(s)) for C in np.unique(Cs) for s in np.unique(steps)]
+
+    def _remember(self, plain: RateConstrainedClassifier) -> None:
+        """What the estimator knows of its data."""
+        for name in ("classes_", "positive_class_", "n_features_in_", "feature_names_in_"):
+            if hasattr(plain, name):
+                setattr(self, name, getattr(plain, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+
+    def _choose(
+        self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], asked: int, budget: Budget
+    ) -> None:
+        """Set what validation found, and say where it ended early or found nothing within noise."""
+        self.n_splits_ = len(done)
+        if budget.exhausted:
+            cause = "interrupted" if budget.interrupted else "stopped by a callback"
+            if not (budget.interrupted or budget.stopped):
+                cause = "the time budget is spent: raise time_budget"
+            warn(
+                f"validation ended after {budget.elapsed:.1f} s with {len(done)} of {asked} folds ({cause}).",
+                MarginConvergenceWarning,
+            )
+        if not done:  # nothing to choose by
+            self.best_index_ = len(settings) // 2
+            self.cv_results_: dict[str, Any] = {}
+        else:
+            choice, self.cv_results_ = choose_setting(settings, done, self.rule)
+            self.best_index_ = choice.index
+            if not choice.admissible.any():
+                warn(
+                    f"none of {len(settings)} settings keeps the goal's bounds on held-out rows up to noise; the "
+                    f"nearest, C={settings[choice.index].C:.3g}, misses one by {choice.excess[choice.index]:.2g} "
+                    "standard errors. Loosen the bounds, or give other candidates.",
+                    GoalWarning,
+                )
+        self.C_, self.n_steps_ = settings[self.best_index_]
+
+    def _refit(self, chosen: RateConstrainedClassifier, budget: Budget, *data: Any) -> None:
+        """Fit the chosen setting to all rows; what it has found is kept, also where it raises."""
+        if budget.interrupted:
+            chosen.on_interrupt = "return"
+        try:
+            chosen.fit(*data)
+        finally:
+            if hasattr(chosen, "intercept_"):
+                self.best_estimator_ = chosen
+                self.intercept_ = chosen.intercept_
+                if hasattr(chosen, "coef_"):
+                    self.coef_ = chosen.coef_
+                self.goal_report_ = chosen.goal_report_
+                self.status_ = "interrupted" if budget.interrupted else chosen.status_

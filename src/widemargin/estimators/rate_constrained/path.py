@@ -1,0 +1,176 @@
+"""Goals on the same rows, trained one after the other: what does not change is done once, and each starts warm.
+
+The rows are bound, checked and merged once; from goal to goal only coefficients by cell and bounds are made anew. A
+point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation steps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status
+from widemargin.estimators.rate_constrained.spaces import LinearSpace
+from widemargin.goals import Goal
+from widemargin.goals.binding.bind import BoundGoal, Source, bind
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
+from widemargin.solvers.ramp.second_start import enforce_from_two_starts
+from widemargin.solvers.ramp.tightening import Enforced, Measures, enforce
+
+__all__ = ["GoalSeries", "Neighbour", "Watched"]
+
+_STEPS = 4  # at most; two were measured to be enough between close neighbours
+_STALL = 1e-2  # relative decrease of the merit below which only the last step is taken
+
+
+class Neighbour(NamedTuple):
+    """What a point starts from: a solution, its penalty, whether it met its goal, and that goal's constraints."""
+
+    w: Floats
+    b: float
+    rho: float
+    met: bool
+    n_constraints: int
+
+
+class Watched:
+    """A convex solver that keeps the states of its first and of its last solution, to start another problem from."""
+
+    def __init__(self, convex: ConvexSolver) -> None:
+        self.convex = convex
+        self.first: ConvexState | None = None
+        self.last: ConvexState | None = None
+
+    def __call__(self, sub: ConstrainedHinge, **options: Any) -> ConvexResult:
+        """Solve a subproblem."""
+        result = self.convex(sub, **options)
+        self.last = result.state
+        self.first = self.first or result.state
+        return result
+
+
+class GoalSeries:
+    """Trains goals on the same rows, in order.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        What the goals are bound to.
+    matrices : sequence of matrices
+        Features of each source.
+    space : LinearSpace
+        What the models are linear in. Of an exact kernel the matrix is computed anew for each goal.
+    fit_intercept : bool
+    enforcement : {"deterministic", "randomized"}
+    solver : str
+        One of `SOLVERS`.
+    cold : MajorizeOptions
+        Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
+        neighbour, met after one that was not, or not met after one that was.
+    budget : Budget
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        matrices: Sequence[Any],
+        space: LinearSpace,
+        *,
+        fit_intercept: bool,
+        enforcement: str,
+        solver: str,
+        cold: MajorizeOptions,
+        budget: Budget,
+    ) -> None:
+        self.sources = sources
+        self.space = space
+        self.features = space.features(matrices)
+        self.fit_intercept = fit_intercept
+        self.enforcement = enforcement
+        self.solver = solver
+        self.cold = cold
+        self.warm = replace(cold, steps=_STEPS - 1, slopes=(), tol=cold.loose_tol, stall=_STALL)
+        self.budget = budget
+        self._bound: BoundGoal | None = None
+        self._flat: RateConstrainedProblem | None = None
+        self._last: Neighbour | None = None
+        self._given: Neighbour | None = None
+        self._state: ConvexState | None = None
+
+    def bind(self, goal: Goal) -> BoundGoal:
+        """Tie a goal to the rows, with the cells of the goal before where they suffice."""
+        return bind(goal, self.sources, warn_trivial=self._bound is None, like=self._bound)
+
+    def go_on(self, bound: BoundGoal, before: Neighbour | None) -> None:
+        """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
+        self._bound, self._given = bound, before
+
+    def train(self, bound: BoundGoal, lam: float) -> Trained:
+        """Train on a bound goal, warm where there is a goal before."""
+        self._flat = self._rows_of(bound, lam)
+        problem, solver = self.space.lift(self._flat, self.solver)
+        measures, hard = make_measures(problem, self.enforcement)
+        convex = Watched(solver)
+        before, search, resumed = self._given or self._last, None, self._given is not None
+        self._given = None
+        if before is not None and before.n_constraints == problem.n_constraints:
+            search = self._from(before, problem, convex, measures, give_back=measures is hard)
+        # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
+        if before is None or search is None or resumed or before.met != (search.best.violation <= 0.0):
+            search = self._second_opinion(search, problem, convex, measures, hard)
+        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
+        last = trained.solution
+        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
+        self._bound, self._state = bound, convex.last
+        return trained
+
+    def _rows_of(self, bound: BoundGoal, lam: float) -> RateConstrainedProblem:
+        """The problem; its rows are those of the last one where the cells are."""
+        if self._flat is not None and self._bound is not None and self._bound.space is bound.space:
+            again = self._flat.rebound(self._bound, bound)
+            if again is not None:
+                return again.with_lam(lam)
+        self._last = None  # hinge variables belong to rows
+        return build_problem(bound, self.features, lam, fit_intercept=self.fit_intercept)
+
+    def _from(
+        self,
+        before: Neighbour,
+        problem: RateConstrainedProblem,
+        convex: ConvexSolver,
+        measures: Measures,
+        *,
+        give_back: bool,
+    ) -> Enforced:
+        """A few steps from the last goal's solution, and rounds of tightening only where they are needed.
+
+        The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias hides it.
+        """
+        state = self._state
+        if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
+            state = state._replace(v=np.zeros(problem.n_constraints))
+        rhos = tuple(rho for rho in self.warm.rhos if rho >= before.rho)  # its neighbour will need it too
+        return enforce(
+            problem, convex, measures.judge, replace(self.warm, rhos=rhos), give_back=give_back, moves=measures.moves,
+            start=(before.w, before.b), state=state, budget=self.budget,
+        )  # fmt: skip
+
+    def _second_opinion(
+        self,
+        warm: Enforced | None,
+        problem: RateConstrainedProblem,
+        convex: ConvexSolver,
+        measures: Measures,
+        hard: Measures,
+    ) -> Enforced:
+        """A start from nothing; the better of it and the warm one."""
+        if warm is not None and self.budget.exhausted:
+            return warm
+        cold = enforce_from_two_starts(
+            problem, convex, measures, self.cold, hard=hard, give_back=measures is hard, budget=self.budget
+        )
+        return cold if warm is None or cold.best.beats(warm.best) else warm

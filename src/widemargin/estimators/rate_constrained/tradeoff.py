@@ -1,0 +1,218 @@
+"""The price of a requirement: models along the values of one bound, each started from its neighbour."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
+
+from widemargin._threads import limit_threads
+from widemargin.distributed.sweep import Deadline, side_by_side
+from widemargin.estimators._binary import as_goal
+from widemargin.estimators._calibration import take_rows
+from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.tradeoff_sweep import GivenRows, Piece, Sweep
+from widemargin.estimators.thresholds.scores import row_wise, split_rows
+from widemargin.exceptions import CapabilityError, DataError, GoalError
+from widemargin.goals import Goal
+from widemargin.goals.binding.sources import External
+from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+
+__all__ = ["tradeoff_path"]
+
+
+def tradeoff_path(
+    classifier: RateConstrainedClassifier,
+    X: Any,
+    y: Any,
+    *,
+    values: Iterable[float],
+    constraint: str | None = None,
+    goal_at: Callable[[float], Goal] | None = None,
+    sample_weight: Any = None,
+    populations: Any = None,
+    external: Mapping[str, External] | None = None,
+    validation: Sequence[Any] | None = None,
+    validation_fraction: float | None = 0.2,
+    pieces: int = 1,
+    workers: Any = None,
+    resume: TradeoffPath | None = None,
+) -> TradeoffPath:
+    """Models along the values of one bound of a goal, each started from its neighbour's solution.
+
+    Parameters
+    ----------
+    classifier : RateConstrainedClassifier
+        Gives the goal and all parameters; it is not changed. The first value takes its `max_steps` steps, every other
+        one two to four steps to `step_tol` from the solution before. Its `time_budget`, `callbacks` and `n_jobs` are
+        those of the whole path.
+    X : array-like, data frame or CSR matrix of shape (n, d)
+    y : array-like of shape (n,)
+    values : iterable of float
+        Levels of the constraint, in the order in which they are trained: neighbours should stand side by side.
+    constraint : str, optional
+        Label (or text) of the constraint or bundle whose level is swept: its bound, or the factor between its two
+        rates, or the bundle's `ratio=` or `difference=`. Not needed where the goal has one constraint.
+    goal_at : callable, optional
+        In place of `constraint`: the goal of each value. All goals must have the same number of constraints.
+    sample_weight : array-like of shape (n,), optional
+    populations : table with n rows, optional
+    external : dict of str to External, optional
+        As in `fit`. External data sets are part of the training data, also where held-out rates are measured.
+    validation : (X, y), (X, y, populations) or (X, y, populations, sample_weight), optional
+        Rows to measure the models on.
+    validation_fraction : float in (0, 1) or None, default=0.2
+        Without `validation`: the share of the rows that is held out, stratified by label and drawn with the
+        classifier's `random_state`. None: no rows are, and the path has no held-out measures and no prices.
+    pieces : int, default=1
+        Cut the values into so many runs of neighbours. Each begins from nothing, so that they can be trained side by
+        side; the models depend on `pieces`, and not on the workers.
+    workers : int or distributed.Client, optional
+        Where pieces are trained: in so many processes, or on a Dask cluster; None: as `joblib.parallel_config` says.
+        Callbacks are told of the points of a piece when it is done.
+    resume : TradeoffPath, optional
+        A path that ended early, of the same classifier, data and values: its points are kept (and measured again), and
+        training goes on from the last of them (with an exact kernel from nothing). The new points are local solutions
+        of their own: they need not be those of an uninterrupted path.
+
+    Returns
+    -------
+    TradeoffPath
+        An interrupt, a callback that returns True, or the end of `time_budget` ends the path with the points done and a
+        warning (an interrupt is not raised again, because that would lose them).
+
+    Raises
+    ------
+    GoalError
+        If there is no such constraint, a value makes no sense for it, or a goal does not fit the data.
+    DataError
+        If data are missing or of the wrong shape, there are no values, or `resume` is not the beginning of this path.
+    CapabilityError
+        If the classifier calibrates, which needs rows that the path does not hold out, or its kernel is precomputed.
+
+    See Also
+    --------
+    widemargin.plotting.TradeoffDisplay : Plots it.
+
+    Notes
+    -----
+    The ramp problem is not convex, so a point is a local solution as a single fit is; neighbours share the basin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import RateConstrainedClassifier, tradeoff_path
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 3))
+    >>> y = (X[:, 0] + rng.normal(size=600) > 0.8).astype(int)
+    >>> clf = RateConstrainedClassifier("minimize error_rate(); subject to floor: recall() >= 0.5", random_state=0)
+    >>> path = tradeoff_path(clf, X, y, values=[0.5, 0.7, 0.9], constraint="floor")
+    >>> bool(path.met.all())
+    True
+    >>> path.model(2).predict(X[:2]).shape
+    (2,)
+    """
+    if not isinstance(classifier, RateConstrainedClassifier):
+        raise CapabilityError(
+            f"classifier is a {type(classifier).__name__}; a path is trained by a RateConstrainedClassifier."
+        )
+    if classifier.calibration is not None:
+        raise CapabilityError(
+            f'calibration="{classifier.calibration}" holds rows out of every fit; set calibration=None for the path, '
+            "and calibrate the model that you choose."
+        )
+    if classifier.kernel == "precomputed":
+        raise CapabilityError(
+            "kernel='precomputed' holds no kernel values of held-out rows; give the kernel by name or as a function."
+        )
+    classifier._validate_params()
+    levels = _checked_values(values)
+    place = None if goal_at is not None else as_goal(classifier.goal).place_of(constraint)
+    goals = _goals(classifier, levels, constraint, goal_at)
+    training, held = GivenRows(row_wise(X), y, populations, sample_weight), None
+    if validation is not None:
+        held = _given(validation)
+    elif validation_fraction is not None:
+        training, held = _split(training, validation_fraction, classifier.random_state)
+    if pieces not in range(1, len(levels) + 1):
+        raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
+    if resume is not None and pieces > 1:
+        raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
+    with limit_threads(classifier.n_jobs):
+        sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
+        if pieces == 1:
+            if resume is not None:
+                sweep.go_on_from(resume)
+            return sweep.run()
+        plain = clone(classifier).set_params(callbacks=None, verbose=0)
+        task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))
+        parts = np.array_split(np.arange(len(levels)), pieces)
+        return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))
+
+
+class _PieceTask(NamedTuple):
+    """What the pieces of a path have in common."""
+
+    classifier: RateConstrainedClassifier
+    training: GivenRows
+    held: GivenRows | None
+    external: Mapping[str, External] | None
+    goals: Sequence[Goal]
+    levels: npt.NDArray[np.float64]
+    place: int | None
+    deadline: Deadline
+
+
+def _train_piece(task: _PieceTask, part: npt.NDArray[np.intp]) -> Piece:
+    """Train the points of some neighbouring values."""
+    classifier = task.classifier.set_params(time_budget=task.deadline.left)
+    goals = [task.goals[i] for i in part]
+    return Sweep(
+        classifier, task.training, task.held, task.external, goals=goals, levels=task.levels[part], place=task.place
+    ).train()
+
+
+def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:
+    levels = np.asarray(list(values), dtype=np.float64)
+    if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
+        raise DataError(f"values holds {levels.size} numbers, not all of them finite or none; give at least one level.")
+    return levels
+
+
+def _goals(
+    classifier: RateConstrainedClassifier,
+    levels: npt.NDArray[np.float64],
+    constraint: str | None,
+    goal_at: Callable[[float], Goal] | None,
+) -> list[Goal]:
+    if goal_at is None:
+        goal = as_goal(classifier.goal)
+        return [goal.with_level(float(level), constraint) for level in levels]
+    if constraint is not None:
+        raise GoalError("both constraint and goal_at are given; give one of the two.")
+    goals = [goal_at(float(level)) for level in levels]
+    for level, goal in zip(levels, goals, strict=True):
+        if not isinstance(goal, Goal):
+            raise GoalError(f"goal_at({level:g}) gave a {type(goal).__name__}; it must give a Goal.")
+    return goals
+
+
+def _given(validation: Sequence[Any]) -> GivenRows:
+    if isinstance(validation, str) or not 2 <= len(validation) <= 4:
+        raise DataError("validation must be (X, y), (X, y, populations) or (X, y, populations, sample_weight).")
+    return GivenRows(*validation)
+
+
+def _split(rows: GivenRows, fraction: float, random_state: Any) -> tuple[GivenRows, GivenRows]:
+    """Training and held-out rows."""
+    if not 0.0 < fraction < 1.0:
+        raise DataError(f"validation_fraction must lie between 0 and 1, got {fraction}.")
+    rows = rows._replace(y=np.asarray(rows.y))
+    check_consistent_length(*(part for part in rows if part is not None))
+    train, held = split_rows(rows.y, fraction, check_random_state(random_state), stratify=True)
+    first, second = (GivenRows(*(take_rows(part, which) for part in rows)) for which in (train, held))
+    return first, second

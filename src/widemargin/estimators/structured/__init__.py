@@ -1,0 +1,1 @@
+"""Structural SVMs as estimators: the general one, the ready-made ones, searches and scorers."""

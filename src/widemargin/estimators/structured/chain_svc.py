@@ -1,0 +1,240 @@
+"""Labelling of sequences: `ChainSVC`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import _fit_context
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.structured.margins import structured_margins
+from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
+from widemargin.exceptions import DataError
+from widemargin.solvers.base import Progress
+from widemargin.structured.models import ChainModel
+
+__all__ = ["ChainSVC"]
+
+
+class ChainSVC(ReadyMadeSVM):
+    """Labels every step of a sequence, with a weight for every two successive states.
+
+    The score of a labelling is `sum_t (x_t . w_{y_t} + b_{y_t}) + sum_t theta[y_{t-1}, y_t]`, the loss the number of
+    wrong steps. Training and prediction are exact, by dynamic programming; memory of slack rescaling grows with the
+    square of the longest sequence.
+
+    `score` is scikit-learn's `accuracy_score` over all steps of all sequences.
+
+    Parameters
+    ----------
+    weights : mapping or array-like of shape (S,), default=None
+        Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
+    fit_intercept : bool, default=True
+        Give the rows a last column of ones; its weights are regularised like the others.
+    C : float, default=1.0
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
+        rescaling (by factors of 3 to 30): search each on a grid of its own.
+    rescaling : {"slack", "margin"}, default="slack"
+        "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
+        large as the loss.
+    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
+        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+    tol : float, default=0.01
+        Relative duality gap at which to stop.
+    max_iter : int, default=100
+        Most passes over the examples; cutting planes: rounds, of one pass each.
+    warm_start : bool, default=False
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
+    random_state : int, RandomState or None, default=None
+        Order of the examples.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` after every pass; returning True stops the fit.
+    verbose : int, default=0
+        1 logs every pass under "widemargin".
+    n_jobs : int, default=None
+        Threads of the certificate passes; changes no result. None means 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (S,)
+        States, sorted.
+    coef_ : ndarray of shape (S, d)
+    intercept_ : ndarray of shape (S,)
+    theta_ : ndarray of shape (S * S,)
+        Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
+    primal_, dual_, gap_ : float
+        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
+    certified_ : bool
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
+    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    model_ : ChainModel
+        The model that was trained.
+    blocks_ : Blocks
+        Only with `warm_start`.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import ChainSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(length, 2)) for length in (3, 5, 4, 6)]
+    >>> Y = [np.where(x[:, 0] > 0, "up", "down") for x in X]
+    >>> ChainSVC(C=1.0, max_iter=1000, random_state=0).fit(X, Y).score(X, Y)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReadyMadeSVM._parameter_constraints,
+        "weights": [dict, "array-like", None],
+    }
+
+    def __init__(
+        self,
+        *,
+        weights: Any = None,
+        fit_intercept: bool = True,
+        C: float = 1.0,
+        rescaling: str = "slack",
+        solver: str = "bcfw",
+        tol: float = 0.01,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        random_state: Any = None,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.weights = weights
+        self.fit_intercept = fit_intercept
+        self.C = C
+        self.rescaling = rescaling
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _model(self) -> ChainModel:
+        return ChainModel(self.weights)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> "ChainSVC":
+        """Train on labelled sequences.
+
+        Parameters
+        ----------
+        X : sequence of n array-likes or sparse matrices of shape (T_i, d)
+        y : sequence of n array-likes of shape (T_i,)
+            States.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            An empty sequence, or labels that do not fit the sequences.
+        """
+        if y is None:
+            raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
+        sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
+        self._train([with_constant(x) for x in sequences] if self.fit_intercept else sequences, y)
+        self.n_features_in_ = sequences[0].shape[1]
+        return self
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The states, sorted."""
+        states: npt.NDArray[Any] = self.model_.states
+        return states
+
+    def predict(self, X: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """The labelling of largest score of every sequence.
+
+        Parameters
+        ----------
+        X : sequence of n array-likes or sparse matrices of shape (T_i, d)
+
+        Returns
+        -------
+        list of n ndarrays of shape (T_i,)
+        """
+        check_is_fitted(self)
+        return [self.model_.decode(None, u, self.theta_) for u in self._potentials(X)]
+
+    def margins(self, X: Sequence[Any], y: Sequence[Any]) -> npt.NDArray[np.float64]:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : sequence of n array-likes or sparse matrices of shape (T_i, d)
+        y : sequence of n array-likes of shape (T_i,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        u = list(self._potentials(X))
+        if [len(states) for states in y] != [own.shape[0] for own in u]:
+            raise DataError("the labels have other lengths than the sequences; give a state for every step.")
+        return structured_margins(self.model_, ((None, y[i], own) for i, own in enumerate(u)), self.theta_)
+
+    def _potentials(self, X: Sequence[Any]) -> Iterator[npt.NDArray[np.float64]]:
+        """Potentials of checked sequences."""
+        for i, x in enumerate(X):
+            steps = _steps(x, f"sequence {i}")
+            if steps.shape[1] != self.coef_.shape[1]:
+                raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.coef_.shape[1]}.")
+            yield potentials(steps, self.coef_, self.intercept_)
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """Share of the steps that are labelled right.
+
+        Parameters
+        ----------
+        X, y : sequence
+            As for `fit`.
+        """
+        predicted = self.predict(X)
+        lengths = [len(states) for states in y]
+        if lengths != [len(states) for states in predicted]:
+            raise DataError(f"the labels have {sum(lengths)} steps, or other lengths than the sequences.")
+        return float(accuracy_score(np.concatenate([np.asarray(states) for states in y]), np.concatenate(predicted)))
+
+
+def _steps(x: Any, what: str) -> Any:
+    """Steps of a sequence as a matrix of finite numbers that is not empty."""
+    rows = x.tocsr() if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[0] == 0:
+        raise DataError(f"{what} has shape {rows.shape}: give a matrix with one step per row, and at least one.")
+    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+        raise DataError(f"{what} holds NaN or infinity; impute or leave out these steps.")
+    return rows

@@ -1,0 +1,203 @@
+"""One of several classes, with costs: `MulticlassSVC`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widemargin._typing import Floats
+from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
+from widemargin.exceptions import DataError
+from widemargin.solvers.base import Progress
+from widemargin.structured.models import MulticlassModel
+
+__all__ = ["MulticlassSVC"]
+
+
+class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
+    """Multi-class linear SVM that trains all classes together, with any cost of taking one class for another.
+
+    The score of class c is `x . w_c + b_c` (Crammer and Singer 2001). With 0/1 costs slack and margin rescaling are the
+    same problem; with a cost matrix slack rescaling weighs violations by their cost, and margin rescaling asks for
+    margins as large as the cost (Tsochantaridis, Hofmann, Joachims and Altun 2005).
+
+    Parameters
+    ----------
+    cost : array-like of shape (S, S), default=None
+        `cost[i, j] >= 0` of predicting class j where class i is true, 0 on the diagonal; classes in sorted order. None:
+        0/1.
+    fit_intercept : bool, default=True
+        Give the rows a last column of ones; its weights are regularised like the others.
+    C : float, default=1.0
+        Weight of the losses; the papers' regulariser is `1 / (C n)`.
+    rescaling : {"slack", "margin"}, default="slack"
+        "slack" asks all classes for the same margin, and weighs the violation by the cost; "margin" asks for a margin
+        as large as the cost.
+    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
+        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+    tol : float, default=0.01
+        Relative duality gap at which to stop.
+    max_iter : int, default=100
+        Most passes over the examples; cutting planes: rounds, of one pass each.
+    warm_start : bool, default=False
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
+    random_state : int, RandomState or None, default=None
+        Order of the examples.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` after every pass; returning True stops the fit.
+    verbose : int, default=0
+        1 logs every pass under "widemargin".
+    n_jobs : int, default=None
+        Threads of the certificate passes; changes no result. None means 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (S,)
+    coef_ : ndarray of shape (S, d)
+    intercept_ : ndarray of shape (S,)
+    theta_ : ndarray of shape (0,)
+    primal_, dual_, gap_ : float
+        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
+    certified_ : bool
+        True.
+    proved_primal_, proved_gap_, search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ :
+        see `StructuralSVM`
+    model_ : MulticlassModel
+        The model that was trained.
+    blocks_ : Blocks
+        Only with `warm_start`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from widemargin import MulticlassSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> cost = [[0, 1, 1], [1, 0, 1], [1, 5, 0]]  # taking class 2 for class 1 is dear
+    >>> clf = MulticlassSVC(cost, C=0.1, max_iter=1000, random_state=0).fit(X, y)
+    >>> clf.decision_function(X).shape
+    (150, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ReadyMadeSVM._parameter_constraints,
+        "cost": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        cost: npt.ArrayLike | None = None,
+        *,
+        fit_intercept: bool = True,
+        C: float = 1.0,
+        rescaling: str = "slack",
+        solver: str = "bcfw",
+        tol: float = 0.01,
+        max_iter: int = 100,
+        warm_start: bool = False,
+        random_state: Any = None,
+        on_interrupt: str = "raise",
+        time_budget: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.cost = cost
+        self.fit_intercept = fit_intercept
+        self.C = C
+        self.rescaling = rescaling
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.on_interrupt = on_interrupt
+        self.time_budget = time_budget
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _model(self) -> MulticlassModel:
+        return MulticlassModel(self.cost)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: npt.ArrayLike) -> "MulticlassSVC":
+        """Train on labelled examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like of shape (n,)
+            Classes, at least two.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            One class only, or a cost matrix that does not fit the classes.
+        """
+        X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        check_classification_targets(labels)
+        classes = np.unique(labels)
+        if classes.shape[0] < 2:
+            raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least two.")
+        self._train(with_constant(X) if self.fit_intercept else X, labels)
+        return self
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The classes, sorted."""
+        classes: npt.NDArray[Any] = self.model_.classes
+        return classes
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, S), or (n,) with two classes
+            With two classes the score of the second minus that of the first.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        scores = potentials(X, self.coef_, self.intercept_)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class of largest score.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        scores = self.decision_function(X)
+        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+        classes: npt.NDArray[Any] = self.classes_[best]
+        return classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

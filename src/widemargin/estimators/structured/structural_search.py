@@ -1,0 +1,417 @@
+"""C and rescaling of a structural SVM: paths over C from warm starts, and cross-validation along them.
+
+    for rescaling in ("slack", "margin"):
+        for C in increasing order, until the scores fall:
+            for each fold: train on the other folds, from the dual point of the last C; score
+
+A dual point times C'/C is one of C', so it is where the next, larger C begins: what was learnt for one C serves the
+next. Where one large C is all that is wanted, training for it alone takes fewer passes.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import _safe_indexing, check_random_state
+
+from widemargin._typing import Floats
+from widemargin.distributed.sweep import Deadline, side_by_side
+from widemargin.estimators._progress import bar, watchers
+from widemargin.estimators.structured.label_set_scorers import label_set_scorers
+from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.solvers.base import Budget, Progress
+from widemargin.structured.learners.problem import count
+
+__all__ = ["StructuralCell", "StructuralSearch", "structural_path", "structural_search"]
+
+REGULARISERS = tuple(10.0 ** (-half / 2.0) for half in range(2, 11))
+"""Default `1 / (C n)`, from 0.1 down to 1e-5."""
+
+TOL = 0.05
+"""Relative gap up to which the models of a search are trained; their scores hardly change after it."""
+
+
+class StructuralCell(NamedTuple):
+    """What was measured at one rescaling and C.
+
+    Attributes
+    ----------
+    rescaling : str
+    C : float
+    max_iter : int or None
+        Passes, where they were tried too.
+    offset : float or None
+        Chosen offset, where some were given.
+    score, standard_error : float
+        Mean over the folds, and its standard error; NaN with one fold.
+    gap : float
+        Largest relative duality gap of the folds.
+    passes : float
+        Mean number of passes, from the solution of the last C; all of them where `max_iter` is given.
+    second : float or None
+        Mean of the second score, where `scoring` names two.
+    """
+
+    rescaling: str
+    C: float
+    max_iter: int | None
+    offset: float | None
+    score: float
+    standard_error: float
+    gap: float
+    passes: float
+    second: float | None = None
+
+
+@dataclass(frozen=True)
+class StructuralSearch:
+    """The result of `structural_search`.
+
+    Attributes
+    ----------
+    best_params : dict
+        "C" and "rescaling"; where passes were tried "max_iter" and "tol" (0); where offsets were, "offset": for
+        `set_params`.
+    best_estimator : estimator
+        The model with these parameters, not fitted.
+    best_score : float
+        Its cross-validated score, the first of two. The largest of many is too good: measure the model on rows of its
+        own.
+    cells : tuple of StructuralCell
+        In the order of measurement.
+    status : str
+        "converged", "time_limit", "stopped" (by a callback) or "interrupted".
+    seconds : float
+    """
+
+    best_params: dict[str, Any]
+    best_estimator: Any
+    best_score: float
+    cells: tuple[StructuralCell, ...]
+    status: str
+    seconds: float
+
+    def __str__(self) -> str:
+        lines = [f"{'rescaling':>9} {'C':>10} {'passes':>7} {'gap':>7} {'offset':>7} {'score':>18}"]
+        for cell in self.cells:
+            score, offset = f"{cell.score:.4f} ± {cell.standard_error:.4f}", f"{cell.offset or 0.0:.3g}"
+            row = f"{cell.rescaling:>9} {cell.C:>10.4g} {cell.passes:>7.0f} {cell.gap:>7.1%} {offset:>7} {score:>18}"
+            lines.append(row if cell.second is None else f"{row} {cell.second:>9.4f}")
+        best = (
+            f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in self.best_params.items()
+        )
+        return "\n".join([*lines, f"best: {', '.join(best)}"])
+
+
+def structural_path(model: Any, X: Any, y: Any, *, Cs: Sequence[float]) -> Iterator[Any]:
+    """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
+
+    For the models on the way. It is no faster way to the last one: with as many passes in all, training for the largest
+    C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30% against 80% on Diatoms, slack
+    rescaling; `benchmarks/README.md`).
+
+    Parameters
+    ----------
+    model : StructuralSVM, MultiLabelSVC, HierarchicalSVC, ChainSVC or MulticlassSVC
+        Not changed.
+    X, y
+        As for its `fit`.
+    Cs : sequence of float
+
+    Yields
+    ------
+    estimator
+        A fitted copy of the model for each C: `clf.C`, `clf.gap_`, ....
+
+    Raises
+    ------
+    DataError
+        If Cs are not positive numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import MultiLabelSVC, structural_path
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4))
+    >>> Y = (X[:, :3] + X[:, 1:] > 0).astype(int)
+    >>> path = structural_path(MultiLabelSVC(max_iter=500, random_state=0), X, Y, Cs=[0.01, 0.1])
+    >>> [bool(clf.gap_ <= 0.01) for clf in path]
+    [True, True]
+    """
+    return _along(model, X, y, _values(Cs))
+
+
+def _values(Cs: Sequence[float]) -> list[float]:
+    values = sorted({float(C) for C in Cs})
+    if not values or not all(0.0 < C < math.inf for C in values):
+        raise DataError(f"Cs={list(Cs)} must hold at least one number, all finite and > 0.")
+    return values
+
+
+def _along(model: Any, X: Any, y: Any, Cs: Sequence[float]) -> Iterator[Any]:
+    last = None
+    for C in Cs:
+        last = _from(last, model, C).fit(X, y)
+        found = _from(last, model, C)
+        vars(found).update({name: value for name, value in vars(last).items() if name.endswith("_")})
+        if not model.warm_start:
+            found.set_params(warm_start=False)
+            del found.blocks_, found._origin
+        yield found
+
+
+def _from(last: Any, model: Any, C: float, **params: Any) -> Any:
+    """A copy of the model that will start from the dual point of the last one."""
+    one = clone(model).set_params(C=C, warm_start=True, **params)
+    if last is not None:
+        one.blocks_, one._origin = last.blocks_, last._origin
+    return one
+
+
+def structural_search(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    Cs: Sequence[float] | None = None,
+    rescalings: Sequence[str] = ("slack", "margin"),
+    max_iters: Sequence[int] | None = None,
+    offsets: Sequence[float] | None = None,
+    scoring: Any = None,
+    cv: Any = 3,
+    patience: int = 2,
+    time_budget: float | None = None,
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+    on_interrupt: str = "raise",
+    verbose: int = 0,
+    workers: Any = None,
+    random_state: Any = None,
+) -> StructuralSearch:
+    """Choose C and the rescaling of a structural SVM by cross-validation along warm-started paths.
+
+    Parameters
+    ----------
+    model : StructuralSVM, MultiLabelSVC, HierarchicalSVC, ChainSVC or MulticlassSVC
+        All its other parameters are used, but tol, which is at least 0.05. Not changed.
+    X, y
+        As for its `fit`.
+    Cs : sequence of float, optional
+        By default nine, from `1 / (0.1 n)` to `1 / (1e-5 n)` with n training rows.
+    rescalings : sequence of {"slack", "margin"}, default=("slack", "margin")
+        Each has its own path: a good C of the one is none of the other.
+    max_iters : sequence of int, optional
+        Numbers of passes to try at each C, from nothing, whatever the gap: stopping early regularises too, and may
+        score better than the optimum. None: train up to the gap.
+    offsets : sequence of float, optional
+        Offsets of `MultiLabelSVC` or `HierarchicalSVC` to try on every trained model. A cell takes the one nearest to 0
+        that scores within a standard error of the best; with two scores every offset has a cell of its own.
+    scoring : str, callable or pair of these, optional
+        As in scikit-learn, or a name of `label_set_scorers`: "jaccard", "hamming", "micro_f1", "macro_f1",
+        "example_f1". None: the model's own `score`. Of a pair, such as `("jaccard", "hamming")`, the second chooses
+        among the cells that the first cannot tell from its best one: those within a standard error of it.
+    cv : int, splitter or iterable, default=3
+        Number of folds, shuffled; or what scikit-learn's `check_cv` takes.
+    patience : int, default=2
+        A path ends after that many C without a better score: large C take the longest, and overfit.
+    time_budget : float, optional
+        Seconds after which the best cell so far is taken.
+    callbacks : sequence of callable, optional
+        Called with a `Progress` after each cell: `objective` is its score, `gap` the largest so far; returning True
+        ends the search.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C: raise it again, or return what is known by then.
+    verbose : int, default=0
+        1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
+    workers : int or distributed.Client, optional
+        Folds are trained side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
+        says. Scores are the same.
+    random_state : int, RandomState or None, default=None
+        Of the folds.
+
+    Returns
+    -------
+    StructuralSearch
+
+    Raises
+    ------
+    DataError
+        If Cs are not positive numbers, another option does not fit, or the time was not enough for one cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import MultiLabelSVC, structural_search
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4))
+    >>> Y = (X[:, :3] + X[:, 1:] > 0).astype(int)
+    >>> found = structural_search(MultiLabelSVC(random_state=0), X, Y, Cs=[0.01, 0.1], random_state=0)
+    >>> clf = found.best_estimator.set_params(max_iter=1000).fit(X, Y)
+    """
+    started = time.perf_counter()
+    _check_options(model, rescalings, max_iters, offsets, patience, on_interrupt)
+    search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
+    values = search.default() if Cs is None else _values(Cs)
+    passes = [None] if max_iters is None else sorted({int(most) for most in max_iters})
+    tried = [None] if offsets is None else sorted((float(offset) for offset in offsets), key=abs)
+    total = len(values) * len(rescalings) * len(passes)
+    cells: list[StructuralCell] = []
+    with bar(total, verbose) as show:
+        budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
+        try:
+            for rescaling in rescalings:
+                for cell in search.path(rescaling, values, passes, tried, patience, budget, workers):
+                    cells.append(cell)
+                    stage = f"{rescaling} C={cell.C:.4g}"
+                    budget.tell(stage, len(cells), cell.score, max(one.score for one in cells), cell.standard_error)
+        except KeyboardInterrupt:
+            budget.interrupted = True
+            if on_interrupt == "raise":
+                raise
+    if not cells:
+        raise DataError(f"the search ended after {budget.elapsed:.1f} s, before the first C: give it more time.")
+    status = (
+        "interrupted" if budget.interrupted else "stopped" if budget.stopped
+        else "time_limit" if budget.exhausted else "converged"
+    )  # fmt: skip
+    if status != "converged":
+        warn(
+            f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning
+        )
+    best = _best(cells)
+    params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
+    params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
+    params |= {} if best.offset is None else {"offset": best.offset}
+    chosen = clone(model).set_params(**params)
+    return StructuralSearch(params, chosen, best.score, tuple(cells), status, time.perf_counter() - started)
+
+
+def _check_options(model: Any, rescalings: Any, max_iters: Any, offsets: Any, patience: Any, on_interrupt: Any) -> None:
+    """Refuse what would end in an empty or senseless search."""
+    if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
+        raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
+    for name, values in (("rescalings", rescalings), ("max_iters", max_iters), ("offsets", offsets)):
+        if values is not None and len(values) == 0:
+            raise DataError(f"{name} is empty: give at least one value.")
+    if max_iters is not None and min(max_iters) < 1:
+        raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
+    if offsets is not None:
+        if "offset" not in model.get_params():
+            raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
+        if not all(math.isfinite(offset) for offset in offsets):
+            raise DataError(f"offsets={list(offsets)} must be finite numbers.")
+    if patience < 1:
+        raise DataError(f"patience={patience!r} must be at least 1.")
+    if on_interrupt not in ("raise", "return"):
+        raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
+
+
+class _Search:
+    """The folds, and what is measured on them."""
+
+    def __init__(self, model: Any, X: Any, y: Any, scoring: Any, cv: Any, rng: Any) -> None:
+        self._model, self._X, self._y = model, X, y
+        pair = scoring if isinstance(scoring, (tuple, list)) else [scoring]
+        if len(pair) not in (1, 2):
+            raise DataError(f"scoring has {len(pair)} entries: give one score, or a pair of which the second decides.")
+        named = [label_set_scorers.get(one, one) if isinstance(one, str) else one for one in pair]
+        self._scorers = [check_scoring(model, scoring=one) for one in named]
+        folds = KFold(cv, shuffle=True, random_state=rng) if isinstance(cv, int) else check_cv(cv)
+        self._folds = list(folds.split(np.zeros(count(X))))
+
+    def default(self) -> list[float]:
+        """The default C."""
+        n = float(np.mean([train.shape[0] for train, _ in self._folds]))
+        return [1.0 / (regulariser * n) for regulariser in REGULARISERS]
+
+    def path(
+        self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
+        patience: int, budget: Budget, workers: Any,
+    ) -> Iterator[StructuralCell]:  # fmt: skip
+        """Cells of increasing C, until the score has not risen for a while."""
+        last: list[Any] = [None] * len(self._folds)
+        best, since = -math.inf, 0
+        for C in Cs:
+            top = -math.inf
+            for most in passes:
+                fold = partial(_one_fold, self, C, rescaling, most, offsets, Deadline.after(budget.left))
+                scores = []
+                for number, found in enumerate(side_by_side(fold, zip(last, self._folds, strict=True), workers)):
+                    if budget.exhausted:
+                        return
+                    last[number], score = found
+                    scores.append(score)
+                gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
+                for place, mean, spread, second in _offsets(np.array(scores)):
+                    yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done, second)
+                    if budget.exhausted:
+                        return
+                    top = max(top, mean)
+            best, since = (top, 0) if top > best else (best, since + 1)
+            if since >= patience:
+                return
+
+    def fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, left: float | None) -> Any:
+        """Train on some rows, from the solution of the last C."""
+        limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
+        one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
+        one.set_params(time_budget=left, on_interrupt="raise")
+        one._prove = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
+            return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
+
+    def scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+        """Scores of a model on some rows."""
+        if offset is not None:
+            one.set_params(offset=offset)
+        X, y = _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)
+        return [float(scorer(one, X, y)) for scorer in self._scorers]
+
+
+def _one_fold(
+    search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
+    given: tuple[Any, Any],
+) -> tuple[Any, list[list[float]]]:  # fmt: skip
+    """Train on a fold and score it with every offset; here or on a worker."""
+    last, (train, test) = given
+    one = search.fit(last, C, rescaling, most, train, deadline.left)
+    return one, [search.scores(one, test, offset) for offset in offsets]
+
+
+def _best(cells: Sequence[StructuralCell]) -> StructuralCell:
+    """The cell of the best score; of two scores, that of the best second one within a standard error of it."""
+    best = max(cells, key=lambda cell: (cell.score, -cell.C))
+    if best.second is None:
+        return best
+    close = [cell for cell in cells if cell.score >= best.score - np.nan_to_num(best.standard_error)]
+    return max(close, key=lambda cell: (cell.second, cell.score, -cell.C))
+
+
+def _offsets(scores: Floats) -> list[tuple[int, float, float, float | None]]:
+    """Which offsets have cells: their places, means and standard errors of the first score, means of the second.
+
+    Of one score, the first offset (those nearest to 0 come first) within a standard error of the best; of two, all.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (folds, offsets, 1 or 2)
+    """
+    mean, folds = scores.mean(axis=0), scores.shape[0]
+    error = scores[:, :, 0].std(axis=0, ddof=1) / math.sqrt(folds) if folds > 1 else np.full(mean.shape[0], math.nan)
+    if mean.shape[1] == 2:
+        return [
+            (place, float(mean[place, 0]), float(error[place]), float(mean[place, 1])) for place in range(len(mean))
+        ]
+    best = int(mean[:, 0].argmax())
+    place = int(np.argmax(mean[:, 0] >= mean[best, 0] - np.nan_to_num(error[best])))
+    return [(place, float(mean[place, 0]), float(error[place]), None)]

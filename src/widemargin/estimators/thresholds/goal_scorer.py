@@ -1,0 +1,176 @@
+"""A score for searches that knows the goal: feasibility first, then the objective."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+
+from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.exceptions import DataError
+from widemargin.goals import Goal
+from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.labels import encode_labels, positive_class
+from widemargin.goals.binding.sources import External, make_sources
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
+from widemargin.goals.measuring.standard_errors import slack_variances
+
+__all__ = ["GoalScorer", "goal_scorer"]
+
+UNDEFINED = 1.0
+"""Violation of a constraint whose ratio is undefined: as large as that of any share can be."""
+
+
+class GoalScorer(BaseEstimator):  # type: ignore[misc]
+    """Scores fitted classifiers on a goal; made by `goal_scorer`. Called as `scorer(estimator, X, y, ...)`.
+
+    Where metadata routing is enabled, `set_score_request(populations=True, sample_weight=True)` asks a search for them.
+    """
+
+    # scikit-learn reads off `score` what a search may pass on; the estimator is handed over by the search itself.
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"estimator": UNUSED}
+
+    def __init__(
+        self,
+        goal: Goal | str | None = None,
+        *,
+        tolerance: float = 0.0,
+        external: Mapping[str, External] | None = None,
+        baselines: Mapping[str, Any] | None = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.goal = goal
+        self.tolerance = tolerance
+        self.external = external
+        self.baselines = baselines
+        self.pos_label = pos_label
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
+        """The same as `score`, as searches call it."""
+        return self.score(estimator, X, y, sample_weight, populations)
+
+    def score(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
+        """The score, larger is better; see `goal_scorer`.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        X : array-like or data frame of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+        populations : table with n rows, default=None
+            Columns not found there are looked up in X where it is a data frame.
+
+        Raises
+        ------
+        GoalError, DataError
+            If the goal does not fit the rows.
+        """
+        if not np.isfinite(self.tolerance):
+            raise DataError(f"tolerance is {self.tolerance!r}; give a number of standard errors, such as 1.")
+        goal = as_goal(self.goal)
+        classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
+        pair = positive_class(classes, _pos_label(estimator) if self.pos_label is None else self.pos_label)
+        sources = make_sources(
+            baselines_used(goal), X, y, classes=pair, sample_weight=sample_weight, populations=populations,
+            external=self.external, baselines=self.baselines,
+        )  # fmt: skip
+        tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}
+        positive = []
+        for source in sources:
+            rows = X if source.name is None else external_rows(self.external, source.name)
+            said = _predicted(estimator, rows, tables[source.name])
+            positive.append(encode_labels(said, pair, pair[1], what="predictions") > 0)
+        return _score(bind(goal, sources, warn_trivial=False), positive, float(self.tolerance))
+
+
+def goal_scorer(
+    goal: Goal | str | None = None,
+    *,
+    tolerance: float = 0.0,
+    external: Mapping[str, External] | None = None,
+    baselines: Mapping[str, Any] | None = None,
+    pos_label: Any = None,
+) -> GoalScorer:
+    """A scorer for `GridSearchCV`, `cross_val_score` and the like: feasibility first, then the objective.
+
+    Where the 0/1 predictions meet every constraint on the scored rows, the score is minus the objective. Where they do
+    not, it is minus the largest objective that any predictions can have there, minus the largest violation, so that
+    every model that misses the goal scores below every one that meets it, and the nearer miss scores higher.
+
+    Parameters
+    ----------
+    goal : Goal or str, default=None
+        What is promised. It stays the same while a search moves the bounds that its candidates are trained with.
+    tolerance : float, default=0.0
+        In standard errors: a constraint counts as met down to a slack of minus so many of them. A bound that training
+        meets exactly is missed by half of all good models on other rows; 1 forgives that noise. Negative values ask
+        for a margin instead.
+    external : dict of str to External, default=None
+        Data sets beside the scored rows that the goal names; never sliced.
+    baselines : dict of str to fitted classifier, default=None
+        Models that `churn`, `win_rate`, ... may name; a column of the populations of that name comes first.
+    pos_label : label, default=None
+        None: the classifier's own, else the second of its classes.
+
+    Returns
+    -------
+    GoalScorer
+
+    See Also
+    --------
+    RateConstrainedClassifierCV : Chooses C with a rule for noise over all folds, instead of a mean of scores.
+
+    Notes
+    -----
+    Searches average scores over folds. A candidate that misses the goal in one fold of many may then still win; with
+    `tolerance=1` that is rarer, and `RateConstrainedClassifierCV` decides by the mean slacks of all folds.
+
+    Populations reach a scorer as columns of a data frame X, or by metadata routing (see the examples).
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from widemargin import RateConstrainedClassifier, goal_scorer
+    >>> from widemargin.goals import Goal
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    >>> y = (X["a"] + rng.normal(size=400) > 0.8).astype(int)
+    >>> promised = Goal.parse("minimize error_rate(); subject to floor: recall() >= 0.7")
+    >>> bounds = [promised.with_level(level, "floor") for level in (0.7, 0.75, 0.8)]
+    >>> search = GridSearchCV(RateConstrainedClassifier(), {"goal": bounds}, scoring=goal_scorer(promised), cv=3)
+    >>> search.fit(X, y).best_params_["goal"] in bounds
+    True
+    """
+    return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
+
+
+def _score(bound: BoundGoal, positive: list[Any], tolerance: float) -> float:
+    measured = bound.measure(bound.positive_mass(positive))
+    slack = measured.slack
+    if tolerance != 0.0:
+        slack = slack + tolerance * np.sqrt(slack_variances(bound, positive).sum(axis=0))
+    missed = np.where(np.isnan(slack), UNDEFINED, -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound))))
+    violation = float(missed.max(initial=0.0))
+    if violation <= TOLERANCE:
+        return -float(measured.objective)
+    worst = np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0)
+    return -float(worst @ bound.cell_weight + bound.objective_constant) - violation
+
+
+def _predicted(estimator: Any, X: Any, populations: Any) -> Any:
+    """Predictions, with the table of populations where the classifier decides by it."""
+    takes = populations is not None and "populations" in inspect.signature(estimator.predict).parameters
+    return estimator.predict(X, populations=populations) if takes else estimator.predict(X)
+
+
+def _pos_label(estimator: Any) -> Any:
+    """The classifier's own positive class, also inside a pipeline or a search; None where it has none."""
+    for attribute in ("best_estimator_", "steps"):
+        inner = getattr(estimator, attribute, None)
+        if inner is not None:
+            return _pos_label(inner[-1][1] if attribute == "steps" else inner)
+    return getattr(estimator, "positive_class_", getattr(estimator, "pos_label", None))

@@ -1,0 +1,544 @@
+"""Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+)
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats, Ints
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._calibration import take_rows
+from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
+from widemargin.estimators.thresholds.guarantee import Margin, margins
+from widemargin.estimators.thresholds.rule import Rule, best_rule, rows_that_would_do
+from widemargin.estimators.thresholds.scores import (
+    cross_scores,
+    fit_scorer,
+    natural_threshold,
+    raw_scores,
+    row_wise,
+    split_rows,
+    takes_weights,
+)
+from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal, Population
+from widemargin.goals._warn import warn
+from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.sources import External, count_rows, external_data, make_sources, positive_class
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
+
+__all__ = ["GoalThresholdClassifier"]
+
+_RANDOMIZED_NOTE = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
+
+
+def _randomizes(estimator: "GoalThresholdClassifier") -> bool:
+    """Whether there are random predictions, and if not, why."""
+    if not estimator.randomize:
+        raise AttributeError("the thresholds are fixed ones; set randomize=True for thresholds drawn at random.")
+    return True
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """The rows that the threshold is chosen on; `scores` are the inner estimator's own."""
+
+    X: Any
+    y: npt.NDArray[Any]
+    weight: Floats | None
+    populations: Any
+    scores: Floats
+
+
+class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Any binary scorer, with the threshold (or one per population) that meets a goal at the best objective.
+
+    Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
+    meet all constraints the one of best objective is taken, and if there is none the goal is refused. This is the
+    bias-shifting of Goh et al. (2016, Section 5) for any scorer and any number of constraints.
+
+    With `per_population` every population has a threshold of its own, and with `randomize=True` a threshold is drawn
+    from a few for each row; both are solved to optimality as well (see Notes).
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function` or `predict_proba`. A clone of it is fitted, unless `cv="prefit"`.
+    goal : Goal or str, default=None
+        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    confidence : float in [0.5, 1), default=None
+        None: constraints are met by estimate on the validation rows. Else a threshold is taken only if all constraints
+        hold on *new* rows with this confidence, simultaneously and whatever threshold is chosen (see Notes).
+    per_population : str, int or list of Population, default=None
+        None: one threshold. A column (of `populations`, or of a data frame X): one for each of its values. Populations:
+        one for each; together they must hold every row once, by conditions on columns alone. Rows of another or a
+        missing value are refused in `fit` and in `predict`: no threshold was chosen for them. A population for the rest
+        takes them in. `predict` then needs `populations` too, unless X is a data frame with the columns.
+    randomize : bool, default=False
+        Draw the threshold for each row from a few with fixed probabilities. The optimum over all such mixtures is at
+        least as good as that of fixed thresholds, and meets goals that they cannot. Constraints then hold for the
+        expected rates of `predict_randomized`, not for those of `predict`.
+    cv : None, "prefit", int, splitter or iterable of (train, test), default=None
+        None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
+        all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
+        it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that.
+    validation_fraction : float in (0, 1), default=0.2
+        Share of the rows held out with `cv=None`; stratified by label, except with a confidence, where the proof needs
+        a draw that does not look at the labels.
+    pos_label : label, default=None
+        The class that rates call positive; None means `classes_[1]`.
+    baselines : dict of str to fitted classifier, default=None
+        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
+    on_infeasible : {"raise", "warn"}, default="raise"
+        Where no threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the one of least violation.
+    random_state : int, RandomState or None, default=None
+        Of the split or the folds, and the default of `predict_randomized`.
+    n_jobs : int, default=None
+        Threads of BLAS and compiled loops inside `fit`; None means 1.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+    threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
+        In the unit of the scores: `classes_[1]` is predicted where the score is larger. With `randomize=True` the one
+        above which the positive class is the more probable one, which decides `predict`.
+    groups_ : tuple of Population or None
+        The groups of rows with a threshold of their own, in the order of `threshold_`.
+    mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
+        With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
+    optimality_gap_ : float
+        At most so far is the objective from the best that such thresholds reach on the validation rows. 0, up to
+        rounding, but where a search over more than two populations is cut short; NaN where the goal is not met.
+    classes_ : ndarray of shape (2,)
+    positive_class_ : label
+    goal_ : Goal
+    goal_report_ : GoalReport
+        The goal on the validation rows, by estimate; its `certificate` is `guarantee_`.
+    status_ : str
+        "converged", or "infeasible" where `on_infeasible="warn"` kept a threshold that does not meet the goal (with a
+        confidence: that is not shown to meet it).
+    guarantee_ : str or None
+        What is proved about new rows, and under which assumptions; None without a confidence.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Both only where `estimator_` has them.
+
+    See Also
+    --------
+    RateConstrainedClassifier : Trains the scores to the goal as well, not only their threshold.
+    sklearn.model_selection.TunedThresholdClassifierCV : Maximises one score, without constraints.
+
+    Notes
+    -----
+    **What a confidence means.** Let the validation rows (and the rows of every external data set that the goal uses) be
+    independent draws from their distribution, let none of them have served to fit or choose the estimator, a baseline
+    model or the goal, and let them be unweighted. Then, with probability >= `confidence` over their draw, the fitted
+    threshold meets every constraint in that distribution, or `fit` has refused. It is valid for the threshold chosen
+    with a look at all labels of these rows, because the margins hold for all thresholds at once, and for all
+    constraints together by Bonferroni. One-sided rates against a constant (recall, positive rate, ...) take the exact
+    binomial bound, everything else (differences between groups, error rate, precision) the wider one-sided band of
+    Dvoretzky, Kiefer, Wolfowitz and Massart (1990) for each of its parts. Populations absent from the rows and
+    constraints dropped for lack of rows are not covered. Constraints on numbers of rows cannot be guaranteed.
+
+    With `per_population` or `randomize=True` the same holds for all thresholds, or mixtures, that could be chosen. A
+    rate of rows of several populations with thresholds of their own pays for their number. Rows that `predict` refuses,
+    those of an unknown population, are not covered.
+
+    **How the optimum is found.** One threshold: all are tried. Mixtures: a linear programme by column generation, whose
+    vertices draw from at most one threshold more in all than there are binding constraints: two in one population where
+    one binds. One threshold for each population: the prices of the linear programme rule out most thresholds, and the
+    rest is searched exhaustively (two populations) or by branch and bound (more), to a stated gap.
+
+    Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
+    threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from widemargin import GoalThresholdClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = (X[:, 0] + rng.normal(size=2000) > 0.8).astype(int)
+    >>> goal = "minimize false_positive_rate()\\nsubject to recall() >= 0.8"
+    >>> clf = GoalThresholdClassifier(LogisticRegression(), goal, confidence=0.95, random_state=0).fit(X, y)
+    >>> clf.goal_report_["#1"].rate >= 0.8  # a little more than needed, to be sure on new rows
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])],
+        "goal": [Goal, str, None],
+        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
+        "per_population": [str, Integral, list, tuple, None],
+        "randomize": ["boolean"],
+        "cv": ["cv_object", StrOptions({"prefit"})],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "pos_label": [Real, str, "boolean", None],
+        "baselines": [Mapping, None],
+        "on_infeasible": [StrOptions({"raise", "warn"})],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    # most users of one threshold route populations to fit alone
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
+
+    def __init__(
+        self,
+        estimator: Any,
+        goal: Goal | str | None = None,
+        *,
+        confidence: float | None = None,
+        per_population: str | int | Sequence[Population] | None = None,
+        randomize: bool = False,
+        cv: Any = None,
+        validation_fraction: float = 0.2,
+        pos_label: Any = None,
+        baselines: Mapping[str, Any] | None = None,
+        on_infeasible: str = "raise",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.goal = goal
+        self.confidence = confidence
+        self.per_population = per_population
+        self.randomize = randomize
+        self.cv = cv
+        self.validation_fraction = validation_fraction
+        self.pos_label = pos_label
+        self.baselines = baselines
+        self.on_infeasible = on_infeasible
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        tags.input_tags.string = inner.string
+        tags.input_tags.categorical = inner.categorical
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        populations: Any = None,
+        external: Mapping[str, External] | None = None,
+    ) -> "GoalThresholdClassifier":
+        """Fit the estimator (unless it is fitted) and choose the threshold.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+            Handed to the estimator as it is; rows are only taken out of it.
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0, for the rates, and for the estimator if its `fit` has a parameter of that name.
+        populations : table with n rows, default=None
+            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
+            there are looked up in X where it is a data frame.
+        external : dict of str to External, default=None
+            Rows beside these that the goal names by `Population.external(name)`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        GoalError
+            If the goal does not fit the data.
+        DataError
+            If data are missing or of the wrong shape.
+        CapabilityError
+            If a confidence is asked for what none can be claimed for.
+        InfeasibleGoalError
+            If no threshold meets the goal, unless `on_infeasible="warn"`.
+        """
+        if self.confidence is not None and not self._has_own_rows():
+            raise CapabilityError(
+                f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
+                'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
+            )
+        X = row_wise(X)
+        y = _check_y(y, multi_output=False, estimator=self)
+        check_consistent_length(X, y)
+        if y.shape[0] < 1:
+            raise DataError("X and y hold 0 rows; give rows of both classes.")
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+            if self._fits() and not takes_weights(self.estimator):
+                warn(
+                    f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
+                    "goal's rates only.",
+                    GoalWarning,
+                )
+        if populations is not None and count_rows(populations) != y.shape[0]:
+            raise DataError(
+                f"populations has {count_rows(populations)} rows and y {y.shape[0]}; give one row per example."
+            )
+        if self._fits():
+            self._set_classes(y)
+        else:
+            check_is_fitted(self.estimator, "classes_")
+            self._set_classes(y, np.asarray(self.estimator.classes_))
+        self.groups_ = None
+        if self.per_population is not None:
+            self.groups_ = find_groups(self.per_population, X, populations, y.shape[0])
+        with limit_threads(self.n_jobs):
+            rows = self._fit_estimator(X, y, weight, populations)
+            self._fit_threshold(rows, external)
+        return self
+
+    def decision_function(self, X: Any, populations: Any = None) -> Floats:
+        """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        populations : table with n rows, default=None
+            With `per_population`: the columns that say which population a row belongs to; those not found there are
+            looked up in X where it is a data frame.
+
+        Raises
+        ------
+        DataError
+            If a row belongs to no population that has a threshold.
+        """
+        scores, group = self._scores_and_groups(X, populations)
+        return np.asarray(scores - np.atleast_1d(self.threshold_)[group], dtype=np.float64)
+
+    def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,); `populations` as in `decision_function`.
+
+        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
+        goal was enforced on.
+        """
+        scores = self.decision_function(X, populations)
+        return self._labels(self._direction() * scores > 0.0)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
+        """Accuracy of `predict`."""
+        return float(accuracy_score(y, self.predict(X, populations), sample_weight=sample_weight))
+
+    @available_if(_randomizes)  # type: ignore[untyped-decorator]
+    def randomized_proba(self, X: Any, populations: Any = None) -> Floats:
+        """Probabilities with which `predict_randomized` names each class, shape (n, 2), columns as `classes_`.
+
+        A rule of decision, a step function of the score; not an estimate of the class probability.
+        """
+        scores, group = self._scores_and_groups(X, populations)
+        direction = self._direction()
+        above = direction * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0
+        positive = np.clip((above * self.mixture_weights_[group]).sum(axis=1), 0.0, 1.0)
+        columns = (1.0 - positive, positive) if direction > 0 else (positive, 1.0 - positive)
+        return np.column_stack(columns)
+
+    @available_if(_randomizes)  # type: ignore[untyped-decorator]
+    def predict_randomized(self, X: Any, random_state: Any = None, populations: Any = None) -> npt.NDArray[Any]:
+        """Labels drawn from `randomized_proba`, shape (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        random_state : int, RandomState or None, default=None
+            None: the estimator's own `random_state`.
+        populations : table with n rows, default=None
+        """
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        second = self.randomized_proba(X, populations)[:, 1]
+        drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
+        return drawn
+
+    def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
+        """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
+        check_is_fitted(self, "threshold_")
+        scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
+        return scores, self._groups_of(X, populations, len(scores))
+
+    def _groups_of(self, X: Any, populations: Any, n_rows: int) -> Ints:
+        if self.groups_ is None:
+            return np.zeros(n_rows, np.int64)
+        return group_numbers(self.groups_, X, populations, n_rows)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen by the estimator."""
+        return int(self._of_estimator("n_features_in_"))
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features seen by the estimator."""
+        names: npt.NDArray[Any] = self._of_estimator("feature_names_in_")
+        return names
+
+    def _of_estimator(self, name: str) -> Any:
+        if not hasattr(vars(self).get("estimator_"), name):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
+        return getattr(self.estimator_, name)
+
+    def _fits(self) -> bool:
+        """Whether the estimator is to be fitted."""
+        return not isinstance(self.cv, str)
+
+    def _has_own_rows(self) -> bool:
+        """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
+        return self.cv is None or not self._fits()
+
+    def _fit_estimator(self, X: Any, y: npt.NDArray[Any], weight: Floats | None, populations: Any) -> _Validation:
+        """Set `estimator_`; return the validation rows with scores that it (or its fold's clone) did not learn from."""
+        if not self._fits():
+            self.estimator_ = self.estimator
+            return _Validation(X, y, weight, populations, raw_scores(self.estimator_, X))
+        rng = check_random_state(self.random_state)
+        if self.cv is None:
+            train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
+            self.estimator_ = fit_scorer(self.estimator, take_rows(X, train), y[train], take_rows(weight, train))
+            X_held = take_rows(X, held)
+            scores = raw_scores(self.estimator_, X_held)
+            return _Validation(X_held, y[held], take_rows(weight, held), take_rows(populations, held), scores)
+        scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
+        self.estimator_ = fit_scorer(self.estimator, X, y, weight)
+        return _Validation(X, y, weight, populations, scores)
+
+    def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
+        """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
+        self.goal_ = as_goal(self.goal)
+        sources = make_sources(
+            baselines_used(self.goal_), rows.X, rows.y,
+            classes=positive_class(self.classes_.tolist(), self.positive_class_), sample_weight=rows.weight,
+            populations=rows.populations, external=external, baselines=self.baselines, n_rows=rows.y.shape[0],
+        )  # fmt: skip
+        bound = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
+        proofs = None if self.confidence is None else self._margins(bound)
+        direction = self._direction()
+        scores, group = [direction * rows.scores], [self._groups_of(rows.X, rows.populations, len(rows.y))]
+        for source in sources[1:]:
+            z, numbers = self._external_scores(external, source.name)
+            scores.append(direction * z)
+            group.append(numbers)
+        self._check_groups(group[0])
+        natural = direction * natural_threshold(self.estimator_)
+        n_groups = 1 if self.groups_ is None else len(self.groups_)
+        find = partial(
+            best_rule, bound, scores, group, n_groups, natural=natural, margins=_sizes(bound, proofs),
+            randomize=self.randomize,
+        )  # fmt: skip
+        rule = find()
+        self._adopt(rule)
+        shares = [rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)]
+        self._report(bound, rule, proofs, scores, group, shares)
+        if not rule.met:
+            would_do = None if proofs is None else rows_that_would_do(find)
+            measured = bound.measure(bound.positive_mass(shares))
+            text = refusal_text(bound, measured, proofs, **self._words(rule))
+            self._refuse(f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=self._kept())}")
+
+    def _margins(self, bound: BoundGoal) -> tuple[Margin, ...]:
+        confidence = float(self.confidence or 0.0)
+        if self.groups_ is None:
+            return margins(bound, confidence, mixtures=self.randomize)
+        return margins(bound, confidence, reach=partial(reach, self.groups_), mixtures=self.randomize)
+
+    def _adopt(self, rule: Rule) -> None:
+        """Set the fitted attributes that predict."""
+        direction = self._direction()
+        medians = direction * rule.medians
+        self.threshold_ = float(medians[0]) if self.groups_ is None else medians
+        self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
+        self.mixture_weights_: Any = rule.probability if self.randomize else None
+        self.optimality_gap_ = rule.gap
+        self.status_ = "converged" if rule.met else "infeasible"
+
+    def _report(
+        self,
+        bound: BoundGoal,
+        rule: Rule,
+        proofs: tuple[Margin, ...] | None,
+        scores: Sequence[Floats],
+        group: Sequence[Ints],
+        shares: Sequence[Floats],
+    ) -> None:
+        """Set `guarantee_` and `goal_report_`."""
+        self.guarantee_ = None
+        if proofs and rule.met and self.confidence is not None:
+            kind = "mixture of thresholds" if self.randomize else "threshold"
+            self.guarantee_ = guarantee_text(
+                bound, proofs, self.confidence,
+                searched=f"{kind} searched" if self.groups_ is None else f"{kind} of {len(self.groups_)} populations",
+                more="" if self.groups_ is None else " Rows of other populations are refused and not covered.",
+            )  # fmt: skip
+        folds = "" if self._has_own_rows() else " (cross-validated)"
+        self.goal_report_: GoalReport = make_report(
+            bound, [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)],
+            positive_class=self.positive_class_, data_name=f"validation rows{folds}", status=self.status_,
+            ramp=shares if self.randomize else None, certificate=self.guarantee_,
+            notes=(_RANDOMIZED_NOTE,) if self.randomize else (),
+        )  # fmt: skip
+
+    def _check_groups(self, numbers: Ints) -> None:
+        """Every group needs validation rows."""
+        empty = [g.reference for i, g in enumerate(self.groups_ or ()) if not (numbers == i).any()]
+        if empty:
+            raise DataError(
+                f"{len(empty)} of {len(self.groups_ or ())} populations have no validation rows to choose a threshold "
+                f"on: {listing(empty, 5)}. Give more rows, or join small populations."
+            )
+
+    def _words(self, rule: Rule) -> dict[str, str]:
+        """How a refusal calls what was tried."""
+        kind = "mixture of thresholds" if self.randomize else "threshold"
+        where = "of these scores" if self.groups_ is None else f"for each of {len(self.groups_)} populations"
+        tried = "every one was tried" if rule.proved else "not all combinations could be tried"
+        shown = ", ".join(f"{value:.6g}" for value in rule.medians[:5] * self._direction())
+        return {
+            "refused": f"no {kind} {where}",
+            "tried": tried,
+            "nearest": f"the nearest, {shown}{', ...' if len(rule.medians) > 5 else ''},",
+        }
+
+    def _kept(self) -> str:
+        return "this threshold" if self.groups_ is None and not self.randomize else "these thresholds"
+
+    def _refuse(self, message: str) -> None:
+        if self.on_infeasible == "raise":
+            raise InfeasibleGoalError(message)
+        warn(message, GoalWarning)
+
+    def _external_scores(self, external: Mapping[str, External] | None, name: str | None) -> tuple[Floats, Ints]:
+        X = row_wise(external_rows(external, name))
+        scores = raw_scores(self.estimator_, X)
+        return scores, self._groups_of(X, external_data(str(name), external or {}).populations, len(scores))
+
+
+def _sizes(bound: BoundGoal, proofs: tuple[Margin, ...] | None) -> Floats:
+    """Margins as a vector; zeros where nothing is to be proved."""
+    return np.zeros(bound.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])

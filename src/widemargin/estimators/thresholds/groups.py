@@ -1,0 +1,180 @@
+"""Which rows share a threshold: the groups of a threshold classifier, found at `fit` and looked up at prediction.
+
+A group is a population with a condition on columns alone. Every row belongs to exactly one; rows that belong to none
+(a missing or new value) or to several are refused, because no threshold was chosen for them.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Ints
+from widemargin.exceptions import DataError, GoalError
+from widemargin.goals.binding.columns import TableColumn, column_from_values, listing
+from widemargin.goals.binding.membership import evaluate, members
+from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
+
+__all__ = ["find_groups", "group_numbers", "reach"]
+
+
+_MOST = 1000
+
+
+def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int) -> tuple[Population, ...]:
+    """The groups of rows that get a threshold of their own.
+
+    Parameters
+    ----------
+    per_population : str, int or sequence of Population
+        A column, whose distinct values are the groups, or the groups themselves.
+    X, populations
+        Where the column is looked up, as for a goal.
+
+    Raises
+    ------
+    DataError
+        If there is no such table, a column has no values or more than 1000, or a list holds something else.
+    GoalError
+        If a population is external, or its condition looks at labels or baselines, which prediction has not.
+    """
+    if isinstance(per_population, str | int):
+        table = PopulationTable.build(populations, X, n_rows=n_rows)
+        if table is None:
+            raise DataError(
+                f"per_population={per_population!r} names a column, and there is no table; give populations=table, or "
+                "X as a data frame."
+            )
+        values = table.column(per_population).distinct()
+        if not 1 <= len(values) <= _MOST:
+            raise DataError(
+                f"column {per_population!r} has {len(values)} different values, and each would get a threshold; name "
+                f"a column with 1 to {_MOST}."
+            )
+        return tuple(Population(str(value).strip() or "blank", where=col(per_population) == value) for value in values)
+    groups = tuple(per_population)
+    for group in groups:
+        if not isinstance(group, Population):
+            raise DataError(
+                f"per_population holds a {type(group).__name__}; give populations, or the name of a column."
+            )
+        if group.source is not None or group.where is None or group.uses_label or group.baselines:
+            raise GoalError(
+                f"per_population: {group.reference} is no condition on columns alone, and nothing else is known at "
+                "prediction. Give populations like Population(name, where=col(...) == ...)."
+            )
+    if not groups:
+        raise DataError("per_population holds 0 populations; give at least one, or None for one threshold.")
+    return groups
+
+
+def group_numbers(groups: Sequence[Population], X: Any, populations: Any, n_rows: int) -> Ints:
+    """Number of the group of each row, shape (n,).
+
+    Raises
+    ------
+    DataError
+        If rows belong to no group or to several.
+    GoalError
+        If a column is missing or of another type.
+    """
+    if n_rows == 0:
+        return np.zeros(0, np.int64)
+    table = PopulationTable.build(populations, X, n_rows=n_rows)
+    known = None if table is None else cast(PopulationTable, _KnownTable(table, groups))
+    source = Source(None, None, None, known, {}, n_rows)
+    number, times = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
+    for g, group in enumerate(groups):
+        inside = members(group, source).true
+        number[inside] = g
+        times += inside
+    if (times != 1).any():
+        none, several = int((times == 0).sum()), int((times > 1).sum())
+        raise DataError(
+            f"{none} of {n_rows} rows belong to none of the {len(groups)} groups that have thresholds "
+            f"({listing([group.reference for group in groups], 5)}), and {several} to more than one. Fill in missing "
+            "values, leave such rows out, or fit with a list of populations that covers every row once, one of them "
+            "for the rest."
+        )
+    return number
+
+
+def reach(groups: Sequence[Population], population: Population) -> int:
+    """How many groups the rows of a population can belong to, by its definition and not by the rows there are."""
+    if population.where is None or len(groups) == 1:
+        return len(groups)
+    parts = population.where.parts if isinstance(population.where, And) else (population.where,)
+    conditions = [group.where for group in groups]
+    if any(condition in parts for condition in conditions):
+        return 1
+    equal = [where for where in conditions if isinstance(where, Compare) and where.op == "=="]
+    columns = {where.column for where in equal}
+    if len(equal) < len(groups) or len(columns) > 1:
+        return len(groups)
+    (column,) = columns
+    values = column_from_values(column, np.array([where.value for where in equal]))
+    possible = np.ones(len(groups), bool)
+    for part in parts:
+        if part.columns == (column,) and not part.uses_label and not part.baselines:
+            possible &= _holds(part, values)
+    return max(1, int(possible.sum()))
+
+
+def _holds(part: Predicate, column: TableColumn) -> npt.NDArray[np.bool_]:
+    """Whether a condition on one column holds on each of its values."""
+    table = cast(PopulationTable, _KnownTable(_OneColumn(column), [Population(None, where=part)]))
+    try:
+        return evaluate(part, Source(None, None, None, table, {}, len(column.values))).true
+    except GoalError:  # a condition of another type, which binding refuses in better words
+        return np.ones(len(column.values), bool)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OneColumn:
+    """A table of one column."""
+
+    only: TableColumn
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.only.values)
+
+    def column(self, name: str | int) -> TableColumn:
+        return self.only
+
+
+class _KnownTable:
+    """A table in which the words that conditions name are known, also where no row has them.
+
+    A goal refuses a word that no row has, since it is most likely misspelt. At prediction it is only absent.
+    """
+
+    def __init__(self, table: Any, groups: Sequence[Population]) -> None:
+        self._table = table
+        self._words: dict[str | int, set[str]] = {}
+        for group in groups:
+            for leaf in () if group.where is None else group.where.leaves():
+                if isinstance(leaf, Compare | IsIn):
+                    named = (leaf.value,) if isinstance(leaf, Compare) else leaf.values
+                    words = self._words.setdefault(leaf.column, set())
+                    words.update(value for value in named if isinstance(value, str))
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._table.n_rows)
+
+    def column(self, name: str | int) -> TableColumn:
+        """The column, with its categories and those that are known."""
+        found: TableColumn = self._table.column(name)
+        new = self._words.get(name, set()) - set(found.categories)
+        if found.kind != "string" or not new:
+            return found
+        categories = tuple(sorted({*found.categories, *new}))
+        place = {word: code for code, word in enumerate(categories)}
+        codes = np.array([*(place[word] for word in found.categories), -1], np.int32)
+        return dataclasses.replace(found, values=codes[found.values], categories=categories)

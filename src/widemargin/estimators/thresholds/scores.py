@@ -1,0 +1,126 @@
+"""The scorer inside a threshold classifier: which rows it is fitted on, and its scores."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, check_cv, train_test_split
+from sklearn.utils.validation import has_fit_parameter
+
+from widemargin._typing import Floats, Index
+from widemargin.estimators._calibration import take_rows
+from widemargin.exceptions import DataError
+
+__all__ = [
+    "cross_scores", "fit_scorer", "natural_threshold", "raw_scores", "row_wise", "split_rows", "takes_weights",
+]  # fmt: skip
+
+
+def row_wise(X: Any) -> Any:
+    """X in a form whose rows can be taken: sparse as CSR, tables and matrices as they are, all else as an array."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    return X if len(getattr(X, "shape", ())) == 2 else np.asarray(X)
+
+
+def split_rows(
+    y: npt.NDArray[Any], fraction: float, random_state: np.random.RandomState, *, stratify: bool
+) -> tuple[Index, Index]:
+    """Row numbers to fit on and to choose the threshold on.
+
+    Parameters
+    ----------
+    stratify : bool
+        By label. Where something is to be proved it must not be: only parts drawn without a look at the labels are
+        independent rows again.
+
+    Raises
+    ------
+    DataError
+        If a class is missing among the rows to fit on, or there are too few rows.
+    """
+    n = y.shape[0]
+    held = max(2, round(fraction * n))
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    if n - held < 2 or (stratify and smallest < 2):
+        raise DataError(
+            f"{held} of {n} rows are to be held out for the threshold, and the smaller class has {smallest}; "
+            'give more rows, or a fitted estimator and cv="prefit".'
+        )
+    train, test = train_test_split(
+        np.arange(n), test_size=held, stratify=y if stratify else None, random_state=random_state
+    )
+    if len(np.unique(y[train])) < 2:
+        raise DataError(f"of the {n - held} rows drawn to fit the estimator all have the same class; give more rows.")
+    return np.sort(train), np.sort(test)
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether its `fit` has a parameter `sample_weight`."""
+    return bool(has_fit_parameter(estimator, "sample_weight"))
+
+
+def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
+    """A fitted clone; it gets the weights if its `fit` names them."""
+    if weight is not None and takes_weights(estimator):
+        return clone(estimator).fit(X, y, sample_weight=weight)
+    return clone(estimator).fit(X, y)
+
+
+def cross_scores(
+    estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, *, cv: Any, random_state: np.random.RandomState
+) -> Floats:
+    """Score of every row by a clone that was fitted on the other folds, shape (n,).
+
+    Raises
+    ------
+    DataError
+        If the folds do not hold every row out exactly once.
+    """
+    scores, times = np.empty(y.shape[0]), np.zeros(y.shape[0], np.int64)
+    for train, test in _splitter(cv, y, random_state).split(np.zeros(len(y)), y):
+        fitted = fit_scorer(estimator, take_rows(X, train), y[train], take_rows(weight, train))
+        scores[test] = raw_scores(fitted, take_rows(X, test))
+        np.add.at(times, test, 1)
+    if (times != 1).any():
+        raise DataError(f"cv holds out {np.count_nonzero(times != 1)} of {len(y)} rows never or more than once.")
+    return scores
+
+
+def _splitter(cv: Any, y: npt.NDArray[Any], random_state: np.random.RandomState) -> Any:
+    if not isinstance(cv, Integral):
+        return check_cv(cv, y, classifier=True)
+    folds, smallest = int(cv), int(np.unique(y, return_counts=True)[1].min())
+    if smallest < folds:
+        raise DataError(f"cv={folds} needs {folds} rows of each class, and the smaller one has {smallest}.")
+    return StratifiedKFold(folds, shuffle=True, random_state=random_state)
+
+
+def natural_threshold(estimator: Any) -> float:
+    """Where the scorer itself changes its mind: 0 for `decision_function`, 1/2 for `predict_proba`."""
+    return 0.0 if hasattr(estimator, "decision_function") else 0.5
+
+
+def raw_scores(estimator: Any, X: Any) -> Floats:
+    """`decision_function`, else the probability of `classes_[1]`, shape (n,), in double precision.
+
+    Raises
+    ------
+    DataError
+        If the estimator has neither, or scores are not one finite number a row.
+    """
+    name = type(estimator).__name__
+    if hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    elif hasattr(estimator, "predict_proba"):
+        scores = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
+    else:
+        raise DataError(f"{name} has neither decision_function nor predict_proba, so there is no threshold to move.")
+    if scores.ndim != 1:
+        raise DataError(f"{name} gives scores of shape {scores.shape}; one score a row is needed.")
+    bad = int(np.count_nonzero(~np.isfinite(scores)))
+    if bad:
+        raise DataError(f"{name} gives {bad} of {len(scores)} scores that are not finite.")
+    return scores

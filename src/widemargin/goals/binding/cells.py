@@ -1,0 +1,226 @@
+"""Cells: rows of one source that share their label, their baseline predictions and all their populations.
+
+Such rows have the same coefficients in every rate, so a row stores the number of its cell and nothing else. The cells
+are found by packing the memberships into the bits of one integer per row, which is renumbered whenever it is full:
+time grows with the number of populations, memory does not.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.membership import Flags, members
+from widemargin.goals.binding.sources import Source
+from widemargin.goals.language.linear import Rate
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import Predicate
+
+__all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "build_cells"]
+
+Rows = tuple[str | None, Predicate | None]
+"""What decides membership: `Population.rows`."""
+
+WORD = 62
+"""Bits of a key, so that it stays a positive int64."""
+
+SAMPLE = 2048
+"""Keys that are looked at to see whether most are different."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SourceCells:
+    """The k cells of one source.
+
+    Attributes
+    ----------
+    cell : ndarray of int32, shape (n,)
+        Cell of each row, 0 <= cell < k. Numbered by content, not by order of appearance.
+    label : ndarray of int8, shape (k,)
+        +1, -1, or 0 where the label is missing or not used by the goal.
+    baselines : mapping of str to ndarray of int8, shape (k,)
+    count, weight : ndarray of shape (k,)
+        Rows and weight of each cell.
+    weighty : ndarray of shape (k,)
+        Rows of weight > 0 of each cell.
+    unknown : mapping of Rows to int
+        Rows of which it is not known whether they belong, by population.
+    """
+
+    cell: npt.NDArray[np.int32]
+    label: npt.NDArray[np.int8]
+    baselines: Mapping[str, npt.NDArray[np.int8]]
+    count: npt.NDArray[np.int32]
+    weight: npt.NDArray[np.float64]
+    weighty: npt.NDArray[np.int32]
+    unknown: Mapping[Rows, int]
+    _words: tuple[npt.NDArray[np.int64], ...]
+    _place: Mapping[Rows, tuple[int, int]]
+
+    @property
+    def n_cells(self) -> int:
+        """k."""
+        return int(self.label.shape[0])
+
+    def covers(self, rows: Rows, baseline: str | None) -> bool:
+        """Whether a population and a baseline were among those that the cells were made for."""
+        known = rows[1] is None or rows in self._place
+        return known and (baseline is None or baseline in self.baselines)
+
+    def member(self, rows: Rows, which: slice = slice(None)) -> Flags:
+        """Whether each cell (of some) belongs to a population, shape (k,)."""
+        if rows[1] is None:
+            return np.ones(self.label[which].shape[0], bool)
+        word, bit = self._place[rows]
+        return (self._words[word][which] >> bit & 1).astype(bool)
+
+
+class CellSpace:
+    """The cells of all sources, numbered on through them."""
+
+    def __init__(self, sources: Sequence[Source], parts: Sequence[SourceCells]) -> None:
+        self.names = tuple(source.name for source in sources)
+        self.titles = {source.name: source.title for source in sources}
+        self.parts = dict(zip(self.names, parts, strict=True))
+        starts = np.cumsum([0, *(part.n_cells for part in parts)])
+        self.start = dict(zip(self.names, starts[:-1].tolist(), strict=True))
+        self.n_cells = int(starts[-1])
+        self.count = _joined([part.count for part in parts])
+        self.weight = _joined([part.weight for part in parts])
+        self.weighty = _joined([part.weighty for part in parts])
+
+    def covers(self, rates: Iterable[Rate]) -> bool:
+        """Whether these cells tell apart all that the rates look at, so that they need not be found anew."""
+        for rate in rates:
+            part = self.parts.get(rate.population.source)
+            if part is None or not part.covers(rate.population.rows, rate.baseline):
+                return False
+            if rate.definition.needs_label and not part.label.any():
+                return False
+        return True
+
+
+def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One array of several; the only one itself, for every row may be a cell."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+class Packer:
+    """Collects small codes of n rows into one cell number a row."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._cell = np.zeros(n_rows, np.int32)
+        self._n_cells = 1
+        self._key = np.zeros(n_rows, np.int64)
+        self._bits = 0
+        self._words: list[npt.NDArray[np.int64]] = []
+
+    def add(self, codes: npt.NDArray[np.generic], bits: int) -> tuple[int, int]:
+        """Add codes of some bits; returns the word and the bit where they will be found."""
+        if self._bits + bits + (self._n_cells - 1).bit_length() > WORD:
+            self._compact()
+        place = len(self._words), self._bits
+        wide = codes.astype(np.int64)
+        self._key |= np.left_shift(wide, self._bits, out=wide)
+        self._bits += bits
+        return place
+
+    def finish(self) -> tuple[npt.NDArray[np.int32], tuple[npt.NDArray[np.int64], ...], int]:
+        """The cell of each row, the words of each cell, and the number of cells."""
+        if self._bits:
+            self._compact()
+        return self._cell, tuple(self._words), self._n_cells
+
+    def _compact(self) -> None:
+        """Renumber the cells by what has been added since, in the order of the keys."""
+        if self._n_cells > 1:
+            self._key |= self._cell.astype(np.int64) << self._bits
+        self._cell, keys = _ranked(self._key)
+        if self._n_cells > 1:
+            parent = keys >> self._bits
+            self._words = [older[parent] for older in self._words]
+        keys &= (1 << self._bits) - 1
+        self._words.append(keys)
+        self._n_cells = len(keys)
+        self._key[:] = 0
+        self._bits = 0
+
+
+def _ranked(key: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Number of each key among the distinct ones, and these in increasing order."""
+    some = key[:: max(1, len(key) // SAMPLE)]
+    if len(np.unique(some)) < 0.5 * len(some):
+        encoded = pa.array(key).dictionary_encode()  # hashing: ten times faster than a sort
+        order = np.argsort(encoded.dictionary.to_numpy())
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        return rank[encoded.indices.to_numpy()], encoded.dictionary.to_numpy()[order]
+    order = np.argsort(key)  # a table of as many hashes as rows is twice as slow, and takes 16 numbers a row
+    ordered = key[order]
+    first = np.ones(len(key), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    ordered = ordered[first]
+    first[0] = False
+    numbers = np.cumsum(first, dtype=np.int32)
+    place = np.empty(len(key), np.int32)
+    place[order] = numbers
+    return place, ordered
+
+
+def _rows(entries: Flags, source: Source) -> int:
+    """Rows that some entries of a source stand for."""
+    return int(np.count_nonzero(entries) if source.repeats is None else source.repeats.count[entries].sum())
+
+
+def build_cells(
+    source: Source, populations: Sequence[Population], baselines: Sequence[str], *, use_label: bool
+) -> SourceCells:
+    """Group the rows of a source into cells.
+
+    Parameters
+    ----------
+    populations : sequence of Population
+        Those of this source that the goal uses; each distinct condition is evaluated once.
+    baselines : sequence of str
+        Baselines whose predictions some rate looks at.
+    use_label : bool
+        Whether some rate looks at the labels.
+
+    Raises
+    ------
+    DataError
+        If there are 2**31 rows or more.
+    """
+    n = source.n_rows
+    number = n if source.repeats is None else int(source.repeats.count.sum())
+    if number >= 2**31:
+        raise DataError(f"{source.title} has {number} rows; at most {2**31 - 1} can be bound.")
+    packer = Packer(n)
+    label_place = packer.add(source.labels + 1, 2) if use_label and source.labels is not None else None
+    said = {name: packer.add(source.baselines[name] > 0, 1) for name in baselines}
+    place: dict[Rows, tuple[int, int]] = {}
+    unknown: dict[Rows, int] = {}
+    for population in populations:
+        if population.rows in unknown:
+            continue
+        truth = members(population, source)
+        unknown[population.rows] = 0 if truth.unknown is None else _rows(truth.unknown, source)
+        if population.where is not None:
+            place[population.rows] = packer.add(truth.true, 1)
+    cell, words, k = packer.finish()
+    rows = None if source.repeats is None else source.repeats.count
+    count = np.bincount(cell, rows, k).astype(np.int32)
+    weight: npt.NDArray[np.float64] = np.bincount(cell, source.whole_weight, k).astype(np.float64)
+    weighty = count
+    if source.weight is not None:
+        some = source.weight > 0
+        weighty = np.bincount(cell[some], None if rows is None else rows[some], k).astype(np.int32)
+    label = np.zeros(k, np.int8)
+    if label_place is not None:
+        label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)
+    signs = {name: (2 * (words[word] >> bit & 1) - 1).astype(np.int8) for name, (word, bit) in said.items()}
+    return SourceCells(cell, label, signs, count, weight, weighty, unknown, words, place)

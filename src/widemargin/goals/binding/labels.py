@@ -1,0 +1,211 @@
+"""From the user's labels to +1 and -1, and nothing else: a value that is no label is refused, never rounded.
+
+Targets, baseline predictions, labels of external data sets and prediction arrays all pass through here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widemargin.exceptions import DataError, GoalWarning
+from widemargin.goals._warn import warn
+from widemargin.goals.binding.columns import TableColumn, column_from_arrow, column_from_values, listing
+
+__all__ = ["column_of", "encode_labels", "find_classes", "positive_class"]
+
+Codes = npt.NDArray[np.int8]
+
+# (negative, positive) pairs whose alphabetical order is also the order of their meaning
+ORDERED_PAIRS = {
+    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"), ("-", "+"),
+    ("bad", "good"), ("absent", "present"), ("off", "on"),
+}  # fmt: skip
+
+_DECIDE_FIRST = (
+    "These look like scores or probabilities: decide them first, such as np.where(p >= 0.5, positive, negative)."
+)
+
+
+def column_of(what: str, values: Any) -> TableColumn:
+    """Read a vector: array, list, or a pandas, polars or pyarrow series.
+
+    Raises
+    ------
+    DataError
+        If it is not one-dimensional, or of mixed types.
+    """
+    if nw.dependencies.is_into_series(values):
+        try:
+            return column_from_arrow(what, nw.from_native(values, series_only=True).to_arrow())
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            values = np.asarray(values, dtype=object)
+    if isinstance(values, list | tuple):  # not asarray: it would turn [1, "a"] into two strings
+        try:
+            values = np.asarray(values, dtype=object)
+        except ValueError:
+            raise DataError(f"{what} is a list of lists of different lengths; give one value per row.") from None
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(
+            f"{what} has shape {array.shape}; give a vector with one value per row, for example by .ravel()."
+        )
+    return column_from_values(what, array)
+
+
+def encode_labels(
+    y: Any, classes: Sequence[Any], pos_label: Any = None, *, what: str = "y", allow_missing: bool = False
+) -> Codes:
+    """Labels as +1 (the positive class) and -1.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Values that occur in `classes`.
+    classes : sequence of two labels
+        As in `classes_`.
+    pos_label : label, default=None
+        None means `classes[1]`.
+    what : str
+        What the vector is called in messages.
+    allow_missing : bool, default=False
+        Encode None and NaN as 0.
+
+    Returns
+    -------
+    ndarray of int8, shape (n,)
+
+    Raises
+    ------
+    DataError
+        If a value is neither class; the message names the strange values.
+    """
+    negative, positive = positive_class(classes, pos_label, warn_order=False)
+    column = column_of(what, y)
+    codes = _codes(column, negative, positive)
+    missing = np.zeros(len(codes), bool) if column.missing is None else column.missing
+    if missing.any():
+        codes[missing] = 0
+        if not allow_missing:
+            raise DataError(
+                f"{what} has {column.n_missing} missing values of {len(codes)}; leave those rows out or fill them in."
+            )
+    strange = (codes == 0) & ~missing
+    if strange.any():
+        raise DataError(_strange(column, strange, what, (negative, positive)))
+    return codes
+
+
+def _codes(column: TableColumn, negative: Any, positive: Any) -> Codes:
+    if column.kind == "empty":
+        return np.zeros(len(column.values), np.int8)
+    if column.kind == "string":
+        table = np.zeros(len(column.categories) + 1, np.int8)  # the last entry is met by the code -1 of a missing value
+        for code, level in enumerate(column.categories):
+            table[code] = int(level == positive) - int(level == negative)
+        return np.asarray(table[column.values])
+    codes = np.zeros(len(column.values), np.int8)
+    for value, sign in ((negative, -1), (positive, 1)):
+        if not isinstance(value, str):
+            codes[column.values == value] = sign
+    return codes
+
+
+def _strange(column: TableColumn, strange: npt.NDArray[np.bool_], what: str, classes: tuple[Any, Any]) -> str:
+    values = column.distinct(strange)
+    number = int(np.count_nonzero(strange))
+    cure = "Use the labels of y."
+    if column.kind == "number" and column.values.dtype.kind == "f" and all(0 <= float(v) <= 1 for v in values):
+        cure = _DECIDE_FIRST
+    return (
+        f"{what} has {number} values that are neither class ({classes[0]!r}, {classes[1]!r}): {listing(values)}. {cure}"
+    )
+
+
+def find_classes(vectors: Mapping[str, Any], pos_label: Any = None) -> tuple[Any, Any]:
+    """The two classes that occur in some vectors of labels, sorted.
+
+    Raises
+    ------
+    DataError
+        If there are more than two, or only one and `pos_label` does not name another.
+    """
+    found: set[Any] = set()
+    for what, values in vectors.items():
+        distinct = column_of(what, values).distinct()
+        if any(isinstance(value, float) and not value.is_integer() for value in distinct):
+            raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
+        found.update(distinct)
+    if len(found) == 1 and pos_label is not None:
+        found.add(_plain(pos_label))
+    if len({isinstance(value, str) for value in found}) > 1:
+        raise DataError(
+            f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(found, key=str))}."
+        )
+    if len(found) > 2:
+        raise DataError(
+            "Only binary classification is supported. The type of the target is multiclass. "
+            f"Found {len(found)} classes in {', '.join(vectors)}: {listing(sorted(found))}."
+        )
+    if len(found) < 2:
+        raise DataError(
+            f"{' and '.join(vectors)} hold only the class {listing(sorted(found))}; "
+            "give y with both classes, or a model with classes_, so that the positive class is known."
+        )
+    low, high = sorted(found)
+    return low, high
+
+
+def positive_class(classes: Sequence[Any], pos_label: Any = None, *, warn_order: bool = True) -> tuple[Any, Any]:
+    """The pair (negative, positive) of two classes.
+
+    Parameters
+    ----------
+    warn_order : bool, default=True
+        Warn where `pos_label` is None and the classes are strings whose order says nothing about their meaning.
+
+    Raises
+    ------
+    DataError
+        If there are not two classes, or `pos_label` is none of them.
+    """
+    pair = [_plain(value) for value in classes]
+    if len(pair) > 2:
+        raise DataError(
+            "Only binary classification is supported. The type of the target is multiclass. "
+            f"Found {len(pair)} classes: {listing(pair)}."
+        )
+    if len(pair) < 2:
+        raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
+    if pos_label is None:
+        if warn_order and isinstance(pair[0], str) and not _has_order(*pair):
+            warn(
+                f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
+                "set pos_label to choose.",
+                GoalWarning,
+            )
+        return pair[0], pair[1]
+    wanted = _plain(pos_label)
+    if wanted not in pair:
+        raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
+    positive = pair[pair.index(wanted)]
+    return pair[1 - pair.index(wanted)], positive
+
+
+def _has_order(negative: str, positive: str) -> bool:
+    """Whether two strings say by themselves which is the positive one: known words, numbers, or < against >."""
+    low, high = negative.strip().casefold(), positive.strip().casefold()
+    if (low, high) in ORDERED_PAIRS or (low.startswith("<") and high.startswith(">")):
+        return True
+    try:
+        return float(low) < float(high)
+    except ValueError:
+        return low in {f"not {high}", f"non-{high}", f"no {high}"}
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value

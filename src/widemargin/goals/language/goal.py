@@ -1,0 +1,316 @@
+"""Goals: an objective and the constraints it is subject to. A goal holds no data and can be used again and again."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from widemargin.exceptions import GoalError
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.checks import ColumnName, checked_min_rows, checked_on_small, shown
+from widemargin.goals.language.constraints import Constraint, options_text
+from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.linear import Linear
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.rates import error_rate
+from widemargin.goals.measuring.tiers import at_level, level_of
+from widemargin.goals.text.printing import name_text, quoted
+
+__all__ = ["Goal"]
+
+
+class Goal:
+    """What a classifier has to achieve: minimise an expression subject to constraints.
+
+    Immutable, hashable, compared by structure; `str(goal)` prints it and `Goal.parse` reads it back.
+
+    Parameters
+    ----------
+    minimize : Expression, default=error_rate()
+        Weighted sum of rates or counts; no ratio.
+    subject_to : Constraint, Bundle, or iterable of them, default=()
+    min_rows : int, optional
+        Least number of rows of weight > 0 that each rate of a constraint must be measured on (for recall: rows with a
+        positive label), unless the constraint says otherwise.
+    on_small : {"error", "drop"}, default="error"
+        What to do with a constraint where there are fewer: refuse the goal, or drop the constraint with a warning.
+
+    Attributes
+    ----------
+    objective : Linear
+    constraints : tuple of Constraint and Bundle
+        With the goal's rule for tiny populations filled in where they had none of their own.
+    min_rows, on_small
+
+    Raises
+    ------
+    GoalError
+        If the objective has a ratio in it or no rate, if an entry of `subject_to` is no constraint, if two different
+        populations have one name, or if two constraints have one label.
+
+    Examples
+    --------
+    >>> from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
+    >>> women = Population("women", where=col("sex") == "Female")
+    >>> men = Population("men", where=col("sex") == "Male")
+    >>> goal = Goal(error_rate(), [positive_rate(women) >= 0.8 * positive_rate(men), (recall() >= 0.6).named("floor")])
+    >>> print(goal)
+    women = population(sex == "Female")
+    men = population(sex == "Male")
+    minimize error_rate()
+    subject to positive_rate(women) >= 0.8 * positive_rate(men)
+    subject to floor: recall() >= 0.6
+    >>> Goal.parse(str(goal)) == goal
+    True
+    """
+
+    __slots__ = ("constraints", "min_rows", "objective", "on_small")
+
+    objective: Linear
+    constraints: tuple[Constraint | Bundle, ...]
+    min_rows: int | None
+    on_small: str
+
+    def __init__(
+        self,
+        minimize: Expression | None = None,
+        subject_to: Constraint | Bundle | Iterable[Constraint | Bundle] = (),
+        *,
+        min_rows: int | None = None,
+        on_small: str = "error",
+    ) -> None:
+        rows, small = checked_min_rows(min_rows), checked_on_small(on_small) or "error"
+        object.__setattr__(self, "objective", _objective(minimize))
+        object.__setattr__(self, "constraints", tuple(c.inheriting(rows, small) for c in _entries(subject_to)))
+        object.__setattr__(self, "min_rows", rows)
+        object.__setattr__(self, "on_small", small)
+        self._check_names()
+
+    @classmethod
+    def parse(
+        cls, text: str, populations: Mapping[str, Population] | None = None, *, max_characters: int = 10_000
+    ) -> "Goal":
+        """Read a goal from its text, one statement a line (or separated by `;`), `#` starts a comment.
+
+        Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`,
+        `minimize expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`,
+        `on_small = "drop"`. Populations that nothing refers to are allowed, and forgotten.
+
+        Parameters
+        ----------
+        text : str
+        populations : mapping of str to Population, optional
+            Names that the text may use besides its own.
+        max_characters : int, default=10_000
+            Longest text that is looked at.
+
+        Raises
+        ------
+        GoalParseError
+            If the text is no goal; the message names the line and shows the statement.
+        """
+        from widemargin.goals.text.parser import parse_goal  # the parser builds goals, so it stands above this module
+
+        return parse_goal(text, populations, max_characters=max_characters)
+
+    def _check_names(self) -> None:
+        known: dict[str, Population] = {}
+        for population in self._all_populations():
+            if population.name is None:
+                continue
+            first = known.setdefault(population.name, population)
+            if first != population:
+                raise GoalError(
+                    f"two different populations are called {shown(population.name)}: {first.definition} and"
+                    f" {population.definition}. Give one of them another name."
+                )
+        labels = [constraint.label for constraint in self.constraints if constraint.label is not None]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise GoalError(f"{labels.count(label)} constraints are called {shown(label)}; labels must differ.")
+
+    def _all_populations(self) -> tuple[Population, ...]:
+        found = list(self.objective.populations)
+        for constraint in self.constraints:
+            if isinstance(constraint, Bundle):
+                found += [] if constraint.population is None else [constraint.population]
+            else:
+                found += constraint.lhs.populations + constraint.rhs.populations
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def populations(self) -> dict[str, Population]:
+        """The named populations, by name, in order of first appearance."""
+        return {population.name: population for population in self._all_populations() if population.name is not None}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the external data sets."""
+        found = (population.source for population in self._all_populations())
+        return tuple(dict.fromkeys(source for source in found if source is not None))
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Names of the baseline models, in rates and in predicates."""
+        forms = [self.objective]
+        for constraint in self.constraints:
+            forms += [constraint.lhs, constraint.rhs] if isinstance(constraint, Constraint) else []
+        names = [rate.baseline for form in forms for rate in form.rates if rate.baseline is not None]
+        names += [name for population in self._all_populations() for name in population.baselines]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def columns(self) -> tuple[ColumnName, ...]:
+        """Columns that predicates and bundles look at, on the training rows or in external data sets."""
+        names = [column for population in self._all_populations() for column in population.columns]
+        names += [constraint.column for constraint in self.constraints if isinstance(constraint, Bundle)]
+        return tuple(dict.fromkeys(names))
+
+    def level(self, constraint: str | None = None) -> float:
+        """The level of a constraint: its bound, or the factor between its two rates; of a bundle, its ratio.
+
+        Parameters
+        ----------
+        constraint : str, optional
+            Its label, or its text where it has none; not needed where there is only one.
+
+        Raises
+        ------
+        GoalError
+            If there is no such constraint, or it has no single level.
+        """
+        return level_of(self.constraints[self.place_of(constraint)])
+
+    def with_level(self, level: float, constraint: str | None = None) -> "Goal":
+        """The same goal with one constraint at another level.
+
+        Parameters
+        ----------
+        level : float
+        constraint : str, optional
+            As in `level`.
+
+        Raises
+        ------
+        GoalError
+            As in `level`, or if the new level makes no sense.
+
+        Examples
+        --------
+        >>> from widemargin.goals import Goal, error_rate, recall
+        >>> print(Goal(error_rate(), (recall() >= 0.6).named("floor")).with_level(0.7, "floor"))
+        minimize error_rate()
+        subject to floor: recall() >= 0.7
+        """
+        place = self.place_of(constraint)
+        entries = list(self.constraints)
+        entries[place] = at_level(entries[place], level)
+        return _rebuilt(self.objective, tuple(entries), self.min_rows, self.on_small)
+
+    def place_of(self, constraint: str | None = None) -> int:
+        """Number of the constraint of that label or text; without one, of the only constraint there is."""
+        names = [entry.label or entry.text for entry in self.constraints]
+        found = [j for j, name in enumerate(names) if constraint is None or name == constraint]
+        if len(found) == 1:
+            return found[0]
+        asked = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(found)}"
+        raise GoalError(f"{asked} of the goal's {len(names)} constraints; there are {listing(names)}.")
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.objective, self.constraints, self.min_rows, self.on_small
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Goal) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a goal cannot be changed: {name} = {shown(value)}. Make a new Goal.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a goal cannot be changed: del {name}. Make a new Goal.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.objective, self.constraints, self.min_rows, self.on_small)
+
+    def __copy__(self) -> "Goal":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Goal":
+        return self
+
+    def __str__(self) -> str:
+        lines = [f"{name_text(name)} = {population.definition}" for name, population in self.populations.items()]
+        lines += [] if self.min_rows is None else [f"min_rows = {self.min_rows}"]
+        lines += [] if self.on_small == "error" else [f"on_small = {quoted(self.on_small)}"]
+        lines.append(f"minimize {self.objective}")
+        lines += [self._constraint_text(constraint) for constraint in self.constraints]
+        return "\n".join(lines)
+
+    def _constraint_text(self, constraint: Constraint | Bundle) -> str:
+        label = "" if constraint.label is None else f"{name_text(constraint.label)}: "
+        rows = None if constraint.min_rows == self.min_rows else constraint.min_rows
+        small = None if constraint.on_small == self.on_small else constraint.on_small
+        return f"subject to {label}{constraint.text}{options_text(rows, small)}"
+
+    def __repr__(self) -> str:
+        statements = "; ".join(str(self).split("\n"))  # one line: it is shown inside the repr of estimators
+        return f"<Goal {statements}>"
+
+
+def _rebuilt(
+    objective: Linear, constraints: tuple[Constraint | Bundle, ...], min_rows: int | None, on_small: str
+) -> Goal:
+    return Goal(Expression(objective), constraints, min_rows=min_rows, on_small=on_small)
+
+
+def _objective(minimize: object) -> Linear:
+    if minimize is None:
+        return error_rate().form
+    if isinstance(minimize, (Constraint, Bundle)):
+        raise GoalError(f"minimize got the constraint {minimize}; put it into subject_to.")
+    if not isinstance(minimize, Expression):
+        raise GoalError(
+            f"minimize must be an expression such as error_rate(), got {shown(minimize)} ({type(minimize).__name__})."
+        )
+    form = minimize.form
+    if form.ratios:
+        raise GoalError(
+            f"the objective holds the ratio {form.ratios[0]}: its denominator depends on the classifier, so it is not a"
+            f" linear combination of rates. Minimise rates, and ask for the ratio in subject_to, such as"
+            f" {form.ratios[0]} >= {'1' if form.ratios[0].range[1] > 1 else '0.8'}."
+        )
+    if not form.terms:
+        raise GoalError(
+            f"the objective {form} is constant, there is nothing to minimise. Use error_rate() or another rate."
+        )
+    return form
+
+
+def _entries(subject_to: object) -> tuple[Constraint | Bundle, ...]:
+    if isinstance(subject_to, (Constraint, Bundle)):
+        return (subject_to,)
+    if isinstance(subject_to, str):
+        raise GoalError(f"subject_to got a text, {shown(subject_to)}. Use Goal.parse for texts.")
+    if isinstance(subject_to, (bool, Expression)) or not isinstance(subject_to, Iterable):
+        raise GoalError(f"subject_to must be a constraint or a list of them. {_refusal(subject_to)}")
+    entries = []
+    for position, entry in enumerate(subject_to):
+        if not isinstance(entry, (Constraint, Bundle)):
+            raise GoalError(f"entry {position} of subject_to is not a constraint. {_refusal(entry)}")
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _refusal(entry: object) -> str:
+    if isinstance(entry, bool) or type(entry).__name__ == "bool":
+        return (
+            f"Got {entry}: comparing expressions with == or != gives True or False, not a constraint; for an equality"
+            " write two inequalities, expression >= value - d and expression <= value + d."
+        )
+    if isinstance(entry, Expression):
+        return f"Got the expression {entry} without a bound; compare it, such as {entry} <= 0.1."
+    if isinstance(entry, str):
+        return f"Got the text {shown(entry)}; use Goal.parse for texts."
+    return f"Got {shown(entry)} ({type(entry).__name__}); write for example recall() >= 0.6."

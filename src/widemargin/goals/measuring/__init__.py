@@ -1,0 +1,1 @@
+"""What predictions reach of a goal: rates, intervals, verdicts, reports and trade-off paths."""

@@ -1,0 +1,355 @@
+"""Rates of predictions, from the only statistic that is needed: the weight predicted positive in each cell.
+
+The same code serves 0/1 predictions and the probabilities of the ramp, one classifier or a thousand bootstrap
+replicates.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from widemargin._typing import Floats, Signs
+from widemargin.goals.binding.cells import CellSpace, Rows, SourceCells
+from widemargin.goals.language.constraints import ClearedConstraint
+from widemargin.goals.language.linear import Linear, Rate, Ratio
+from widemargin.goals.language.metrics import When
+
+__all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
+
+Flags = npt.NDArray[np.bool_]
+
+TOLERANCE = 1e-9
+"""Rounding allowed to a constraint that holds with equality."""
+
+TINY = 1e-12
+"""Share of its largest value below which a denominator is zero."""
+
+BLOCK = 1 << 18
+"""Rates times cells of a block: what is made of it stays in the cache."""
+
+LEAST_WIDTH = 256
+"""Cells of a block, however many rates there are."""
+
+
+class CellBlock(NamedTuple):
+    """Which cells of a run of them count in which way for r rates.
+
+    Attributes
+    ----------
+    place : slice
+        The cells, in the numbering of the whole.
+    inside, alpha, beta, over : ndarray of bool, shape (r, width)
+        Cells of the population; of those, the ones whose positive prediction counts, whose negative prediction counts,
+        and whose weight is the denominator (for a count: all with a label, where one is needed).
+    """
+
+    place: slice
+    inside: Flags
+    alpha: Flags
+    beta: Flags
+    over: Flags
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RateTable:
+    """Rates as rows over cells: `value = (alpha P + beta (W - P)) / over W` (spec 1, section 1).
+
+    The 0/1 matrices alpha, beta and over are made from the memberships a block of cells at a time, because with every
+    row a cell of its own they would take as much memory as rows times rates.
+
+    Attributes
+    ----------
+    rates : tuple of Rate
+        The r rates.
+    space : CellSpace
+        The k cells.
+    is_count : ndarray of bool, shape (r,)
+        Whether the denominator is 1.
+    population_rows : ndarray of int64, shape (r,)
+        Rows of the population.
+    rows : ndarray of int64, shape (r,)
+        Rows of weight > 0 that the rate is measured on: those of the denominator, for a count those of the population.
+    all_rows : ndarray of int64, shape (r,)
+        The same with the rows of weight zero.
+    total : ndarray of shape (r,)
+        Their weight.
+    cap : ndarray of shape (r,)
+        Largest value of the rate on these data.
+    """
+
+    rates: tuple[Rate, ...]
+    space: CellSpace
+    is_count: Flags
+    population_rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    all_rows: npt.NDArray[np.int64]
+    total: Floats
+    cap: Floats
+
+    @classmethod
+    def build(cls, rates: Sequence[Rate], space: CellSpace) -> "RateTable":
+        """Count the rows and the weight of each rate."""
+        r = len(rates)
+        is_count = np.array([rate.definition.is_count for rate in rates], dtype=bool)
+        population_rows, rows, all_rows, total, reach = np.zeros((5, r))
+        empty = np.zeros(0, np.int64)
+        table = cls(tuple(rates), space, is_count, empty, empty, empty, total, reach)
+        for block in table.blocks():
+            over, at = block.over.astype(np.float64), block.place
+            population_rows += block.inside.astype(np.float64) @ space.count[at]
+            rows += over @ space.weighty[at]
+            all_rows += over @ space.count[at]
+            total += over @ space.weight[at]
+            reach += (block.alpha | block.beta) @ space.weight[at]
+        cap = np.where(is_count, reach, np.divide(reach, total, out=np.zeros(r), where=total > 0))
+        whole = [part.astype(np.int64) for part in (population_rows, rows, all_rows)]
+        return cls(tuple(rates), space, is_count, whole[0], whole[1], whole[2], total, cap)
+
+    def select(self, keep: Sequence[int]) -> "RateTable":
+        """The table of some of its rates."""
+        rows = list(keep)
+        if rows == list(range(len(self.rates))):
+            return self
+        return RateTable(
+            tuple(self.rates[j] for j in rows), self.space, self.is_count[rows], self.population_rows[rows],
+            self.rows[rows], self.all_rows[rows], self.total[rows], self.cap[rows],
+        )  # fmt: skip
+
+    @functools.cached_property
+    def place(self) -> dict[Rate, int]:
+        """Row of each rate."""
+        return {rate: j for j, rate in enumerate(self.rates)}
+
+    def blocks(self) -> Iterable[CellBlock]:
+        """The cells a block at a time; where one block holds those of every source, they are kept."""
+        return self._made() if self._small is None else self._small
+
+    @functools.cached_property
+    def _small(self) -> tuple[CellBlock, ...] | None:
+        return tuple(self._made()) if len(self.rates) * self.space.n_cells <= BLOCK else None
+
+    def _made(self) -> Iterator[CellBlock]:
+        width = max(LEAST_WIDTH, BLOCK // max(1, len(self.rates)))
+        for source, part in self.space.parts.items():
+            here = [j for j, rate in enumerate(self.rates) if rate.population.source == source]
+            for low in range(0, part.n_cells if here else 0, width):
+                which = slice(low, min(low + width, part.n_cells))
+                start = self.space.start[source]
+                masks = np.zeros((4, len(self.rates), which.stop - low), bool)
+                _fill([self.rates[j] for j in here], here, part, which, masks)
+                yield CellBlock(slice(start + low, start + which.stop), *masks)
+
+    def values(self, positive: Floats) -> Floats:
+        """Values of all rates.
+
+        Parameters
+        ----------
+        positive : ndarray of shape (k,)
+            Weight predicted positive in each cell.
+
+        Returns
+        -------
+        ndarray of shape (r,)
+            NaN where the denominator is zero.
+        """
+        above = np.zeros(len(self.rates))
+        for block in self.blocks():
+            said = positive[block.place]
+            above += block.alpha @ said + block.beta @ (self.space.weight[block.place] - said)
+        return rate_values(above, self.total, self.is_count)
+
+    def weighted(self, form: Linear) -> tuple[Floats, Floats]:
+        """Coefficients of a form without ratios on a unit of weight predicted + and -, shapes (k,)."""
+        factors = self.factors([form])
+        pair = np.zeros((2, self.space.n_cells))
+        for block in self.blocks():
+            pair[0, block.place], pair[1, block.place] = (factors @ part for part in (block.alpha, block.beta))
+        return pair[0], pair[1]
+
+    def factors(self, forms: Sequence[Linear]) -> Any:
+        """What a unit of weight that counts for each rate adds to forms without ratios: sparse, shape (f, r)."""
+        rows, columns, values = [], [], []
+        for i, form in enumerate(forms):
+            for coefficient, atom in form.terms:
+                if not isinstance(atom, Rate):
+                    raise TypeError(f"{atom} is a ratio; clear it first.")
+                j = self.place[atom]
+                rows.append(i)
+                columns.append(j)
+                values.append(coefficient / (1.0 if self.is_count[j] else self.total[j]))
+        return sp.csr_array((values, (rows, columns)), shape=(len(forms), len(self.rates)), dtype=np.float64)
+
+
+def rate_values(above: Floats, total: Floats, is_count: Flags) -> Floats:
+    """Numerators over denominators; NaN where a denominator is zero.
+
+    Parameters
+    ----------
+    above, total : ndarray of shape (r,) or (r, B)
+        Numerators, and weights of what the rates are measured on (in each of B replicates).
+    is_count : ndarray of bool, shape (r,)
+        Where the denominator is 1.
+    """
+    below = total.copy()
+    below[is_count] = 1.0
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def _fill(
+    rates: Sequence[Rate], row: Sequence[int], part: SourceCells, which: slice, masks: npt.NDArray[np.bool_]
+) -> None:
+    """Set the rows of the four masks of a `CellBlock` for rates of one source.
+
+    Rows without a label are left out of everything that needs one, also of the denominator.
+    """
+    label = part.label[which]
+    members: dict[Rows, Flags] = {}
+    conditions: dict[tuple[str, str | None], tuple[Flags, Flags, Flags]] = {}
+    for rate, j in zip(rates, row, strict=True):
+        rows = rate.population.rows
+        if rows not in members:
+            members[rows] = part.member(rows, which)
+        kind = rate.metric, rate.baseline
+        if kind not in conditions:
+            said = None if rate.baseline is None else part.baselines[rate.baseline][which]
+            conditions[kind] = _conditions(rate, label, said)
+        masks[0, j] = members[rows]
+        for mask, condition in zip(masks[1:], conditions[kind], strict=True):
+            np.logical_and(members[rows], condition, out=mask[j])
+
+
+def _conditions(rate: Rate, label: Signs, said: Signs | None) -> tuple[Flags, Flags, Flags]:
+    """Cells, of any population, whose + counts, whose - counts, and that are the denominator."""
+    metric = rate.definition
+    usable = label != 0 if metric.needs_label else np.ones(label.shape, bool)
+
+    def match(conditions: Sequence[When]) -> Flags:
+        total = np.zeros_like(usable)
+        for when in conditions:
+            one = usable.copy()
+            if when.label is not None:
+                one &= label == when.label
+            if when.baseline is not None and said is not None:
+                one &= said == when.baseline
+            total |= one
+        return total
+
+    return match(metric.alpha), match(metric.beta), match([metric.over or When()])
+
+
+def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:
+    """Value of a linear form, ratios included, from the values of its rates.
+
+    Parameters
+    ----------
+    values : ndarray of shape (r,) or (r, B)
+        As `RateTable.values` gives them.
+
+    Returns
+    -------
+    ndarray of shape () or (B,)
+        NaN where a denominator is zero.
+    """
+    place = table.place
+    total = np.full(values.shape[1:], form.constant)
+    for coefficient, atom in form.terms:
+        part = values[place[atom]] if isinstance(atom, Rate) else ratio_value(atom, table, values)[0]
+        total = total + coefficient * part
+    return np.asarray(total)
+
+
+def ratio_value(ratio: Ratio, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
+    """Value of a ratio and its denominator; the value is NaN where the denominator is zero."""
+    above = form_value(ratio.numerator, table, values)
+    below = form_value(ratio.denominator, table, values)
+    place = table.place
+    largest = abs(ratio.denominator.constant) + sum(
+        abs(coefficient) * table.cap[place[atom]]
+        for coefficient, atom in ratio.denominator.terms
+        if isinstance(atom, Rate)
+    )
+    defined = below > TINY * largest
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=defined), below
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Standing:
+    """Where a constraint stands, in the user's units (scalars, or arrays of B replicates).
+
+    For a constraint with a ratio, `value` is the ratio, `bound` the number it is compared with, `denominator` its
+    denominator; for any other, `value` is the left-hand side, `bound` the value of the right-hand side, and
+    `denominator` is NaN.
+    """
+
+    value: Floats
+    bound: Floats
+    slack: Floats
+    denominator: Floats
+
+
+def constraint_standing(
+    lhs: Linear, rhs: Linear, cleared: ClearedConstraint, table: RateTable, values: Floats
+) -> Standing:
+    """Value, bound and slack (>= 0: met; NaN: undefined) of one constraint."""
+    if cleared.ratio is not None and cleared.ratio_bound is not None:
+        value, denominator = ratio_value(cleared.ratio, table, values)
+        bound = np.full_like(value, cleared.ratio_bound)
+    else:
+        value, bound = form_value(lhs, table, values), form_value(rhs, table, values)
+        denominator = np.full_like(value, np.nan)
+    slack = value - bound if cleared.sense == ">=" else bound - value
+    return Standing(value, bound, np.asarray(slack), denominator)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measured:
+    """A goal measured on predictions, in the user's units.
+
+    Attributes
+    ----------
+    objective : float
+        NaN where it could not be measured.
+    value, bound : ndarray of shape (m,)
+        Left-hand side and right-hand side of each constraint; for a ratio, the ratio and its bound.
+    slack : ndarray of shape (m,)
+        How far on the right side of its bound a constraint is; negative: violated; NaN: undefined.
+    denominator : ndarray of shape (m,)
+        Of the ratios; NaN for other constraints.
+    """
+
+    objective: float
+    value: Floats
+    bound: Floats
+    slack: Floats
+    denominator: Floats
+
+    @property
+    def lhs(self) -> Floats:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def rhs(self) -> Floats:
+        """The same as `bound`."""
+        return self.bound
+
+    @property
+    def undefined(self) -> Flags:
+        """Constraints whose ratio is 0/0 or has another zero denominator."""
+        return np.isnan(self.slack)
+
+    @property
+    def met(self) -> Flags:
+        """Constraints that hold, up to rounding; an undefined one never does."""
+        allowed = -TOLERANCE * np.maximum(1.0, np.abs(self.bound))
+        return np.greater_equal(self.slack, allowed, out=np.zeros(len(self.slack), bool), where=~self.undefined)
+
+    @property
+    def all_met(self) -> bool:
+        """Whether every constraint holds."""
+        return bool(self.met.all())

@@ -1,0 +1,419 @@
+"""What a sweep of one bound gives: `TradeoffPath`, as arrays, a table, a data frame, and prices.
+
+A price is what people are shown: how much the 0/1 objective on held-out rows changes per unit of the bound. It is a
+difference between models of the path, with the standard error of that difference; multipliers, which are derivatives
+of the training problem, stay under their own name.
+"""
+
+import html
+import itertools
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats
+from widemargin.exceptions import DataError
+from widemargin.goals.measuring.frames import pandas_for_frames
+
+__all__ = ["Measures", "Price", "TradeoffPath"]
+
+Flags = npt.NDArray[np.bool_]
+
+WIDTH = 100
+FORMAT = 1
+KIND = "widemargin trade-off path"
+MAX_POINTS = 10_000
+"""More than anybody sweeps; a stored path that claims more is damaged."""
+LARGEST = 1e15
+"""No number of a stored path is as large: no rate, no count of rows, no time."""
+STRETCHES = 5
+"""Prices are quoted over this many stretches of the path: between close neighbours the noise is larger than the
+difference."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """The K models of a path measured on one set of rows.
+
+    Attributes
+    ----------
+    n_rows : int
+    objective, ramp_objective : ndarray of shape (K,)
+        For the 0/1 predictions and for the randomised classifier.
+    reached : ndarray of shape (K,)
+        The level that the 0/1 predictions reach in the constraint that is swept (the worst of a bundle); NaN where no
+        single constraint is.
+    rate, bound, slack, ramp_rate, ramp_slack : ndarray of shape (K, m)
+        As in `ConstraintReport`; NaN where undefined, or where the constraint was dropped on these rows.
+    covariance : ndarray of shape (K, K)
+        Of the objectives over the draw of the rows; NaN for training rows, where the models depend on them.
+    reached_error : ndarray of shape (K,)
+        Standard error of `reached`.
+    slack_error : ndarray of shape (K, m)
+        Standard error of `slack`.
+    """
+
+    n_rows: int
+    objective: Floats
+    ramp_objective: Floats
+    reached: Floats
+    rate: Floats
+    bound: Floats
+    slack: Floats
+    ramp_rate: Floats
+    ramp_slack: Floats
+    covariance: Floats
+    reached_error: Floats
+    slack_error: Floats
+
+    @property
+    def objective_error(self) -> Floats:
+        """Standard error of `objective`, shape (K,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def difference_error(self, i: int, j: int) -> float:
+        """Standard error of `objective[j] - objective[i]`, from the rows on which the two models differ."""
+        c = self.covariance
+        return float(np.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j])))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a stretch of the path costs.
+
+    Attributes
+    ----------
+    start, stop : float
+        Values of the bound.
+    price : float
+        Change of the held-out 0/1 objective per unit of the bound.
+    standard_error : float
+        Of `price`, over the draw of the held-out rows.
+    """
+
+    start: float
+    stop: float
+    price: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.start:.4g} to {self.stop:.4g}: {self.price:+.4f} +- {self.standard_error:.4f}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TradeoffPath:
+    """Models along the values of one bound. Made by `widemargin.tradeoff_path`; prints as a table.
+
+    Attributes
+    ----------
+    name : str
+        What is swept: the label (or text) of a constraint, or "value" for a function of one's own.
+    objective_text : str
+    labels : tuple of str, length m
+        The constraints, as they are called at the first value.
+    values : ndarray of shape (K,)
+        Of the points done; fewer than `n_asked` after an interrupt or at the end of the time.
+    n_asked : int
+    coef : ndarray of shape (K, d) or None
+        None where a kernel is trained exactly.
+    intercept : ndarray of shape (K,)
+    training : Measures
+    held_out : Measures or None
+        None without validation rows.
+    gap : ndarray of shape (K,)
+        Relative duality gap of the last convex step.
+    certified : ndarray of bool, shape (K,)
+        Whether the model is the point of that gap; False where the bias was moved afterwards.
+    multipliers : ndarray of shape (K, m)
+        Rate of change of the training objective with each bound; holds for small changes only.
+    met : ndarray of bool, shape (K,)
+        Whether the enforced rates meet every bound on the training rows.
+    violation : ndarray of shape (K,)
+        The largest violation of the enforced rates there; 0 where all are met.
+    status : tuple of str
+        As `status_` of the estimator.
+    seconds : ndarray of shape (K,)
+    n_iter : ndarray of int, shape (K,)
+        Iterations of the convex solver.
+    models : tuple of fitted classifiers
+    """
+
+    name: str
+    objective_text: str
+    labels: tuple[str, ...]
+    values: Floats
+    n_asked: int
+    coef: Floats | None
+    intercept: Floats
+    training: Measures
+    held_out: Measures | None
+    gap: Floats
+    certified: Flags
+    multipliers: Floats
+    met: Flags
+    violation: Floats
+    status: tuple[str, ...]
+    seconds: Floats
+    n_iter: npt.NDArray[np.int64]
+    models: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def model(self, i: int) -> Any:
+        """The fitted classifier of point i (its `goal` is that point's, so that a clone can be fitted to all rows).
+
+        Raises
+        ------
+        DataError
+            If the path comes from a file, which holds numbers and no models.
+        """
+        if not self.models:
+            raise DataError("this path was read back from numbers and holds no models; train the point again.")
+        return self.models[i]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and texts, no models, fit for JSON; `from_dict` reads them. NaN becomes None.
+
+        Returns
+        -------
+        dict
+            "kind" and "format", the attributes of the path but `coef`, `intercept` and `models`, and under "training"
+            and "held_out" the attributes of `Measures`: lists of K numbers, or K lists of m (of K in "covariance").
+        """
+        plain: dict[str, Any] = {"kind": KIND, "format": FORMAT}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("training", "held_out"):
+                plain[field.name] = (
+                    None if value is None else {name: _plain(part) for name, part in vars(value).items()}
+                )
+            elif field.name not in _NOT_STORED:
+                plain[field.name] = _plain(value)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "TradeoffPath":
+        """A path from what `to_dict` returned (also after JSON), without models.
+
+        Raises
+        ------
+        DataError
+            If it is no stored path, of a newer format, or its parts do not fit together.
+        """
+        if not isinstance(plain, dict) or plain.get("kind") != KIND:
+            raise DataError(f"this is no stored trade-off path (its kind is not {KIND!r}); make one by to_dict().")
+        version = plain.get("format")
+        if type(version) is not int or not 1 <= version <= FORMAT:
+            raise DataError(f"a trade-off path of format {version!r} cannot be read; this version reads {FORMAT}.")
+        try:
+            return _path_from(plain)
+        except KeyError as error:
+            raise DataError(f"the stored trade-off path has no {error}; make it again.") from None
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"the stored trade-off path is damaged: {str(error)[:200]}. Make it again.") from None
+
+    def prices(self, stretches: int | None = None) -> tuple[Price, ...]:
+        """Finite differences of the held-out 0/1 objective, per unit of the bound.
+
+        Parameters
+        ----------
+        stretches : int, optional
+            Into how many stretches the points that meet the goal are divided; default: at most 5. With more of them
+            the differences get smaller and their errors do not.
+
+        Raises
+        ------
+        DataError
+            If there are no validation rows.
+        """
+        if self.held_out is None:
+            raise DataError(
+                "prices are differences on held-out rows, and this path has none; give validation=(X, y) or "
+                "validation_fraction=0.2."
+            )
+        usable = np.flatnonzero(self.met & np.isfinite(self.held_out.objective))
+        usable = usable[np.argsort(self.values[usable], kind="stable")]
+        usable = usable[np.flatnonzero(np.diff(self.values[usable], prepend=-np.inf) > 0.0)]
+        number = min(len(usable) - 1, STRETCHES if stretches is None else stretches)
+        if number < 1:
+            return ()
+        ends = usable[np.unique(np.round(np.linspace(0, len(usable) - 1, number + 1)).astype(int))]
+        found = []
+        for i, j in itertools.pairwise(ends):
+            width = float(self.values[j] - self.values[i])
+            change = float(self.held_out.objective[j] - self.held_out.objective[i])
+            error = self.held_out.difference_error(int(i), int(j)) / width
+            found.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
+        return tuple(found)
+
+    def to_frame(self) -> Any:
+        """One row per point as a pandas DataFrame, indexed by the value.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = pandas_for_frames()
+        columns: dict[str, Any] = {"status": self.status, "met": self.met, "violation": self.violation}
+        for prefix, part in (("training", self.training), ("held_out", self.held_out)):
+            if part is None:
+                continue
+            columns[f"{prefix}_objective"] = part.objective
+            columns[f"{prefix}_ramp_objective"] = part.ramp_objective
+            columns[f"{prefix}_reached"] = part.reached
+            if prefix == "held_out":
+                columns["held_out_objective_error"] = part.objective_error
+            for j, label in enumerate(self.labels):
+                columns[f"{prefix}_rate: {label}"] = part.rate[:, j]
+                columns[f"{prefix}_slack: {label}"] = part.slack[:, j]
+        columns |= {f"multiplier: {label}": self.multipliers[:, j] for j, label in enumerate(self.labels)}
+        columns |= {"gap": self.gap, "iterations": self.n_iter, "seconds": self.seconds}
+        return pd.DataFrame(columns, index=pd.Index(self.values, name=self.name))
+
+    def __str__(self) -> str:
+        head, *rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+        wrapped = [line for text in self._tail() for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
+        return "\n".join([*textwrap.wrap(self._headline(), WIDTH), "", *table, "", *wrapped])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        colours = ["#e6f4ea" if met else "#fce8e6" for met in self.met]
+        parts = [f"<div><p><strong>{html.escape(self._headline())}</strong></p><table><thead><tr>"]
+        parts += [*(f"<th>{html.escape(text)}</th>" for text in head), "</tr></thead><tbody>"]
+        for row, colour in zip(rows, colours, strict=True):
+            cells = "".join(f"<td>{html.escape(text)}</td>" for text in row)
+            parts.append(f'<tr style="background:{colour}">{cells}</tr>')
+        tail = "".join(f"<p>{html.escape(line)}</p>" for line in self._tail())
+        return "".join([*parts, "</tbody></table>", tail, "</div>"])
+
+    def _headline(self) -> str:
+        done = f"{len(self)} points" if len(self) == self.n_asked else f"{len(self)} of {self.n_asked} points"
+        held = "" if self.held_out is None else f", {self.held_out.n_rows} held-out rows"
+        return (
+            f"Trade-off of {self.objective_text} against {self.name}: {done} in {self.seconds.sum():.2f} s, "
+            f"{self.training.n_rows} training rows{held}."
+        )
+
+    def _cells(self) -> list[list[str]]:
+        """The table: heads, then one row for each point."""
+        swept = np.isfinite(self.training.reached).any()
+        columns: list[tuple[str, Sequence[str]]] = [("asked", [f"{value:.4g}" for value in self.values])]
+        for name, part in (("training", self.training), ("held-out", self.held_out)):
+            if part is None:
+                continue
+            error = part.objective_error
+            shown = [
+                f"{value:.4f}" + (f" +- {e:.4f}" if np.isfinite(e) else "")
+                for value, e in zip(part.objective, error, strict=True)
+            ]
+            columns.append((f"{name} objective", shown))
+            if swept:
+                columns.append(("reached", [f"{value:.4f}" for value in part.reached]))
+            if len(self.labels) > 1 or not swept:
+                columns.append(("least slack", [_least(row) for row in part.slack]))
+        columns.append(("gap", [f"{gap:.0e}" for gap in self.gap]))
+        columns.append(("status", [self._standing(i) for i in range(len(self))]))
+        return [list(row) for row in zip(*([head, *cells] for head, cells in columns), strict=True)]
+
+    def _standing(self, i: int) -> str:
+        if self.met[i]:
+            return "met" if self.status[i] == "converged" else f"met ({self.status[i]})"
+        return f"NOT MET, by {self.violation[i]:.2g}"
+
+    def _tail(self) -> list[str]:
+        lines = []
+        if self.held_out is not None and (prices := self.prices()):
+            lines.append("Price, held-out objective per unit of the bound: " + "; ".join(map(str, prices)) + ".")
+        lines.append("asked: the bound; reached: the level that the 0/1 predictions have; +-: one standard error.")
+        if not self.met.all():
+            lines.append("NOT MET: no start reached a model that meets the goal on the training rows (no proof).")
+        return lines
+
+
+_NOT_STORED = ("coef", "intercept", "models")
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists with None for NaN, tuples as lists."""
+    if isinstance(value, np.ndarray):
+        rows = value.astype(object)
+        if value.dtype.kind == "f":
+            rows[~np.isfinite(value)] = None
+        return rows.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _path_from(plain: dict[str, Any]) -> TradeoffPath:
+    """The path, every array of the shape that the values and the constraints ask for."""
+    labels, status = (_texts(plain[name], name) for name in ("labels", "status"))
+    values = _numbers(plain["values"], (len(plain["values"]),), "values")
+    k, m = len(values), len(labels)
+    if not 1 <= k <= MAX_POINTS or len(status) != k or not np.isfinite(values).all():
+        raise ValueError(f"{k} values (not all finite?) and {len(status)} of status")
+    asked = plain["n_asked"]
+    if type(asked) is not int or asked < k:
+        raise ValueError(f"n_asked is {asked!r} and there are {k} points")
+    name, objective = _texts([plain["name"], plain["objective_text"]], "name and objective_text")
+    gap, violation, seconds = (_numbers(plain[key], (k,), key) for key in ("gap", "violation", "seconds"))
+    certified, met = (_flags(plain[key], k, key) for key in ("certified", "met"))
+    return TradeoffPath(
+        name=name, objective_text=objective, labels=labels, values=values, n_asked=asked, coef=None,
+        intercept=np.full(k, np.nan), training=_measures_from(plain["training"], k, m),
+        held_out=None if plain["held_out"] is None else _measures_from(plain["held_out"], k, m),
+        gap=gap, certified=certified, multipliers=_numbers(plain["multipliers"], (k, m), "multipliers"), met=met,
+        violation=violation, status=status, seconds=seconds,
+        n_iter=_numbers(plain["n_iter"], (k,), "n_iter").astype(np.int64), models=(),
+    )  # fmt: skip
+
+
+def _measures_from(plain: dict[str, Any], k: int, m: int) -> Measures:
+    of_constraints = {"rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error"}
+    n_rows = plain["n_rows"]
+    if type(n_rows) is not int or n_rows < 1:
+        raise ValueError(f"n_rows is {n_rows!r}")
+    shapes = {field.name: (k, m) if field.name in of_constraints else (k,) for field in fields(Measures)}
+    shapes = {**shapes, "covariance": (k, k)}
+    del shapes["n_rows"]
+    measures = Measures(n_rows, **{name: _numbers(plain[name], shape, name) for name, shape in shapes.items()})
+    if (np.diag(measures.covariance) < 0.0).any():
+        raise ValueError("covariance holds a negative variance")
+    return measures
+
+
+def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
+    """An array of numbers, NaN where there is None."""
+    array = np.array(values, dtype=object).reshape(shape) if 0 in shape else np.array(values, dtype=object)
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+    for item in array.ravel():
+        if item is not None and (type(item) not in (int, float) or not abs(item) < LARGEST):
+            raise ValueError(f"{name} holds {item!r}")
+    return array.astype(np.float64)
+
+
+def _flags(values: Any, k: int, name: str) -> Flags:
+    if not isinstance(values, list) or len(values) != k or not all(isinstance(value, bool) for value in values):
+        raise ValueError(f"{name} is no list of {k} times true or false")
+    return np.array(values, dtype=np.bool_)
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{name} holds something that is no text")
+    return tuple(values)
+
+
+def _least(slack: Floats) -> str:
+    if not len(slack):
+        return "-"
+    return "undefined" if np.isnan(slack).all() else f"{np.nanmin(slack):+.4f}"

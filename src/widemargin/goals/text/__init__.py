@@ -1,0 +1,1 @@
+"""Goals as text: read without evaluating anything, and printed so that they can be read back."""

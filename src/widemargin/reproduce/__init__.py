@@ -1,5 +1,0 @@
-"""The papers' experiments, one file a figure; `widemargin reproduce FIGURE` runs them."""
-
-from widemargin.reproduce.figures import FIGURES, FigureEntry
-
-__all__ = ["FIGURES", "FigureEntry"]

@@ -1,0 +1,186 @@
+"""The outer state of a long run in a small file: what the convex steps over blocks have found, in their order.
+
+Everything between two convex steps is a function of the rows and of what the steps before have found. So a run that
+starts again with the same rows and parameters, and takes the results of its first steps from the file, comes to the
+step that the killed one was at with a few passes over the rows. Rows are told apart by sums over them, see `_sketch`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widemargin._files import replace_file
+from widemargin._typing import Floats
+from widemargin.distributed.base import Block
+from widemargin.exceptions import CheckpointError, DataError
+from widemargin.solvers.base import ConvexResult, ConvexState, Status
+from widemargin.solvers.convex.newton_blocks import BlockedHinge
+
+__all__ = ["Remembered", "check_checkpoint"]
+
+_FORMAT = 2
+_SAME = 1e-9  # relative difference of sums over the same rows, added up in another order
+
+
+class Remembered:
+    """A convex solver whose results over blocks are kept in a file.
+
+    Parameters
+    ----------
+    solver : callable
+        As `majorize.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on resuming.
+    path : path or None
+        None: nothing is kept.
+    resume : bool, default=False
+        Whether to take the results that the file holds, if there is one. Otherwise it is written anew.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged; and, when a step is taken from it, if that was another problem's.
+    """
+
+    def __init__(self, solver: Callable[..., ConvexResult], path: str | Path | None, *, resume: bool = False) -> None:
+        self.solver = solver
+        self._path = None if path is None else Path(path)
+        self._known: list[dict[str, Any]] = []
+        self._known_rows: list[float] = []
+        self._rows: list[float] | None = None
+        if resume and self._path is not None and self._path.exists():
+            self._known, self._known_rows = _read(self._path)
+        self._done: list[dict[str, Any]] = []
+
+    def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
+        """Solve a subproblem, or take the result from the file."""
+        if self._path is None or not isinstance(sub, BlockedHinge):
+            return self.solver(sub, tol=tol, start=start, rho=rho, **options)
+        if self._rows is None:
+            self._rows = _sketch(sub)
+            if self._known and not _are_same(self._rows, self._known_rows):
+                raise CheckpointError(
+                    f"{self._path}: the checkpoint was made with other rows. Start with what it was made with, or "
+                    "without resume"
+                )
+        by = getattr(self.solver, "name", "")
+        number, name = len(self._done), _name_of(sub, tol, start, rho, by)
+        if number < len(self._known):
+            entry = self._known[number]
+            if entry["problem"] != name:
+                raise CheckpointError(
+                    f"{self._path}: convex step {number + 1} of {len(self._known)} was one of other rows, another goal "
+                    "or other parameters. Start with what the checkpoint was made with, or without resume"
+                )
+            self._done.append(entry)
+            return _result(entry)
+        result = self.solver(sub, tol=tol, start=start, rho=rho, **options)
+        if result.status in (Status.CONVERGED, Status.MAX_ITER):  # others ended early, and not by their own rule
+            self._done.append(_entry(name, result))
+            _write(self._path, self._done, self._rows)
+        return result
+
+
+def check_checkpoint(path: Any, resume: Any) -> None:
+    """Refuse what cannot be meant by `checkpoint=` and `resume=`.
+
+    Raises
+    ------
+    DataError
+        If resume is no bool, or there is no file to go on from.
+    CheckpointError
+        If the folder of the file is missing.
+    """
+    if not isinstance(resume, (bool, np.bool_)):
+        raise DataError(f"resume is {resume!r}; give checkpoint=PATH and resume=True to go on from that file.")
+    if resume and path is None:
+        raise DataError("resume=True, and checkpoint is None; give checkpoint=PATH, the file to go on from.")
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise CheckpointError(
+            f"{path}: there is no folder {Path(path).absolute().parent}. Make it, or correct the path"
+        )
+
+
+def _sketch(sub: Any) -> list[float]:
+    """What tells rows apart that are alike in their number and in the weights of cells: one pass.
+
+    By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
+    """
+    rows = sub.rows
+    direction = np.random.default_rng(0).standard_normal(rows.n_features)
+    rows.n_passes += 1
+    sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))
+    return [float(value) for value in sums.ravel()]
+
+
+def _sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
+    (direction, n_cells), problem = message, block.data
+    z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
+    return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
+
+
+def _are_same(found: list[float], known: list[float]) -> bool:
+    return len(found) == len(known) and np.allclose(found, known, rtol=_SAME, atol=0.0)
+
+
+def _name_of(sub: Any, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
+    """A digest of everything that decides a result, besides the rows: of these their number and weights by cell."""
+    digest = hashlib.sha256(solver.encode())
+    parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
+    parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
+    parts += [] if start is None else [start.w, np.array([start.b]), start.v]
+    for part in parts:
+        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def _entry(name: str, result: ConvexResult) -> dict[str, Any]:
+    return {
+        "problem": name,
+        "w": result.w.tolist(), "b": result.b, "multipliers": result.multipliers.tolist(),
+        "primal": result.primal, "dual": result.dual, "gap": result.gap, "violation": result.violation.tolist(),
+        "status": str(result.status), "n_iter": result.n_iter, "seconds": result.seconds,
+        "state": [result.state.w.tolist(), result.state.b, result.state.v.tolist()],
+        "history": [{key: float(value) for key, value in step.items()} for step in result.history],
+    }  # fmt: skip
+
+
+def _result(entry: dict[str, Any]) -> ConvexResult:
+    w, b, v = entry["state"]
+    nothing = np.zeros(0, np.float32)
+    return ConvexResult(
+        w=np.array(entry["w"], dtype=np.float64), b=entry["b"], multipliers=np.array(entry["multipliers"], dtype=float),
+        primal=entry["primal"], dual=entry["dual"], gap=entry["gap"],
+        violation=np.array(entry["violation"], dtype=float), status=Status(entry["status"]), n_iter=entry["n_iter"],
+        n_epochs=0, seconds=entry["seconds"],
+        state=ConvexState(np.array(w, dtype=float), b, nothing, nothing, np.array(v, dtype=float)),
+        history=tuple(entry["history"]),
+    )  # fmt: skip
+
+
+def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:
+    body = json.dumps({"steps": steps, "rows": rows})
+    data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body}
+    try:
+        replace_file(path, json.dumps(data).encode())
+    except OSError as error:
+        raise CheckpointError(f"{path}: the file cannot be written ({error.strerror}). Check the folder") from error
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[float]]:
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != _FORMAT:
+            raise CheckpointError(
+                f"{path}: the checkpoint is of another format, {data['format']}. Start without resume"
+            )
+        if data["sha256"] != hashlib.sha256(data["run"].encode()).hexdigest():
+            raise CheckpointError(f"{path}: the checkpoint is damaged. Start without resume")
+        run = json.loads(data["run"])
+        return run["steps"], run["rows"]
+    except CheckpointError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: no checkpoint can be read there ({error}). Start without resume") from error

@@ -1,0 +1,343 @@
+"""The linear system of a Newton step over (w, b): factored, or solved by conjugate gradients where d is large.
+
+    H = [X, -1]' diag(curvature) [X, -1] + lam diag(1, ..., 1, 0) + tau sum_j G_j G_j'
+
+Both ways work in `(w, b - <centre, w>)`: the unregularised bias absorbs the mean of the features, so the rows may be
+centred. The problem and its solution stay those of the caller; a column of mean 1e6 and spread 1 is then an ordinary
+column to them. The size of a column does not matter either: a Cholesky factor does not care, and the conjugate
+gradients are preconditioned by the diagonal.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dsymv, dsyrk
+
+from widemargin._typing import Floats
+from widemargin.linalg import cholesky
+from widemargin.linalg.rows import RowBlocks
+from widemargin.solvers.convex import pmm_newton_loops as loops
+
+__all__ = [
+    "BandGram", "BandMoments", "BandProducts", "BandRows", "Curvature", "FactoredSystem", "IterativeSystem", "Moments",
+    "NewtonSystem",
+]  # fmt: skip
+
+Singles = npt.NDArray[np.float32]
+
+_RIDGE = 1e-12  # relative, to every pivot
+_CHANGE = 1e-2  # of a curvature that makes a row worth counting anew
+_AFRESH = 0.7  # share of the band that has changed at which the matrix is better made afresh
+_SINGLE = 2  # rows of the band, in units of d, from which products are in float32
+_ROUNDING = 1e-5  # lam beside the diagonal at which they may always be: their error is below a hundredth of it
+_LARGE = 400  # features from which a factor in float32 pays
+_COARSE = 0.1  # of the gradient: a step of a float32 factor that leaves more is no use
+_RESIDUAL = 0.03  # of the gradient, in the preconditioner's norm, at which they stop; 0.1 takes a third more steps
+_MAX_PRODUCTS = 300
+
+
+class Curvature(NamedTuple):
+    """What the Hessian is made of besides the rows of the band.
+
+    Attributes
+    ----------
+    lam : float
+    border : ndarray of shape (a, d)
+        Gradients G_j of the active constraints in w.
+    border_totals : ndarray of shape (a,)
+        Minus their derivatives in b.
+    tau : float
+    floor : float
+        Curvature in b that counts as rounding.
+    centre : ndarray of shape (d,) or None
+        Mean of the rows; None without an intercept.
+    """
+
+    lam: float
+    border: Floats
+    border_totals: Floats
+    tau: float
+    floor: float
+    centre: Floats | None
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of the band, each times its curvature; those of several blocks of rows add up.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (d, d)
+        Lower triangle in Fortran order, of the rows minus the centre where there is one.
+    sums : ndarray of shape (d,)
+        Of the same rows.
+    total : float
+        Of the curvatures alone.
+    single : int
+        Number of blocks that were multiplied in float32.
+    """
+
+    gram: Floats
+    sums: Floats
+    total: float
+    single: int
+
+
+class BandMoments(Protocol):
+    """Where a factored system has its sums from."""
+
+    def moments(self, lam: float, *, exact: bool = False) -> Moments:
+        """The sums, all in double precision with `exact`, or where that matters beside the regulariser `lam`."""
+        ...
+
+
+class BandProducts(Protocol):
+    """What an iterated system asks of the rows of the band, the rows where the curvature is not zero."""
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """Diagonal of `X' D X`, `X' D 1` and `1' D 1`, D the curvatures."""
+        ...
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """`X' t` and `1' t` with `t = D (X x - shift)`."""
+        ...
+
+
+class NewtonSystem(Protocol):
+    """What a Newton method asks of a system."""
+
+    def solve(self, gradient: Floats) -> Floats:
+        """`H^-1 gradient`, shape (d,) or (d + 1,) with an intercept."""
+        ...
+
+    def estimate(self, gradient: Floats) -> float:
+        """Order of magnitude of `gradient' H^-1 gradient`."""
+        ...
+
+
+class _Centred:
+    """Gradients and steps in the coordinates `(w, b - <centre, w>)`, and back; nothing to do without an intercept."""
+
+    def __init__(self, curvature: Curvature) -> None:
+        self.curvature, self.centre = curvature, curvature.centre
+        border, totals = curvature.border, curvature.border_totals
+        if self.centre is not None:
+            border = np.column_stack([border - totals[:, None] * self.centre, -totals])
+        self.border = border
+
+    def enter(self, gradient: Floats) -> Floats:
+        """The same derivative in centred coordinates."""
+        if self.centre is None:
+            return gradient
+        return np.append(gradient[:-1] + gradient[-1] * self.centre, gradient[-1])
+
+    def leave(self, step: Floats) -> Floats:
+        """A step in centred coordinates as a step of (w, b)."""
+        if self.centre is None:
+            return step
+        return np.append(step[:-1], step[-1] + float(self.centre @ step[:-1]))
+
+
+class BandGram:
+    """`X' diag(curvature) X` and `X' curvature`, kept up to date.
+
+    From one Newton step to the next few rows enter or leave the band, and to a next width the curvatures of the others
+    only change by one factor: just the rows that differ by more than a hundredth are added to the matrix, or taken off.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+    centred : bool
+    """
+
+    def __init__(self, rows: RowBlocks, centred: bool) -> None:
+        self.rows, self.centred = rows, centred
+        d = rows.n_features
+        self.gram, self.sums, self.total = np.zeros((d, d), order="F"), np.zeros(d), 0.0
+        self._known = np.zeros(rows.n_rows, dtype=np.float32)
+        self._count = 0
+        self.single = False
+
+    def rescale(self, factor: float) -> None:
+        """Multiply all curvatures by a factor."""
+        self._known *= factor
+        self.gram *= factor
+        self.sums *= factor
+
+    def update(self, curvature: Singles, lam: float, change: Floats, *, exact: bool = False) -> Moments:
+        """Bring the sums to these curvatures; `change` is work space.
+
+        Dense rows are multiplied in float32, unless `exact`, where the rounding is far below the regulariser `lam` or
+        the band is wide.
+        """
+        count = int(np.count_nonzero(curvature))
+        wide = count > _SINGLE * self.rows.n_features
+        harmless = self._count > 0 and lam > _ROUNDING * float(self.gram.diagonal().max())
+        single = not exact and (wide or harmless)
+        moved = loops.moved(curvature, self._known, _CHANGE, change)
+        if exact or moved > _AFRESH * count or (self.single and not single):
+            self._known[:] = curvature
+            self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
+            self.single = single
+        else:
+            gram, sums = self.rows.moments(change, centred=self.centred, single=single)
+            self.gram += gram
+            self.sums += sums
+        self._count = count
+        self.total = float(self._known.sum(dtype=np.float64))
+        return Moments(self.gram, self.sums, self.total, int(self.single))
+
+
+class BandRows:
+    """The rows of the band themselves, for systems that are iterated.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+    curvature : ndarray of float32, shape (n,)
+    """
+
+    def __init__(self, rows: RowBlocks, curvature: Singles) -> None:
+        band = np.flatnonzero(curvature)
+        self._rows, self._scale = rows.take(band), curvature[band].astype(np.float64)
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """See `BandProducts`."""
+        return *self._rows.diagonal(self._scale), float(self._scale.sum())
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """See `BandProducts`."""
+        t = self._rows.dot(x)
+        t -= shift
+        t *= self._scale
+        return self._rows.tdot(t), float(t.sum())
+
+
+class FactoredSystem(_Centred):
+    """Assembled and factored by Cholesky.
+
+    Parameters
+    ----------
+    curvature : Curvature
+    band : BandMoments
+    """
+
+    def __init__(self, curvature: Curvature, band: BandMoments) -> None:
+        super().__init__(curvature)
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
+            moments = band.moments(curvature.lam)
+        self._full = self._matrix(moments)
+        try:
+            self._lower = cholesky.factor(self._full, single=moments.single > 0 and moments.sums.shape[0] >= _LARGE)
+        except np.linalg.LinAlgError:
+            self._full = self._matrix(band.moments(curvature.lam, exact=True))
+            self._lower = cholesky.factor(self._full)
+
+    def _matrix(self, moments: Moments) -> Floats:
+        """The Hessian's lower triangle in Fortran order."""
+        d = moments.sums.shape[0]
+        size = d if self.centre is None else d + 1
+        matrix = np.zeros((size, size), order="F")
+        matrix[:d, :d] = moments.gram
+        if self.centre is not None:
+            matrix[d, :d] = -moments.sums
+            matrix[d, d] = moments.total + self.curvature.floor
+        diagonal = np.arange(size)
+        matrix[diagonal[:d], diagonal[:d]] += self.curvature.lam
+        if self.border.shape[0]:
+            matrix = dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
+        matrix[diagonal, diagonal] *= 1.0 + _RIDGE
+        return matrix
+
+    def solve(self, gradient: Floats) -> Floats:
+        """`H^-1 gradient`; a factor in float32 is followed by one correction, or replaced where that is too coarse."""
+        right = self.enter(gradient)
+        step = cholesky.solve(self._lower, right)
+        if self._lower.dtype == np.float32:
+            rest = right - dsymv(1.0, self._full, step, lower=1)
+            scale = 1.0 / np.diagonal(self._full)
+            if not rest @ (scale * rest) <= _COARSE**2 * (right @ (scale * right)):
+                self._lower = cholesky.factor(self._full)
+                return self.leave(cholesky.solve(self._lower, right))
+            step += cholesky.solve(self._lower, rest)
+        return self.leave(step)
+
+    def estimate(self, gradient: Floats) -> float:
+        """`gradient' H^-1 gradient`, without the correction."""
+        return float(gradient @ self.leave(cholesky.solve(self._lower, self.enter(gradient))))
+
+
+class IterativeSystem(_Centred):
+    """Conjugate gradients on the rows of the band, which are all that a product with H has to touch.
+
+    Parameters
+    ----------
+    curvature : Curvature
+    band : BandProducts
+    """
+
+    def __init__(self, curvature: Curvature, band: BandProducts) -> None:
+        super().__init__(curvature)
+        self._band = band
+        diagonal, sums, total = band.diagonal()
+        if self.centre is not None:
+            centre = self.centre
+            diagonal = np.maximum(diagonal - (2.0 * sums - total * centre) * centre, 0.0)
+            diagonal = np.append(diagonal + curvature.lam, total + curvature.floor)
+        else:
+            diagonal = diagonal + curvature.lam
+        self._diagonal = diagonal
+        self._scaled = self.border / diagonal
+        small = self.border @ self._scaled.T
+        small[np.diag_indices_from(small)] += 1.0 / curvature.tau
+        self._small = cholesky.factor(np.asfortranarray(small)) if small.size else None
+
+    def product(self, v: Floats) -> Floats:
+        """`H v` in centred coordinates."""
+        centre, lam = self.centre, self.curvature.lam
+        if centre is None:
+            out, _ = self._band.product(v, 0.0)
+            out += lam * v
+        else:
+            d = centre.shape[0]
+            out, total = self._band.product(v[:d], float(centre @ v[:d] + v[d]))
+            out -= total * centre
+            out = np.append(out, self.curvature.floor * v[d] - total)
+            out[:d] += lam * v[:d]
+        if self.border.shape[0]:
+            out += self.curvature.tau * (self.border.T @ (self.border @ v))
+        return out
+
+    def precondition(self, residual: Floats) -> Floats:
+        """Solution of the system whose `X' diag(curvature) X` is its diagonal, the constraints' part included exactly.
+
+        With a large tau that part is what makes the system hard; it has as few dimensions as constraints are active.
+        """
+        z = residual / self._diagonal
+        if self._small is not None:
+            z -= self._scaled.T @ cholesky.solve(self._small, self._scaled @ residual)
+        return z
+
+    def solve(self, gradient: Floats) -> Floats:
+        """`H^-1 gradient` until the preconditioned residual is small enough for a Newton step."""
+        residual = self.enter(gradient)
+        x = np.zeros_like(residual)
+        z = self.precondition(residual)
+        p, rz = z, float(residual @ z)
+        goal = _RESIDUAL**2 * rz
+        for _ in range(_MAX_PRODUCTS):
+            if rz <= goal:
+                break
+            Hp = self.product(p)
+            step = rz / float(p @ Hp)
+            x += step * p
+            residual = residual - step * Hp
+            z = self.precondition(residual)
+            before, rz = rz, float(residual @ z)
+            p = z + (rz / before) * p
+        return self.leave(x)
+
+    def estimate(self, gradient: Floats) -> float:
+        """`gradient' P^-1 gradient` with the preconditioner P."""
+        g = self.enter(gradient)
+        return float(g @ self.precondition(g))

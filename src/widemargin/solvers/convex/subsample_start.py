@@ -1,0 +1,123 @@
+"""A start on a sample of the rows.
+
+Majorisation from nothing spends most of its time far from the solution, where a tenth of the rows says as much as all
+of them. The sample is drawn by cell, and the weights of a cell's rows are scaled up to what the cell weighed before:
+every population and every constraint keeps its total, so bounds and multipliers mean the same. The run on all rows then
+begins close to its end, and only that run is certified.
+"""
+
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats, Ints
+from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.linalg.rows import RowBlocks
+from widemargin.solvers.base import ConvexState, Shares
+
+__all__ = ["SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]
+
+_MANY_ROWS = 50_000
+_MANY_NUMBERS = 4_000_000  # stored in the rows
+_SHARE = 0.1
+_MOST_NUMBERS = 10_000_000  # of a sample from rows in blocks
+_LEAST = 200  # rows of each cell
+_PER_FEATURE = 50  # rows for each feature: where they are few, the sample is separable and its SVM another one
+_WORTH = 0.5  # a larger share of the rows saves nothing
+_WIDTH = 0.1  # of the scores that are near enough to the kink of a hinge for a slope between 0 and 1
+
+
+@runtime_checkable
+class SampledProblem(Protocol):
+    """What drawing a sample asks of a ramp problem."""
+
+    @property
+    def rows(self) -> RowBlocks: ...
+    @property
+    def weight(self) -> Floats: ...
+    @property
+    def cell(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def coef(self) -> CellCoefficients: ...
+    def on_rows(self, positions: Ints, weight: Floats) -> Self:
+        """The same problem on the rows at these positions, with these weights."""
+        ...
+
+
+@runtime_checkable
+class BlockSampledProblem(Protocol):
+    """The same of a problem whose rows are in blocks."""
+
+    @property
+    def rows(self) -> BlockedRows: ...
+    @property
+    def cell_count(self) -> Ints:
+        """Rows of each cell."""
+        ...
+
+    def drawn(self, chance: Floats, seed: int) -> Any:
+        """The problem in memory on rows drawn with a chance by cell, the weight of every cell as before."""
+        ...
+
+
+def sampled(problem: Any, seed: int = 0) -> Any:
+    """The problem on a sample of its rows; None where there are too few of them for that to save time."""
+    blocked = isinstance(problem, BlockSampledProblem)
+    if not (blocked or (isinstance(problem, SampledProblem) and isinstance(problem.rows, RowBlocks))):
+        return None  # kernel rows among others
+    rows = problem.rows
+    if rows.n_rows <= _MANY_ROWS and rows.n_stored <= _MANY_NUMBERS:
+        return None
+    least = _PER_FEATURE * rows.n_features / rows.n_rows
+    share = max(_SHARE, least)
+    if share > _WORTH:
+        return None
+    if blocked:  # the sample is all that must be in one place
+        share = max(min(share, _MOST_NUMBERS / rows.n_stored), least)
+        return problem.drawn(_chance(problem.cell_count, share), seed)
+    positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(seed))
+    if positions.shape[0] > _WORTH * rows.n_rows:
+        return None
+    cell, weight = problem.cell[positions], problem.weight[positions]
+    k = problem.coef.n_cells
+    whole, drawn = np.bincount(problem.cell, problem.weight, k), np.bincount(cell, weight, k)
+    return problem.on_rows(positions, weight * (whole[cell] / drawn[cell]))
+
+
+def draw(cell: npt.NDArray[np.int32], n_cells: int, share: float, rng: np.random.Generator) -> Ints:
+    """Increasing positions of about `share` of the rows, and of about 200 at least of each cell that has them.
+
+    Where there are so many cells that this would be most of the rows, the least number is smaller, but never zero.
+    """
+    count = np.bincount(cell, minlength=n_cells)
+    kept = rng.random(cell.shape[0]) < _chance(count, share)[cell]
+    first = np.zeros(n_cells, dtype=np.int64)
+    first[cell[::-1]] = np.arange(cell.shape[0] - 1, -1, -1)
+    missed = (count > 0) & (np.bincount(cell[kept], minlength=n_cells) == 0)
+    kept[first[missed]] = True
+    return np.flatnonzero(kept)
+
+
+def _chance(count: Ints, share: float) -> Floats:
+    """Chance of a row of each cell to be drawn, from the rows of each."""
+    least = min(_LEAST, max(1, int(count.sum()) // (4 * count.shape[0])))
+    chance: Floats = np.maximum(share, least / np.maximum(count, 1))
+    return chance
+
+
+def spread_state(w: Floats, b: float, v: Floats, z: Floats | BlockedPoint) -> ConvexState:
+    """A warm start of the convex solvers at scores z; where rows are in blocks, these spread the shares themselves."""
+    if isinstance(z, BlockedPoint):
+        return ConvexState(w, b, np.zeros(0, np.float32), np.zeros(0, np.float32), v)
+    return ConvexState(w, b, *spread_shares(z), v)
+
+
+def spread_shares(z: Floats) -> tuple[Shares, Shares]:
+    """Shares of both sides at scores z: hinges clearly on one side have the slope of that side."""
+    up, um = ((0.5 + sign * z) / _WIDTH for sign in (1.0, -1.0))
+    for slope in (up, um):
+        slope += 0.5
+        np.clip(slope, 0.0, 1.0, out=slope)
+    return up.astype(np.float32), um.astype(np.float32)

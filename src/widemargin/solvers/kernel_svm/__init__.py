@@ -1,0 +1,1 @@
+"""Kernel support vector machines: the problem, its duals, stochastic methods and the batch perceptron."""

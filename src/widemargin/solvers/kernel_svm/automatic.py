@@ -1,0 +1,138 @@
+"""Which solver trains a kernel SVM: the one that is named, or with "auto" the one that suits the problem.
+
+To add a solver, add its line to `SOLVERS`.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from widemargin.exceptions import CapabilityError
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
+from widemargin.solvers.kernel_svm import sdca as kernel_sdca
+from widemargin.solvers.kernel_svm import smo
+from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
+from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
+from widemargin.solvers.kernel_svm.dual import nested as nested_dual
+from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
+from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
+
+__all__ = ["DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "Chosen", "choose", "stopping"]
+
+SOLVERS: dict[str, KernelSolver] = {
+    "dual": working_set.solve,
+    "nested-dual": nested_dual.solve,
+    "spatial-dual": spatial_dual.solve,
+    "smo": smo.solve,
+    "sbp": sbp_c_form.solve,
+    "sbp-unbiased": partial(sbp_c_form.solve, fresh=0, batch=sbp.BATCH),
+    "sdca": kernel_sdca.solve,
+    "pegasos": kernel_pegasos.solve,
+}
+"""The names that users give."""
+
+DEFAULT_TOL = 1e-3
+"""LIBSVM's."""
+
+BY_GAP = frozenset({"sbp", "sbp-unbiased", "pegasos"})
+"""Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach."""
+
+NEED_NORMS = frozenset({"sbp", "sbp-unbiased", "sdca", "pegasos"})
+"""Solvers whose steps and bounds need squared norms: they refuse a kernel that is not positive semi-definite."""
+
+FEW_COLUMNS, NARROW, SPATIAL_ROWS = 16, 0.5, 4000
+"""Columns up to which, share of pairs of rows with a kernel value that counts up to which, and rows from which values
+are recomputed in spatial order sooner than they are read from a cache. Covtype, 10 columns, 8,000 rows, share 0.01: 0.3
+against 1.9 s; three to sixteen columns of noise, 20,000 rows, share 1: 2 to 15 against 1 to 3 s."""
+
+NESTED_ROWS = 20_000
+"""Rows from which subsamples pay (a9a, 32,561 rows: 2.7 against 3.5 s; 16,000 rows of MNIST: 1.5 against 1.2 s)."""
+
+JUDGED_ROWS = 8000
+"""Rows from which, with rows held out, subsamples pay (8,000 rows of a9a: 0.31 against 0.54 s, of MNIST: 0.32 against
+0.37 s, and the same errors; with 4,000 rows of MNIST a subsample ended the run at 2.8% instead of 2.1%)."""
+
+
+class Chosen(NamedTuple):
+    """A solver, its name, and why it."""
+
+    name: str
+    reason: str
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Names of the options that the solver knows."""
+        return frozenset(inspect.signature(SOLVERS[self.name]).parameters)
+
+    def solve(
+        self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, **options: Any
+    ) -> KernelResult:
+        """Solve a problem; options that the solver does not know, or that are None, are left out."""
+        known = {name: value for name, value in options.items() if name in self.options and value is not None}
+        return SOLVERS[self.name](problem, tol=tol, budget=budget, **known)
+
+
+def stopping(name: str, tol: float | None) -> float | None:
+    """What `tol` means for a solver: of those that measure a gap the default is None, the rule of rows held out."""
+    return None if name in BY_GAP and tol == DEFAULT_TOL else tol
+
+
+def choose(
+    name: str,
+    *,
+    n_rows: int,
+    n_columns: int,
+    reach: Callable[[], float] | None = None,
+    stored: bool = False,
+    hold_out: bool = False,
+    positive: bool = True,
+) -> Chosen:
+    """The solver of a problem.
+
+    Parameters
+    ----------
+    name : str
+        One of `SOLVERS`, or "auto".
+    n_rows, n_columns : int
+        Shape of the training rows of the problem.
+    reach : callable, optional
+        Estimates the share of pairs of rows with a kernel value that counts; None where the rows cannot be put in
+        spatial order (only those of a Gaussian kernel, dense, can).
+    stored : bool, default=False
+        Whether the whole kernel matrix is in memory.
+    hold_out : bool, default=False
+        Whether the hold-out rule ends the run.
+    positive : bool, default=True
+        Whether the kernel is positive semi-definite, as far as is known.
+
+    Raises
+    ------
+    CapabilityError
+        If the name is unknown, or the solver cannot work on such rows.
+    """
+    if name != "auto":
+        if name not in SOLVERS:
+            raise CapabilityError(f"solver={name!r} is unknown; use 'auto', {', '.join(map(repr, SOLVERS))}.")
+        if name == "spatial-dual" and reach is None:
+            raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
+        return Chosen(name, "as asked for")
+    if not positive:
+        return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
+    if stored:
+        return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
+    if reach is not None and n_columns <= FEW_COLUMNS and n_rows >= SPATIAL_ROWS:
+        share = reach()
+        if share <= NARROW:
+            return Chosen(
+                "spatial-dual",
+                f"{n_rows} rows of {n_columns} columns, and the kernel reaches {share:.0%} of the pairs: in spatial "
+                "order its values are computed sooner than cached",
+            )
+    if hold_out and n_rows >= JUDGED_ROWS:
+        return Chosen("nested-dual", f"{n_rows} rows: those held out tell when a subsample is enough")
+    if n_rows >= NESTED_ROWS:
+        return Chosen("nested-dual", f"{n_rows} rows: subsamples find the support vectors on short kernel rows")
+    return Chosen("dual", f"{n_rows} rows: few enough to work on all of them from the start")

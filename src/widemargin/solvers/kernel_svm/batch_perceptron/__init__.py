@@ -1,0 +1,1 @@
+"""The stochastic batch perceptron (Cotter et al. 2012) and its water level."""

@@ -1,0 +1,222 @@
+"""The loop that every form of the stochastic batch perceptron runs: level, draw, step, and now and then a look."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from widemargin._typing import Floats, Ints
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level
+from widemargin.solvers.kernel_svm.dual.working_set import status_of
+from widemargin.solvers.kernel_svm.hold_out import RATIO, HoldOut
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
+
+__all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
+
+_SPARSE = 2.0  # steps between two uses of the average law as a bound, as a factor: each costs a pass over cached rows
+_SIDE = 256  # rows copied at a time
+
+
+@dataclass(frozen=True)
+class SBPResult(KernelResult):
+    """A `KernelResult` with what the batch perceptron knows besides.
+
+    `primal` and `dual` are those of the form that was solved: of the C form the SVM objective and a lower bound; of the
+    slack-constrained form `-margin` and minus an upper bound of the margin.
+
+    Attributes
+    ----------
+    nu : float
+        Mean slack in units of the normalised direction: given, or in the C form mean hinge loss divided by |w|.
+    margin : float
+        gamma of the direction of norm at most 1.
+    covered : float
+        Rows covered (in each class where there is a bias), weights relative to the largest.
+    held_out_error : float
+        Of this model, where the hold-out rule ended the run; else NaN.
+    """
+
+    nu: float = math.nan
+    margin: float = math.nan
+    covered: float = math.nan
+    held_out_error: float = math.nan
+
+
+class Judged(NamedTuple):
+    """A direction as a classifier of margin 1, with the value of its form's objective (to be minimised)."""
+
+    coef: Floats
+    scores: Floats
+    intercept: float
+    primal: float
+    margin: float
+    nu: float
+    covered: float
+
+
+class Form(Protocol):
+    """What tells the two forms apart."""
+
+    def level(self, direction: Direction) -> Level:
+        """Level of the responses of `direction.scores`."""
+        ...
+
+    def judge(self, coef: Floats, scores: Floats) -> Judged:
+        """A direction, of any norm, as a classifier."""
+        ...
+
+    def bound(self, mass: Floats, norm: float) -> float:
+        """Bound of the objective from a law of rows whose mixture `sum_i mass_i y_i phi(x_i)` has this norm."""
+        ...
+
+
+def relative_weight(problem: KernelProblem) -> Floats:
+    """Weights of rows relative to the largest, shape (n,); 0 for rows held out."""
+    return problem.upper / max(float(problem.upper.max(initial=0.0)), 1e-300)
+
+
+def run(
+    problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, *, tol: float | None, budget: Budget,
+    max_iter: int, cache: bool, least: int = 50,
+) -> SBPResult:  # fmt: skip
+    """Move a direction until the stopping rule of `tol` holds, or the budget ends.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    form : Form
+    direction : Direction
+    sampler : Sampler
+    tol : float or None
+        Largest relative gap; None stops by the rows held out.
+    budget : Budget
+    max_iter : int
+        Largest number of steps.
+    cache : bool
+        Whether the rows of a step go through the cache.
+    least : int, default=50
+        Steps before the first look at the rows held out.
+    """
+    watch = HoldOut(problem, least=least) if tol is None else None
+    look = _Looks(problem, form, direction, sampler, budget, cache)
+    converged = False
+    try:
+        while direction.steps < max_iter and not (converged or budget.exhausted):
+            rows, mass = sampler.draw(direction.scores, form.level(direction))
+            sampler.keep(direction.advance(rows, mass, cache=cache))
+            if direction.steps >= look.next:
+                at = look()
+                if watch is None:
+                    converged = tol is not None and look.gap(at) <= tol
+                elif watch.due(direction.steps):
+                    converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
+    except KeyboardInterrupt:
+        budget.interrupted = True
+    held_out_error = math.nan
+    if watch is not None and watch.best is not None:
+        at, held_out_error = form.judge(watch.best.coef, watch.best.scores), watch.best.error
+    else:
+        at = form.judge(direction.mean_coef, direction.mean_scores)
+    look.certify(final=True)
+    converged = converged or (tol is not None and look.gap(at) <= tol)
+    return SBPResult(
+        at.coef, at.intercept, at.primal, look.dual, math.nan, status_of(budget, converged), direction.steps,
+        problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered,
+        held_out_error,
+    )  # fmt: skip
+
+
+class _Looks:
+    """Judges the average on a geometric schedule of steps, and keeps the best bound."""
+
+    def __init__(
+        self, problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, budget: Budget, cache: bool
+    ) -> None:
+        self._problem, self._form, self._direction, self._sampler = problem, form, direction, sampler
+        self._budget, self._cache = budget, cache
+        self.next, self._next_law = 1, 1.0
+        self.dual = -math.inf
+        self.history: list[dict[str, float]] = []
+        self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
+
+    def __call__(self) -> Judged:
+        direction = self._direction
+        self.next = max(direction.steps + 1, math.ceil(RATIO * direction.steps))
+        at = self._form.judge(direction.mean_coef, direction.mean_scores)
+        self.certify()
+        self.history.append(
+            {
+                "seconds": self._budget.elapsed,
+                "evaluations": float(self._problem.rows.evaluations),
+                "steps": float(direction.steps),
+                "primal": at.primal,
+                "dual": self.dual,
+                "covered": at.covered,
+            }
+        )
+        if self._errors is not None:
+            self.history[-1]["held_out_error"] = self._errors.error(at.scores, at.intercept)
+        self._budget.tell("batch perceptron", direction.steps, at.primal, self.gap(at), math.nan)
+        return at
+
+    def gap(self, at: Judged) -> float:
+        """Relative gap of a judged direction."""
+        return (at.primal - self.dual) / max(abs(at.primal), 1e-300)
+
+    def certify(self, final: bool = False) -> None:
+        """Raise the bound by the law of the average's own coefficients, and by the average law on cached rows."""
+        direction = self._direction
+        self._use_average()
+        if direction.steps > 0 and direction.flat:
+            self._raise(self._sampler.mass, 0.0)
+        elif final or direction.steps >= self._next_law:
+            self._next_law = _SPARSE * direction.steps
+            law = self._sampler.law_on(self._kept_rows())
+            if law is not None:
+                self._raise(law, self._square_of(law))
+
+    def _use_average(self) -> None:
+        """Bound by the law of the average's coefficients. Draws of single rows leave the classes w+ and w- out of
+        balance; scaled by a and b,
+
+            |a w+ + b w-|^2 = a^2 <w+, w> + b^2 <w-, w> - (a - b)^2 <w+, w->,     <w+, w-> >= <w+, w> - |w+|^2
+
+        where |w+| is at most its mass times the largest norm of a row.
+        """
+        direction = self._direction
+        mass, part = np.abs(direction.mean_coef), direction.mean_coef * direction.mean_scores
+        if not self._problem.fit_intercept:
+            if mass.sum() > 0.0:
+                self._raise(mass / mass.sum(), float(part.sum() / mass.sum() ** 2))
+            return
+        positive = self._problem.y > 0.0
+        first, second = float(mass[positive].sum()), float(mass[~positive].sum())
+        if first > 0.0 and second > 0.0:
+            a, b = 0.5 / first, 0.5 / second
+            up, down = float(part[positive].sum()), float(part[~positive].sum())
+            between = max(up - first**2 * direction.largest, down - second**2 * direction.largest)
+            self._raise(np.where(positive, a, b) * mass, a * a * up + b * b * down - (a - b) ** 2 * between)
+
+    def _kept_rows(self) -> Ints:
+        """Rows that are in the cache: the pool, or all that were ever drawn if they fit."""
+        if not self._cache or self._sampler.pool.shape[0] > 0:
+            return self._sampler.pool
+        drawn: Ints = np.flatnonzero(self._direction.coef)
+        return drawn if drawn.shape[0] <= self._problem.rows.capacity else self._sampler.pool
+
+    def _square_of(self, law: Floats) -> float:
+        """Squared norm of the mixture of a law on cached rows."""
+        rows: Ints = np.flatnonzero(law)
+        coef = self._problem.y[rows] * law[rows]
+        buffer, slot = self._problem.rows.cached(rows)
+        square = 0.0
+        for low in range(0, rows.shape[0], _SIDE):
+            part = slice(low, low + _SIDE)
+            square += float(coef[part] @ (buffer[np.ix_(slot[part], rows)] @ coef))
+        return square
+
+    def _raise(self, mass: Floats, square: float) -> None:
+        self.dual = max(self.dual, self._form.bound(mass, math.sqrt(max(square, 0.0))))

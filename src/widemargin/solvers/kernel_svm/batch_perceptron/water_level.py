@@ -1,0 +1,304 @@
+"""The water level of the stochastic batch perceptron: the margin a direction reaches when its slack is spent best.
+
+Pour the slack, a volume V, into a basin whose floor are the responses `c_i = y_i <w, phi(x_i)>` (rows of weight `u_i`):
+
+    level G:   sum_i u_i max(0, G - c_i) = V,      gamma = G
+
+With an unregularised bias every class is a basin of its own. The levels G+ and G- cover the same weight in both, and
+
+    gamma = (G+ + G-) / 2,      bias = (G- - G+) / 2                                 (Algorithm 3, from its optimality)
+
+Where a range of (G+, G-) is optimal the middle is taken. The rows below the level are the covered ones: the
+supergradient of gamma is a mixture of their `y_i phi(x_i)`, with half of the mass on each class.
+
+The *C form* chooses scale and bias of a direction of squared norm r^2 so that they minimise
+
+    r^2 / (2 gamma^2) + C sum_i u_i max(0, 1 - (c_i + y_i b) / gamma)
+
+The covered rows, whose sum of `u_i c_i` is S, satisfy
+
+    C gamma S = r^2
+
+and S, gamma > 0. `gamma S` grows with the covered weight once both factors are positive, so there is one solution;
+where even all rows are too few, `gamma = r^2 / (C S)`; and where S <= 0 for all rows, scale 0 is best and gamma is
+infinite.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats
+from widemargin.solvers.kernel_svm.batch_perceptron import water_level_loops as loops
+
+__all__ = ["Level", "WaterLevel", "divide_and_conquer", "newton"]
+
+
+_NEAR = 64
+"""Rows on either side of the last level among which the next one is looked for first."""
+
+
+class Level(NamedTuple):
+    """Levels of the two basins (equal where there is no bias).
+
+    Attributes
+    ----------
+    positive, negative : float
+        G+ and G-, of the responses of the class itself.
+    covered : float
+        Weight covered in each basin.
+    share_positive, share_negative : float
+        How much of the rows exactly at the level belongs to the covered weight.
+    """
+
+    positive: float
+    negative: float
+    covered: float
+    share_positive: float = 1.0
+    share_negative: float = 1.0
+
+    @property
+    def gamma(self) -> float:
+        """The margin."""
+        return 0.5 * (self.positive + self.negative)
+
+    @property
+    def bias(self) -> float:
+        """The bias that makes the two levels one; divide it by gamma as the direction."""
+        return 0.5 * (self.negative - self.positive) if math.isfinite(self.positive) else 0.0
+
+
+class _Pieces(NamedTuple):
+    """What `loops.merge` makes: levels between the ends of pieces, and the rows of the band."""
+
+    end: Floats
+    total: Floats
+    level: Floats
+    rows: tuple[Floats, Floats]
+    mass: tuple[Floats, Floats]
+    base: Floats
+
+
+class WaterLevel:
+    """Finds levels, each from where the last one was: one pass over the rows and a sort of those near the old level.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels -1.0 and 1.0.
+    weight : ndarray of shape (n,)
+        u_i; rows of weight 0 are not looked at. With a bias both classes need a row.
+    fit_intercept : bool
+    """
+
+    def __init__(self, y: Floats, weight: Floats, fit_intercept: bool) -> None:
+        n = y.shape[0]
+        self._two = fit_intercept
+        self.basin = np.where((y < 0.0) & fit_intercept, 1, 0).astype(np.int8)
+        self.basin[weight <= 0.0] = -1
+        self._y, self._weight = y, weight
+        self._value, self._mass = np.empty((2, n)), np.empty((2, n))
+        self._end, self._total, self._level = np.empty(n + 2), np.empty(n + 2), np.empty((2, n + 2))
+        self._last: Level | None = None
+        self._reach = math.inf  # how far from the old level the new one is looked for
+
+    def of_volume(self, scores: Floats, volume: float) -> Level:
+        """The level at which a volume is used up.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            `<w, phi(x_i)>`, without a bias; finite.
+        volume : float
+            V >= 0; with 0 the level is the least response.
+        """
+        return self._find(scores, lambda pieces: self._spend(pieces, volume))
+
+    def of_norm(self, scores: Floats, square: float) -> Level:
+        """The level of the C form at `square = r^2 / C`; infinite levels where scale 0 is best."""
+        return self._find(scores, lambda pieces: self._balance(pieces, square))
+
+    def covered(self, scores: Floats, level: Level, rows: npt.NDArray[np.integer] | None = None) -> Floats:
+        """Weight of each row (of `rows`) that is covered, shape as theirs."""
+        pick = slice(None) if rows is None else rows
+        basin, c = self.basin[pick], self._y[pick] * scores[pick]
+        second = basin == 1
+        height = np.where(second, level.negative, level.positive)
+        share = np.where(second, level.share_negative, level.share_positive)
+        return self._weight[pick] * (basin >= 0) * np.where(c < height, 1.0, np.where(c == height, share, 0.0))
+
+    def _find(self, scores: Floats, rule: Callable[[_Pieces], Level | None]) -> Level:
+        for reach in self._reaches():
+            pieces = self._pieces(scores, reach)
+            found = rule(pieces) if pieces is not None else None
+            if found is not None:
+                break
+        assert found is not None and pieces is not None  # the last band holds every row
+        self._last = found
+        self._reach = self._next_reach(found, pieces, reach)
+        return found
+
+    def _next_reach(self, level: Level, at: _Pieces, reach: float) -> float:
+        """How far from this level the `_NEAR` rows above and below it lie; beyond a band that holds fewer, twice it."""
+        if not math.isfinite(level.positive):
+            return math.inf
+        found = 0.0
+        for rows, base, height in zip(at.rows, at.base, (level.positive, level.negative), strict=True):
+            k = int(np.searchsorted(rows, height))
+            if (k < _NEAR and base[0] > 0.0) or (k + _NEAR >= rows.shape[0] and base[2] < math.inf):
+                return 2.0 * reach
+            if rows.shape[0] > 0:
+                far = max(height - rows[max(0, k - _NEAR)], rows[min(k + _NEAR, rows.shape[0] - 1)] - height)
+                found = max(found, float(far))
+        return found
+
+    def _reaches(self) -> Iterator[float]:
+        if math.isfinite(self._reach) and self._reach > 0.0:
+            yield self._reach
+            yield 8.0 * self._reach
+        yield math.inf
+
+    def _pieces(self, scores: Floats, reach: float) -> _Pieces | None:
+        last = self._last or Level(0.0, 0.0, 0.0)
+        middle = np.array([last.positive, last.negative]) if math.isfinite(reach) else np.zeros(2)
+        count, base = np.empty(2, dtype=np.int64), np.empty((2, 3))
+        loops.collect(
+            scores, self._y, self.basin, self._weight, middle - reach, middle + reach, self._value, self._mass, count,
+            base,
+        )  # fmt: skip
+        rows, mass = [], []
+        for k in range(2):
+            value = self._value[k, : count[k]]
+            order = np.argsort(value)
+            rows.append(value[order])
+            mass.append(self._mass[k, : count[k]][order])
+        m = loops.merge(rows[0], mass[0], rows[1], mass[1], base, self._two, self._end, self._total, self._level)
+        if m < 0:
+            return None
+        return _Pieces(
+            self._end[:m], self._total[:m], self._level[:, : m + 1], (rows[0], rows[1]), (mass[0], mass[1]), base
+        )
+
+    def _spend(self, at: _Pieces, volume: float) -> Level | None:
+        """The first jump that takes more than the volume; None if it is not in the band."""
+        height = at.level.sum(axis=0)[1:]
+        first = at.end[0] * height[0] - at.total[0] if at.end[0] > 0.0 else 0.0
+        if first > volume:
+            return None
+        needed = first + np.cumsum(at.end[1:] * np.diff(height))
+        beyond = np.flatnonzero(needed > volume)
+        if beyond.shape[0] == 0:
+            return None
+        j = int(beyond[0]) + 1
+        return self._between(at, j, (volume + at.total[j]) / at.end[j])
+
+    def _balance(self, at: _Pieces, square: float) -> Level | None:
+        """The first piece, or the jump before it, where gamma S reaches the square; None if it is not in the band."""
+        share = 0.5 if self._two else 1.0
+        height = at.level.sum(axis=0)
+        gamma, total = share * height, at.total
+        reached = (gamma[1:-1] > 0.0) & (total[1:] > 0.0) & (gamma[1:-1] * total[1:] >= square)
+        j = int(np.argmax(reached)) + 1 if reached.any() else at.end.shape[0]
+        if j == at.end.shape[0]:  # no piece: the jump behind them, or beyond
+            if total[-1] > 0.0 and gamma[-1] > 0.0 and (gamma[-1] * total[-1] >= square):
+                return None if j == 1 else self._between(at, j - 1, square / total[-1] / share)
+            return Level(math.inf, math.inf, float(at.end[-1])) if math.isinf(gamma[-1]) else None
+        before = total[j - 1]
+        if before > 0.0 and square / before < gamma[j]:
+            return None if j == 1 else self._between(at, j - 1, square / before / share)
+        covered = at.end[j - 1] + (square / gamma[j] - before) / height[j]
+        return self._level_at(at, at.level[0, j], at.level[1, j], min(max(covered, at.end[j - 1]), at.end[j]))
+
+    def _between(self, at: _Pieces, j: int, height: float) -> Level:
+        """The level at the end of piece j, where the sum of the two levels is `height`: the middle of the range."""
+        below, above = at.level[:, j], at.level[:, j + 1]
+        if not self._two:
+            return self._level_at(at, min(max(height, below[0]), above[0]), 0.0, at.end[j])
+        return self._level_at(at, *_middle(height, below, above), at.end[j])
+
+    def _level_at(self, at: _Pieces, first: float, second: float, covered: float) -> Level:
+        shares = []
+        for k, height in ((0, first), (1, second)):
+            low, high = np.searchsorted(at.rows[k], height, "left"), np.searchsorted(at.rows[k], height, "right")
+            below, level = at.base[k, 0] + at.mass[k][:low].sum(), at.mass[k][low:high].sum()
+            shares.append(min(1.0, max(0.0, float((covered - below) / level))) if level > 0.0 else 1.0)
+        if not self._two:
+            second, shares[1] = first, shares[0]
+        return Level(float(first), float(second), float(covered), *shares)
+
+
+def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float) -> Level:
+    """The level of rows of weight 1 by halving, in time O(n) (Algorithm 2; with two basins Algorithm 3).
+
+    To cover k rows of each basin takes `k (c+_(k) + c-_(k)) - S_k`, which grows with k. Only the half of the rows that
+    holds the answer is partitioned again.
+
+    Parameters
+    ----------
+    positive : ndarray
+        Responses of the first basin, at least one.
+    negative : ndarray or None
+        Those of the second basin; None for one basin.
+    volume : float
+        V >= 0.
+    """
+    basins = [positive.copy()] if negative is None else [positive.copy(), negative.copy()]
+    m = min(rows.shape[0] for rows in basins)
+    for rows in basins:
+        if rows.shape[0] > m:
+            rows.partition(m)
+    low, high, total = 0, m, 0.0  # `low` rows are covered for sure, their sum is `total`; `high` + 1 are too many
+    while high - low > 1:
+        middle = (low + high) // 2
+        for rows in basins:
+            rows[low:high].partition(middle - low)
+        part = total + sum(float(rows[low:middle].sum()) for rows in basins)
+        if middle * sum(float(rows[middle]) for rows in basins) - part > volume:
+            high = middle
+        else:
+            low, total = middle, part
+    last = [float(rows[low]) for rows in basins]
+    after = [float(rows[high]) if high < rows.shape[0] else math.inf for rows in basins]
+    height = (volume + total + sum(last)) / high
+    if negative is None:
+        return Level(max(height, last[0]), max(height, last[0]), float(high))
+    return Level(*_middle(height, last, after), float(high))
+
+
+def newton(responses: Floats, volume: float, *, weight: Floats | None = None, start: float | None = None) -> float:
+    """The level of one basin by Newton's method: a pass over the rows for each step, 2-4 of them from a near level.
+
+    The volume below a level is convex and piecewise linear in it, so every step but the first comes from above and none
+    goes past the level.
+
+    Parameters
+    ----------
+    responses : ndarray of shape (n,)
+    volume : float
+        V >= 0.
+    weight : ndarray of shape (n,), optional
+        u_i > 0; 1 by default.
+    start : float, optional
+        The last level; the least response by default.
+    """
+    u = np.ones(responses.shape[0]) if weight is None else weight
+    lowest = float(responses.min())
+
+    def step(level: float) -> float:
+        covered = responses < level if level > lowest else responses <= lowest
+        return max(lowest, float((volume + u[covered] @ responses[covered]) / u[covered].sum()))
+
+    level = step(lowest if start is None else start)
+    while (lower := step(level)) < level:
+        level = lower
+    return level
+
+
+def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[float] | Floats) -> tuple[float, float]:
+    """The middle of the pairs of levels of sum `height`, each between its last covered row and the next one."""
+    low, high = max(below[0], height - above[1]), min(above[0], height - below[1])
+    first = min(max(0.5 * (low + high), below[0]), above[0])  # rounding must not pass a row
+    return float(first), float(min(max(height - first, below[1]), above[1]))

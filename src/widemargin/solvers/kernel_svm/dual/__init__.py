@@ -1,0 +1,1 @@
+"""The dual of a kernel SVM by working sets: all rows, nested subsamples, rows in spatial order."""

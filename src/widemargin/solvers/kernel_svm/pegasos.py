@@ -1,0 +1,96 @@
+"""Pegasos on kernel rows (Shalev-Shwartz, Singer, Srebro and Cotter 2011): stochastic subgradient steps on the SVM.
+
+lam = 1 / sum_i C_i:        P(w) / sum_i C_i = lam/2 |w|^2 + sum_i p_i max(0, 1 - y_i f(x_i)),       p = lam C
+
+for t = 1, 2, ...:
+    draw i with probability p_i
+    w = (1 - 1/t) w + [y_i f(x_i) < 1] y_i phi(x_i) / (lam t)
+    project w onto the ball of radius 1/sqrt(lam), in which the optimum lies                 (optional)
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats, Ints
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
+from widemargin.solvers.kernel_svm import stochastic_loops as loops
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
+from widemargin.solvers.kernel_svm.row_visits import AHEAD
+
+__all__ = ["solve"]
+
+LEAST = 3
+"""Epochs before the hold-out rule judges: the first steps are as long as 1 / (lam t), and their mean forgets slowly."""
+
+
+def solve(
+    problem: KernelProblem,
+    *,
+    tol: float | None = 1e-3,
+    start: Floats | None = None,
+    budget: Budget | None = None,
+    max_iter: int | None = None,
+    project: bool = False,
+    average: bool = True,
+    ahead: int = AHEAD,
+    seed: int = 0,
+) -> KernelResult:
+    """Approach the optimum of a kernel SVM without a bias.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        Without a bias. Rows are drawn in proportion to `upper`.
+    tol : float or None, default=1e-3
+        Relative duality gap, from the best multiple of the coefficients that is feasible in the dual: a loose bound,
+        so the limit usually ends the run. None: the hold-out rule.
+    start : ndarray of shape (n,), optional
+        `coef` of the first iterate; the steps are then counted from n.
+    budget : Budget, optional
+    max_iter : int, optional
+        Most epochs, each of as many draws as there are rows; by default 10, and 100 where the hold-out rule ends the
+        run.
+    project : bool, default=False
+        Whether to project; it makes the first steps less wild.
+    average : bool, default=True
+        Whether the iterates' average with weights t is returned, a smoother answer than the last iterate.
+    ahead : int, default=8
+        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+    seed : int, default=0
+
+    Returns
+    -------
+    KernelResult
+        `n_iter` counts the draws; `violation` is not known.
+
+    Raises
+    ------
+    CapabilityError
+        If the problem has a bias; if `tol` is None and no row is held out.
+    KernelError
+        If a squared norm comes out negative.
+    """
+    kernel_sgd.refuse_bias(problem, "Pegasos")
+    iterates, rng = kernel_sgd.Iterates(problem, start), np.random.default_rng(seed)
+    if start is not None:
+        iterates.arrays[4][loops.STEPS] = problem.n_rows
+    lam = 1.0 / max(float(problem.upper.sum()), 1e-300)
+    radius = lam**-0.5 if project else np.inf
+    diagonal, y = problem.rows.diagonal(), problem.y
+
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
+        return loops.pegasos(draws, first, last, place, buffer, y, diagonal, lam, radius, average, *iterates.arrays)
+
+    if max_iter is None:
+        max_iter = 10 if tol is not None else 100
+    method = kernel_sgd.Method(
+        "pegasos",
+        epoch=lambda: kernel_sgd.drawn(problem, rng),
+        moves=lambda rows: y[rows] * iterates.scores_of(rows) < 1.0,
+        advance=advance,
+        read=iterates.average if average else iterates.last,
+        judge=lambda point: kernel_sgd.judge_svm(problem, point),
+        least=LEAST * problem.n_rows,
+    )
+    return kernel_sgd.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)

@@ -1,0 +1,190 @@
+"""What the kernel SVM solvers share: the problem, the rows they ask for, the result with its certificate.
+
+    min_{w,b}  1/2 |w|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),      f(x) = <w, phi(x)> + b,   w = sum_i a_i y_i phi(x_i)
+
+in scikit-learn's units: `C_i` is C times the weights of the row and of its class (`upper`). The dual is
+`max sum_i a_i - 1/2 |w|^2` over `0 <= a_i <= C_i`, with `sum_i y_i a_i = 0` where the bias is free and unregularised.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats, Index, Ints
+from widemargin.solvers.base import Status
+
+__all__ = ["KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "optimal_bias", "values"]
+
+
+_ROUNDING = 1e-12  # slopes in the bias so small, relative to the weight of a class, are 0: sums of weights are rounded
+
+
+class KernelMatrix(Protocol):
+    """Index of a kernel matrix (`kernels.rows.KernelRows`)."""
+
+    n_rows: int
+    capacity: int
+
+    @property
+    def evaluations(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+    def block(self, rows: Index, columns: Index | None = None) -> npt.NDArray[Any]:
+        """Values of some rows with some others (None: all), computed afresh."""
+        ...
+
+    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], Ints]:
+        """A buffer of whole rows and the places of the rows in it, valid until the next call."""
+        ...
+
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
+    ) -> None:
+        """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
+        ...
+
+    def diagonal(self) -> Floats:
+        """K(x, x) of every row."""
+        ...
+
+    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "KernelMatrix":
+        """The matrix of some of the rows, which counts and caches with this one."""
+        ...
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """A binary kernel SVM.
+
+    Attributes
+    ----------
+    rows : KernelMatrix
+    y : ndarray of shape (n,)
+        Labels -1.0 and 1.0.
+    upper : ndarray of shape (n,)
+        C_i; 0 for a row that is held out (`solvers.hold_out`): it has no loss, and its coefficient is 0.
+    fit_intercept : bool
+        Whether there is an unregularised bias.
+    """
+
+    rows: KernelMatrix
+    y: Floats
+    upper: Floats
+    fit_intercept: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return int(self.y.shape[0])
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """Solution with its certificate.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        `y_i a_i`: `f(x) = sum_i coef_i K(x_i, x) + intercept`.
+    intercept : float
+    primal, dual : float
+        Objective of (w, b), and a lower bound of the optimum.
+    violation : float
+        LIBSVM's stopping measure (largest violation of the optimality conditions), NaN where a solver does not know it.
+    status : Status
+    n_iter : int
+        Steps of the solver's own kind (its docstring says which).
+    evaluations : int
+        Kernel values computed.
+    seconds : float
+    history : tuple of dict
+        Entries with `seconds`, `evaluations`, and what the solver knows at that time.
+    indefinite : bool
+        Whether the solver met a negative squared norm: the kernel is not positive semi-definite, and `dual` bounds
+        nothing.
+    """
+
+    coef: Floats
+    intercept: float
+    primal: float
+    dual: float
+    violation: float
+    status: Status
+    n_iter: int
+    evaluations: int
+    seconds: float
+    history: tuple[dict[str, float], ...] = ()
+    indefinite: bool = False
+
+    @property
+    def gap(self) -> float:
+        """`(primal - dual) / |primal|`."""
+        return (self.primal - self.dual) / max(abs(self.primal), 1e-300)
+
+
+KernelSolver = Callable[..., KernelResult]
+"""`solve(problem, *, tol=1e-3, start=None, budget=None, ...) -> KernelResult`; `start` is a `coef` to begin from."""
+
+
+class Values(NamedTuple):
+    """Primal and dual value, and the largest violation of the optimality conditions."""
+
+    primal: float
+    dual: float
+    violation: float
+
+
+def values(problem: KernelProblem, coef: Floats, scores: Floats, intercept: float) -> Values:
+    """Certificate of a dual point with a bias.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    coef : ndarray of shape (n,)
+        `y_i a_i` with `0 <= a_i <= C_i`, and sum 0 where there is a bias (else the dual value bounds nothing).
+    scores : ndarray of shape (n,)
+        `K coef`, without the intercept.
+    intercept : float
+
+    Returns
+    -------
+    Values
+    """
+    y, upper = problem.y, problem.upper
+    square = float(coef @ scores)
+    hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
+    primal, dual = 0.5 * square + float(upper @ hinge), float(y @ coef) - 0.5 * square
+    gradient = y - scores  # of the dual along y
+    a = y * coef
+    up = np.where(y > 0, a < upper, a > 0)
+    low = np.where(y > 0, a > 0, a < upper)
+    if problem.fit_intercept:
+        highest = gradient[up].max(initial=-np.inf)
+        lowest = gradient[low].min(initial=np.inf)
+        return Values(primal, dual, float(max(0.0, highest - lowest)))
+    return Values(primal, dual, float(max(gradient[up].max(initial=0.0), -gradient[low].min(initial=0.0))))
+
+
+def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
+    """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
+
+    `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope there
+    is the weight of the negative rows below minus that of the positive ones above. It is flat between two kinks where
+    no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle, too.
+    """
+    if not problem.fit_intercept:
+        return 0.0
+    counts = problem.upper > 0.0  # rows held out have no kink
+    if not counts.any():
+        return 0.0
+    kinks, upper = (problem.y - scores)[counts], problem.upper[counts]
+    order = np.argsort(kinks, kind="stable")
+    positive = float(upper[problem.y[counts] > 0].sum())
+    slope = np.cumsum(upper[order]) - positive  # right of each kink
+    rounding = max(_ROUNDING, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
+    first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
+    low, high = np.minimum((first, last), order.shape[0] - 1)
+    return float(0.5 * (kinks[order[low]] + kinks[order[high]]))

@@ -1,0 +1,105 @@
+"""Stochastic dual coordinate ascent on kernel rows (Hsieh et al. 2008; paper, section 4.4), without a bias.
+
+    repeat: for every row i, in random order:
+        coef_i = the value in its bounds that maximises the dual while the others stay
+
+The scores of all rows are kept, so a visit costs nothing unless its coefficient moves; then it costs a kernel row.
+`sdca.KernelAscent` is the faster one, for two weights a row and small regularisers; this is the plain algorithm.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats, Ints
+from widemargin.exceptions import KernelError
+from widemargin.linalg.gram import squared_norm
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm import stochastic_loops as loops
+from widemargin.solvers.kernel_svm.dual.working_set import FINE, bounds, conclude, feasible, responses
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, values
+from widemargin.solvers.kernel_svm.progress import Watch
+from widemargin.solvers.kernel_svm.row_visits import AHEAD, visit
+from widemargin.solvers.kernel_svm.stochastic import passes, refuse_bias
+
+__all__ = ["solve"]
+
+
+def solve(
+    problem: KernelProblem,
+    *,
+    tol: float | None = 1e-3,
+    start: Floats | None = None,
+    budget: Budget | None = None,
+    max_iter: int = 1000,
+    ahead: int = AHEAD,
+    seed: int = 0,
+) -> KernelResult:
+    """Solve the dual of a kernel SVM without a bias by coordinate ascent.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    tol : float or None, default=1e-3
+        Largest violation of the optimality conditions, LIBSVM's measure; None: the hold-out rule.
+    start : ndarray of shape (n,), optional
+        `coef` to begin from; it is clipped into its bounds.
+    budget : Budget, optional
+    max_iter : int, default=1000
+        Most passes.
+    ahead : int, default=8
+        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+    seed : int, default=0
+
+    Returns
+    -------
+    KernelResult
+        `n_iter` counts the rows visited. Where the budget or `max_iter` ends the run this is the best model that was
+        looked at, by its primal value.
+
+    Raises
+    ------
+    CapabilityError
+        If the problem has a bias; if `tol` is None and no row is held out.
+    KernelError
+        If K(x, x) or a squared norm comes out negative.
+    """
+    refuse_bias(problem, "dual coordinate ascent")
+    budget = budget or Budget()
+    diagonal = problem.rows.diagonal()
+    if diagonal.min(initial=0.0) < 0.0:
+        raise KernelError(f"the kernel is not positive semi-definite: K(x, x) = {diagonal.min():.3g} for some x.")
+    lower, upper = bounds(problem)
+    coef = feasible(problem, start)
+    scores = responses(problem.rows, coef)
+    largest, limit = float(diagonal.max(initial=0.0)), FINE if tol is None else tol
+    watch, rng, visits, converged = Watch(problem, "sdca", budget, tol), np.random.default_rng(seed), 0, False
+
+    def moves(rows: Ints) -> npt.NDArray[np.bool_]:
+        slope = problem.y[rows] - scores[rows]
+        rises: npt.NDArray[np.bool_] = (slope > 0.0) & (coef[rows] < upper[rows])
+        return rises | ((slope < 0.0) & (coef[rows] > lower[rows]))
+
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
+        return loops.coordinate_ascent(
+            draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores
+        )
+
+    def look(visits: int) -> bool:
+        squared_norm(coef, scores, largest, problem.rows.dtype)  # raises where it is negative
+        at = values(problem, coef, scores, 0.0)
+        return watch.look(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit
+
+    try:
+        for _ in range(max_iter):
+            before = visits
+            for done in visit(problem.rows, passes(problem, rng), moves, advance, ahead):
+                visits = before + done
+                converged = watch.due(visits) and look(visits)
+                if converged or budget.exhausted:
+                    break
+            converged = converged or look(visits)
+            if converged or budget.exhausted:
+                break
+    except KeyboardInterrupt:
+        budget.interrupted = True
+    return conclude(problem, coef, scores, tol, budget, visits, watch, ended=converged)

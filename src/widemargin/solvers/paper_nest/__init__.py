@@ -1,0 +1,1 @@
+"""The paper's own nest: cutting planes over multipliers and bias, around dual coordinate ascent."""

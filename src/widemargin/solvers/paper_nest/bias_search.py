@@ -1,0 +1,237 @@
+"""The unregularised bias by a one-dimensional cutting plane (spec 1, section 4c; the paper's Algorithm 3).
+
+For fixed side weights `g(b) = min_w P(w, b)` is convex. An ascent at b_t gives xi, and the dual value of a fixed xi is
+affine in b, so `l_t - (b - b_t) sum xi` is a cut: a lower bound of g everywhere. Upper bounds come from primal points.
+
+Three things are added to the paper's algorithm; none of them changes what is certified:
+
+- At a primal point w, the best b is found by bisection of the piecewise-linear `P(w, .)` in the products `X w`.
+- Dual variables that sum to zero have a value free of b, a flat cut. The convex combination of the xi of a falling and
+  a rising cut that sums to zero is at least as high as the point where the two cuts cross; before there are two such
+  cuts, the larger side of xi is scaled down. The next ascent starts from that xi.
+- The interval is the range of the scores at the best point, which moves, and grows while the cuts fall towards one of
+  its ends (the interval of the paper's lemma is of length 1e5 on a9a).
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget
+from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest.sdca import Ascent, DualValue, PrimalPoint
+
+__all__ = ["BiasResult", "BiasSearch", "LowerModel"]
+
+_GROWTH = 2.0
+_BISECTIONS = 30
+
+
+class BiasResult(NamedTuple):
+    """Certificate for fixed side weights: `dual <= min over w and b <= primal`, attained at (point, b)."""
+
+    point: PrimalPoint
+    b: float
+    primal: float
+    dual: float
+    cuts: int
+
+
+class _Held(NamedTuple):
+    """Dual variables with their products `g = X' xi` and their line."""
+
+    xi: Floats
+    g: Floats
+    value: float
+    total: float
+
+    def at(self, b: float) -> float:
+        """Height of their cut: `value` at b = 0, slope minus their sum."""
+        return self.value - self.total * b
+
+
+class LowerModel:
+    """Maximum of lines `offset + slope b`: the paper's h'."""
+
+    def __init__(self) -> None:
+        self.offset: list[float] = []
+        self.slope: list[float] = []
+
+    def add(self, b: float, value: float, slope: float) -> None:
+        """Add the line through (b, value)."""
+        self.offset.append(value - slope * b)
+        self.slope.append(slope)
+
+    def at(self, b: Floats) -> Floats:
+        """Heights at b, shape (k,)."""
+        lines = np.asarray(self.offset)[:, None] + np.asarray(self.slope)[:, None] * b
+        return lines.max(axis=0)  # type: ignore[no-any-return]
+
+    def corners(self, low: float, high: float) -> Floats:
+        """Ends of the interval and the crossings of any two lines inside it, increasing."""
+        offset, slope = np.asarray(self.offset), np.asarray(self.slope)
+        i, j = np.triu_indices(offset.shape[0], 1)
+        differ = slope[i] != slope[j]
+        i, j = i[differ], j[differ]
+        b = (offset[j] - offset[i]) / (slope[i] - slope[j])
+        return np.unique(np.concatenate([[low, high], b[(b > low) & (b < high)]]))
+
+    def minimum(self, low: float, high: float, near: float) -> tuple[float, float]:
+        """Argument and value of the minimum on an interval; the argument nearest to `near` where it is flat."""
+        b = self.corners(low, high)
+        h = self.at(b)
+        lowest = b[h <= h.min() + 1e-15 * abs(h.min())]
+        return float(np.clip(near, lowest[0], lowest[-1])), float(h.min())
+
+    def lower_bound(self) -> float:
+        """Minimum over all b; -inf where every line falls the same way."""
+        slope = np.asarray(self.slope)
+        if slope.shape[0] == 0 or slope.min() > 0.0 or slope.max() < 0.0:
+            return -np.inf
+        b = self.corners(-np.inf, np.inf)[1:-1]
+        return float(self.at(b).min()) if b.shape[0] else float(max(self.offset))
+
+    def centre_of_mass(self, low: float, high: float, top: float) -> tuple[float, float]:
+        """Centre of mass (b, z) of `{model(b) <= z <= top, low <= b <= high}`, exactly, segment by segment."""
+        b = self.corners(low, high)
+        offset, slope = np.asarray(self.offset), np.asarray(self.slope)
+        steep = slope != 0.0
+        reach = (top - offset[steep]) / slope[steep]  # where lines leave through the top
+        b = np.unique(np.concatenate([b, reach[(reach > low) & (reach < high)]]))
+        t = np.maximum(top - self.at(b), 0.0)
+        width, t0, t1 = np.diff(b), t[:-1], t[1:]
+        both = t0 + t1
+        area = 0.5 * both * width
+        if not area.sum() > 0.0:
+            return 0.5 * (low + high), top
+        moment_b = area * b[:-1] + width**2 * (t0 + 2.0 * t1) / 6.0
+        depth = width * (t0**2 + t0 * t1 + t1**2) / 6.0
+        return float(moment_b.sum() / area.sum()), top - float(depth.sum() / area.sum())
+
+
+@dataclass
+class BiasSearch:
+    """Search for b around an `Ascent`, warm from call to call.
+
+    Parameters
+    ----------
+    ascent : Ascent
+    chooser : {"minimisation", "centre_of_mass"}
+        `b_t` is the minimiser of the cuts, with inner accuracy `(U - L)/2`; or the centre of mass (b_t, z_t) of the
+        region between the cuts and U, with inner accuracy `(U - z_t)/2`.
+    b : float
+        First guess.
+    max_cuts : int, default=60
+        Most ascents in one call.
+    """
+
+    ascent: Ascent
+    chooser: str = "minimisation"
+    b: float = 0.0
+    max_cuts: int = 60
+    point: PrimalPoint = field(init=False)
+    _falling: _Held | None = field(init=False, default=None)
+    _rising: _Held | None = field(init=False, default=None)
+    _reach: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self.point = self.ascent.point
+        if self.chooser not in ("minimisation", "centre_of_mass"):
+            raise ValueError(f"chooser is {self.chooser!r}; use 'minimisation' or 'centre_of_mass'")
+
+    def solve(self, eps: float, *, budget: Budget | None = None) -> BiasResult:
+        """Minimise over w and b until `primal - dual <= eps`.
+
+        Parameters
+        ----------
+        eps : float
+            Absolute gap.
+        budget : Budget, optional
+
+        Returns
+        -------
+        BiasResult
+            Its gap is above `eps` only where `max_cuts`, the epochs or the budget ended the search. The ascent is left
+            at dual variables that sum to zero, of a value close to `dual`.
+        """
+        ascent, model = self.ascent, LowerModel()
+        model.add(0.0, float(np.minimum(ascent.plus, ascent.minus).sum()), 0.0)  # the dual value of xi = 0
+        self._falling = self._rising = None
+        self._reach = 0.0
+        self._flatten(model)
+        primal = self._offer(self.point, np.inf)
+        cuts = 0
+        while primal - model.lower_bound() > eps and cuts < self.max_cuts:
+            b, inner = self._choose(model, primal)
+            ascent.point = self.point
+            result = ascent.solve(b, inner, budget=budget)
+            cuts += 1
+            primal = self._offer(ascent.point, primal)
+            self._add(b, result.dual, model)
+            self._flatten(model)
+            if ascent.n_epochs >= ascent.max_epochs or (budget is not None and budget.exhausted):
+                break
+        return BiasResult(self.point, self.b, primal, model.lower_bound(), cuts)
+
+    def _offer(self, point: PrimalPoint, primal: float) -> float:
+        """Adopt a point with its best b if that beats `primal`; the best value."""
+        ascent = self.ascent
+        low, high = float(point.s.min()) - 1.0, float(point.s.max()) + 1.0
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            if loops.bias_slope(point.s, middle, ascent.plus, ascent.minus) < 0.0:
+                low = middle
+            else:
+                high = middle
+        value = ascent.primal(point, high)
+        if value < primal:
+            self.point, self.b = point, high
+            return value
+        return primal
+
+    def _add(self, b: float, dual: DualValue, model: LowerModel) -> None:
+        """Add the cut of an ascent at b; keep its xi where no other one of its kind is higher there."""
+        model.add(b, dual.value, -dual.total)
+        held = _Held(self.ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
+        if dual.total > 0.0 and (self._falling is None or self._falling.at(b) <= dual.value):
+            self._falling = held
+        elif dual.total < 0.0 and (self._rising is None or self._rising.at(b) <= dual.value):
+            self._rising = held
+
+    def _flatten(self, model: LowerModel) -> None:
+        """Make the ascent's xi sum to zero, and add the flat cut that this gives."""
+        falling, rising, ascent = self._falling, self._rising, self.ascent
+        if falling is None or rising is None:
+            loops.balance(ascent.xi)
+            model.add(0.0, ascent.dual(0.0).value, 0.0)
+            return
+        share = rising.total / (rising.total - falling.total)
+        np.multiply(falling.xi, share, out=ascent.xi)
+        ascent.xi += (1.0 - share) * rising.xi
+        g = share * falling.g + (1.0 - share) * rising.g
+        losses, _ = loops.dual_sums(ascent.xi, ascent.plus, ascent.minus)
+        model.add(0.0, losses - ascent.rows.square(g) / (2.0 * ascent.lam), 0.0)
+
+    def _choose(self, model: LowerModel, top: float) -> tuple[float, float]:
+        """Next b and the accuracy wanted there: the last b first, then what the chooser says."""
+        low, high = self._interval(model, top)
+        if self.chooser == "minimisation" or not any(model.slope):
+            b, height = model.minimum(low, high, self.b)
+        else:
+            b, height = model.centre_of_mass(low, high, top)
+        return b, 0.5 * (top - height)
+
+    def _interval(self, model: LowerModel, top: float) -> tuple[float, float]:
+        """Where the cuts leave room below `top`, inside the range of the scores; that grows while it is what limits."""
+        offset, slope = np.asarray(model.offset), np.asarray(model.slope)
+        falling, rising = slope < 0.0, slope > 0.0
+        low = ((top - offset[falling]) / slope[falling]).max(initial=-np.inf)
+        high = ((top - offset[rising]) / slope[rising]).min(initial=np.inf)
+        first, last = float(self.point.s.min()) - 0.5, float(self.point.s.max()) + 0.5
+        downhill = -model.slope[-2]  # of the last ascent; the flat cut came after it
+        if (downhill > 0.0 and high > last) or (downhill < 0.0 and low < first):
+            self._reach = max(1.0, _GROWTH * self._reach)
+        low, high = max(float(low), first - self._reach), min(float(high), last + self._reach)
+        return min(low, self.b), max(high, self.b)

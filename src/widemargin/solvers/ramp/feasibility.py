@@ -1,0 +1,274 @@
+"""Why no model meets the constraints: a proof where there is one, the conflict, and what each constraint could reach.
+
+*Proof.* Every 0/1 or ramp rate is linear in the weight predicted positive in each cell, `0 <= P[c] <= W[c]`. Where no
+such P meets the constraints (a linear program), no classifier of any kind does, linear or not, randomised or not. The
+program's multipliers are the certificate, and it is checked by hand (`lower_bound`), not taken from the solver.
+
+*Conflict.* The ramp problem itself is solved locally, so what else is said is a finding of searches: for constraint j
+of a suspected set S, minimise what j bounds subject to the rest of S. Where the rest is met, j is needed for the
+conflict, and the value reached is the best found for j; where it is not, the conflict lies in the rest. A set of which
+every member is needed is irreducible. These searches start elsewhere than the first one, so they may also find what it
+missed: a model that meets everything.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from widemargin._typing import Floats
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
+from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, enforce
+
+__all__ = ["Diagnosis", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
+
+_PROOF = 1e-7  # total violation (in rates) from which the certificate counts: far above the rounding of its sums
+_NEAR = 0.005  # excess (in rates) of the others up to which a known model is a good start
+_OPTIONS = MajorizeOptions(steps=4, tol=1e-2, rhos=(3.0, 10.0))  # 3 was measured to end nearer than 1, at equal time
+_ROUNDS = 3
+_PULLING = 0.01  # share of the penalty from which a multiplier makes its constraint a suspect
+_SEARCHES = 12
+
+
+class DividedProblem(EnforcedProblem, Protocol):
+    """A problem that can be asked about some of its constraints."""
+
+    @property
+    def coef(self) -> CellCoefficients: ...
+    @property
+    def cell_weight(self) -> Floats: ...
+    @property
+    def gamma(self) -> Floats: ...
+    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> Self:
+        """The constraints `kept` only; with `objective=j` what j bounds is minimised."""
+        ...
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found about a problem of which no model meets the constraints.
+
+    Attributes
+    ----------
+    conflict : tuple of int
+        Constraints that cannot all be met, increasing: by proof, or as far as the searches found.
+    irreducible : bool
+        Whether for each of them the others can be met together: by some classifier where `proved` (not necessarily a
+        linear one), else by a model that was found.
+    proved : bool
+        Whether no classifier of any kind can meet them on these rows.
+    nearest : dict of int to (w, b)
+        For a constraint of the conflict, the model that comes nearest to its bound of those that meet the others.
+    best : Candidate
+        Least violation of all that was found, the first search included; 0 where a search found a feasible model.
+    n_searches : int
+    """
+
+    conflict: tuple[int, ...]
+    irreducible: bool
+    proved: bool
+    nearest: dict[int, tuple[Floats, float]]
+    best: Candidate
+    n_searches: int
+
+
+def lower_bound(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, multipliers: Floats) -> float:
+    """A lower bound of `sum_j v_j excess_j` over all classifiers, for any `v >= 0` of shape (m,).
+
+    The minimum over `0 <= P[c] <= W[c]` is taken cell by cell. Above 0, no classifier meets the constraints of positive
+    multiplier together.
+    """
+    positive, negative = np.split(coef.change(multipliers), 2)
+    return float(np.minimum(positive, negative) @ cell_weight - multipliers @ gamma)
+
+
+def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats) -> tuple[int, ...]:
+    """Constraints that no classifier of any kind meets together, none of them to spare; empty where none are proved.
+
+    Parameters
+    ----------
+    coef : CellCoefficients
+    cell_weight : ndarray of shape (k,)
+    gamma : ndarray of shape (m,)
+        Bounds, in rates.
+
+    Returns
+    -------
+    tuple of int
+        Increasing.
+    """
+    everything = np.arange(gamma.shape[0])
+    left = _certificate(coef, cell_weight, gamma, everything)
+    for j in left:
+        fewer = _certificate(coef, cell_weight, gamma, left[left != j]) if j in left else left[:0]
+        left = fewer if fewer.shape[0] else left
+    return tuple(int(j) for j in left)
+
+
+def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, among: Any) -> Any:
+    """Constraints of positive multiplier in a proof that those `among` contradict each other; empty without one.
+
+    The LP minimises the total violation over the masses P; its multipliers lie in [0, 1].
+    """
+    if among.shape[0] == 0:
+        return among
+    part, k, m = coef.columns(among), coef.n_cells, among.shape[0]
+    change = sp.csr_array((part.value, part.column, part.indptr), shape=(k, m)).T
+    fixed = part.totals(np.zeros(k), cell_weight, m)[1]
+    solved = linprog(
+        np.concatenate([np.zeros(k), np.ones(m)]),
+        A_ub=sp.hstack([change, -sp.identity(m)]).tocsr(),
+        b_ub=gamma[among] - fixed,
+        bounds=np.column_stack([np.zeros(k + m), np.concatenate([cell_weight, np.full(m, np.inf)])]),
+        method="highs",
+    )
+    if solved.status != 0 or solved.fun <= _PROOF:
+        return among[:0]
+    multipliers = np.zeros(gamma.shape[0])
+    multipliers[among] = np.clip(-solved.ineqlin.marginals, 0.0, None)
+    proved = lower_bound(coef, cell_weight, gamma, multipliers) > 0.5 * _PROOF
+    return np.flatnonzero(multipliers) if proved else among[:0]
+
+
+@dataclass(frozen=True)
+class _Model:
+    w: Floats
+    b: float
+    excess: Floats
+
+    def misses(self, constraints: Sequence[int]) -> float:
+        """Sum of the excesses of these constraints, rounding left out."""
+        excess = self.excess[list(constraints)]
+        return float(excess[excess > ROUNDING].sum())
+
+
+@dataclass
+class _Search:
+    """The models found so far, and how to find more."""
+
+    problem: DividedProblem
+    convex: ConvexSolver
+    measures: Callable[[Any], Measures]
+    budget: Budget
+    models: list[_Model]
+    searches: int = 0
+    own: Measures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own = self.measures(self.problem)
+
+    @property
+    def over(self) -> bool:
+        return self.budget.exhausted or self.searches >= _SEARCHES
+
+    def least(self, j: int, others: Sequence[int]) -> _Model:
+        """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
+        part = self.problem.restricted(others, objective=j)
+        near = [model for model in self.models if model.misses(others) <= _NEAR]
+        start = min(near, key=lambda model: float(model.excess[j]), default=None)
+        measures = self.measures(part)
+        found = enforce(
+            part, self.convex, measures.judge, _OPTIONS, rounds=_ROUNDS, moves=measures.moves,
+            start=None if start is None else (start.w, start.b), budget=self.budget,
+        ).best  # fmt: skip
+        self.searches += 1
+        self.models.append(_Model(found.w, found.b, self.own.excess(found.w, found.b)))
+        return self.nearest(j, others)
+
+    def nearest(self, j: int, others: Sequence[int]) -> _Model:
+        """The model that misses the others least, and of those that meet them the nearest to the bound of j."""
+        return min(self.models, key=lambda model: (model.misses(others), float(model.excess[j])))
+
+
+def diagnose(
+    problem: DividedProblem,
+    convex: ConvexSolver,
+    measures: Callable[[Any], Measures],
+    found: Candidate,
+    *,
+    budget: Budget,
+) -> Diagnosis:
+    """Find out why the best model found misses constraints.
+
+    Parameters
+    ----------
+    problem : DividedProblem
+    convex : callable
+    measures : callable
+        Gives the measures (0/1 or ramp rates) of the problem and of its parts.
+    found : Candidate
+        The best model of the search; it violates something.
+    budget : Budget
+        The searches end with it; at most 12 are made.
+
+    Returns
+    -------
+    Diagnosis
+    """
+    search = _Search(problem, convex, measures, budget, [_Model(found.w, found.b, found.excess)])
+    impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)
+    if impossible:
+        conflict, irreducible = impossible, True
+        for j in impossible:
+            if not search.over:
+                search.least(j, _without(impossible, j))
+    else:
+        solution = found.solution
+        suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > _PULLING * solution.rho))
+        conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
+    nearest = {}
+    for j in conflict:
+        model = search.nearest(j, _without(conflict, j))
+        if model.misses(_without(conflict, j)) <= 0.0:
+            nearest[j] = model.w, model.b
+    best = _candidate(search, found)
+    return Diagnosis(conflict, irreducible, bool(impossible), nearest, best, search.searches)
+
+
+def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """A conflict of which every member is needed, and whether the searches got so far.
+
+    The deletion filter for irreducible subsets, with a search in place of each exact test. Where a model meets all the
+    suspects, what it misses instead joins them.
+    """
+    needed: set[int] = set()
+    while set(suspects) - needed:
+        if search.over:
+            return suspects, False
+        j = min(set(suspects) - needed)
+        others = _without(suspects, j)
+        model = search.least(j, others)
+        if model.misses(others) > 0.0:
+            suspects = others
+            continue
+        needed.add(j)
+        if model.excess[j] > ROUNDING:
+            continue
+        missed = {int(i) for i in np.flatnonzero(model.excess > ROUNDING)}
+        if not missed:
+            return (), False
+        suspects, needed = tuple(sorted({*suspects, *missed})), set()
+    return suspects, True
+
+
+def _without(constraints: tuple[int, ...], j: int) -> tuple[int, ...]:
+    return tuple(i for i in constraints if i != j)
+
+
+def _candidate(search: _Search, found: Candidate) -> Candidate:
+    """The first model, or the one among the others that violates least."""
+    everything = range(search.problem.n_constraints)
+    best = min(search.models, key=lambda model: model.misses(everything))
+    if best.misses(everything) >= found.violation:
+        return found
+    objective = search.own.objective(best.w, best.b)
+    how = "the model is from the search for the least violation"
+    return replace(
+        found, w=best.w, b=best.b, objective=objective, excess=best.excess, before_shift=best.excess, shifted=True,
+        how=how,
+    )  # fmt: skip

@@ -1,0 +1,404 @@
+"""Majorisation-minimisation of the ramp problem (Algorithm 1 of Goh et al. 2016; spec 1, section 3).
+
+Each step bounds the ramps by hinges that are tight at the current point and solves that convex problem. The merit, ramp
+objective plus `rho` times the violations, never increases. All steps but the last are solved loosely (solving them
+exactly was measured to be a waste); the last one carries the certificate.
+
+`rho` is an exact penalty, so an infeasible start needs no phase one: where violations stay, `rho` grows 1, 3, 10, 100,
+warm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.convex.subsample_start import sampled, spread_state
+
+__all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
+
+ConvexSolver = Callable[..., ConvexResult]
+
+_FINEST = 1e-6  # of steps on a plateau where nothing was gained since the start
+_LOOSER, _LOOSEST = 10.0, 1e-2  # loose steps from good points: a third less time at 1e-2 than at 1e-3, models as good
+
+
+class RampProblem(Protocol):
+    """What majorisation asks of a problem."""
+
+    @property
+    def lam(self) -> float: ...
+    @property
+    def n_constraints(self) -> int: ...
+    def scores(self, w: Floats, b: float) -> Floats: ...
+    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]: ...
+    def majorise(self, z: Floats) -> Any: ...
+    def constant_start(self, rho: float) -> float: ...
+    def with_lam(self, lam: float) -> "RampProblem": ...
+    @property
+    def n_features(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class MajorizeOptions:
+    """Constants of the outer loop.
+
+    Attributes
+    ----------
+    steps : int
+        Most loose steps for each rho.
+    loose_tol, tol : float
+        Relative gap of the loose steps and of the last one.
+    rhos : tuple of float
+        The penalty ladder. The step at 3 halves the time where the multipliers end a little above 1, as four tight
+        constraints make them.
+    feasibility_tol : float
+        Violation (in rates) above which the next rho is tried.
+    stall : float
+        Relative decrease of the merit below which the loose steps end.
+    slopes : tuple of float
+        Slope continuation: before all else two loose steps at each of these multiples of the problem's lambda, such as
+        (10, 3). A stronger regulariser keeps w small, so that more rows lie on the slope of the ramps and have a say.
+    """
+
+    steps: int = 4
+    loose_tol: float = 1e-2
+    tol: float = 1e-4
+    rhos: tuple[float, ...] = (1.0, 3.0, 10.0, 100.0)
+    feasibility_tol: float = 1e-3
+    stall: float = 5e-4
+    slopes: tuple[float, ...] = ()
+
+    def going_on(self, rho: float, steps: int) -> "MajorizeOptions":
+        """For a run from a good point: at most `steps` steps before the last one, loose ones, at one penalty."""
+        return replace(self, steps=steps, rhos=(rho,), loose_tol=self.later_tol)
+
+    @property
+    def later_tol(self) -> float:
+        """Relative gap of loose steps from points that are good already."""
+        return max(self.loose_tol, min(_LOOSER * self.loose_tol, _LOOSEST))
+
+
+@dataclass(frozen=True)
+class RampResult:
+    """A local minimum of the ramp problem.
+
+    Attributes
+    ----------
+    w, b : the model, `f(x) = <w, x> - b`.
+    multipliers : ndarray of shape (m,)
+    objective : float
+        Ramp objective with regulariser.
+    excess : ndarray of shape (m,)
+        Excess of each constraint in ramp rates.
+    subproblem : ConvexResult
+        The last, certified convex step; (w, b) is its solution.
+    certified : bool
+        Whether (w, b) is the point that `subproblem.gap` certifies.
+    rho : float
+        Last penalty weight.
+    status : Status
+    n_steps, n_iter, n_epochs : int
+        Majorisation steps; iterations and epochs of the convex solver in all.
+    seconds : float
+    history : tuple of dict
+    """
+
+    w: Floats
+    b: float
+    multipliers: Floats
+    objective: float
+    excess: Floats
+    subproblem: ConvexResult
+    certified: bool
+    rho: float
+    status: Status
+    n_steps: int
+    n_iter: int
+    n_epochs: int
+    seconds: float
+    history: tuple[dict[str, float], ...]
+
+    def without_state(self) -> "RampResult":
+        """The same without the shares of its last step's warm start, two numbers for every row."""
+        state = self.subproblem.state
+        bare = state._replace(up=state.up[:0].copy(), um=state.um[:0].copy())
+        return replace(self, subproblem=replace(self.subproblem, state=bare))
+
+
+@dataclass
+class _Walk:
+    """The current point of the majorisation and what led to it."""
+
+    problem: RampProblem
+    convex: ConvexSolver
+    budget: Budget
+    w: Floats
+    b: float
+    state: ConvexState | None = None
+    stage: str = "majorise"
+    rho: float = 0.0
+    last: ConvexResult | None = None
+    certified: bool = False
+    n_steps: int = 0
+    n_iter: int = 0
+    n_epochs: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    objective: float = np.inf
+    excess: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.z = self.problem.scores(self.w, self.b)
+        self.objective, self.excess = self.problem.ramp_values(self.w, self.z)
+
+    def move_to(self, problem: RampProblem) -> None:
+        """Go on with another problem of the same rows."""
+        self.problem, self.certified = problem, False
+        self.objective, self.excess = problem.ramp_values(self.w, self.z)
+
+    def merit(self, rho: float) -> float:
+        """Ramp objective plus penalty; violations below 1e-5 are free."""
+        return _merit(self.objective, self.excess, rho)
+
+    def step(self, rho: float, tol: float) -> bool:
+        """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
+        sub: ConstrainedHinge = self.problem.majorise(self.z)
+        before = self.merit(rho)
+        state = self.state
+        for attempt_tol in (tol, 0.1 * tol):
+            result = self.convex(sub, tol=attempt_tol, start=state, rho=rho, budget=self.budget)
+            self.n_iter += result.n_iter
+            self.n_epochs += result.n_epochs
+            z = self.problem.scores(result.w, result.b)
+            objective, excess = self.problem.ramp_values(result.w, z)
+            after = _merit(objective, excess, rho)
+            state = self.state = result.state
+            self.last, self.certified = result, after <= before
+            if self.certified:
+                self.w, self.b, self.z = result.w, result.b, z
+                self.objective, self.excess = objective, excess
+                self.n_steps += 1
+                self._record(rho, after, result)
+                return True
+            if self.budget.exhausted:
+                break
+        return False
+
+    def _record(self, rho: float, merit: float, result: ConvexResult) -> None:
+        violation = float(np.maximum(self.excess, 0.0).max(initial=0.0))
+        self.history.append(
+            {
+                "step": float(self.n_steps),
+                "rows": float(self.z.shape[0]),
+                "rho": rho,
+                "lam": self.problem.lam,
+                "merit": merit,
+                "objective": self.objective,
+                "violation": violation,
+                "gap": result.gap,
+                "iterations": float(result.n_iter),
+                "seconds": self.budget.elapsed,
+            }
+        )
+        self.budget.tell(self.stage, self.n_steps, self.objective, result.gap, violation)
+
+
+def minimise_ramp(
+    problem: RampProblem,
+    convex: ConvexSolver,
+    options: MajorizeOptions = MajorizeOptions(),
+    *,
+    start: tuple[Floats, float] | None = None,
+    state: ConvexState | None = None,
+    budget: Budget | None = None,
+) -> RampResult:
+    """Run Algorithm 1 with an exact penalty.
+
+    Parameters
+    ----------
+    problem : RampProblem
+    convex : callable
+        `convex(sub, tol=, start=, rho=, budget=) -> ConvexResult`.
+    options : MajorizeOptions
+    start : (w, b), optional
+        First point; by default w = 0 with the best b (a scan of the constant scores).
+    state : ConvexState, optional
+        Warm start of the convex solver.
+    budget : Budget, optional
+
+    Returns
+    -------
+    RampResult
+        An interrupt ends the run with what there is, the start if nothing else, and status INTERRUPTED. Status
+        INFEASIBLE where the violation stayed above `feasibility_tol` at the last rho: a statement about this
+        local search, not a proof.
+
+    Raises
+    ------
+    ValueError
+        If `options.rhos` is empty.
+    """
+    if not options.rhos:
+        raise ValueError("options.rhos is empty; give at least one penalty weight.")
+    budget = budget or Budget()
+    began = budget.elapsed
+    if start is None:
+        start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
+    walk = _from_sample(problem, convex, options, start, budget) if state is None else None
+    if walk is None:
+        walk = _Walk(problem, convex, budget, start[0], start[1], state)
+        del state  # the walk lets go of it when it has a later one
+        return _result(_run(walk, options), options, began)
+    options = replace(options, slopes=())  # the sample has gone through them
+    _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
+    if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
+        _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
+    return _result(walk, options, began)
+
+
+def _from_sample(
+    problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, start: tuple[Floats, float], budget: Budget
+) -> _Walk | None:
+    """A walk on all rows that stands where one on a sample of them has led; None where none is drawn.
+
+    Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the sample's.
+    """
+    few = sampled(problem)
+    if few is None:
+        return None
+    loose = replace(options, tol=options.loose_tol)
+    first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
+    w, b = (first.w, first.b) if options.steps else start
+    state = None
+    if first.last is not None:
+        warm = first.last.state
+        state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
+    walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
+    walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
+    return walk
+
+
+def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
+    """Descend at each penalty weight in turn, until the constraints hold."""
+    try:
+        _continue_slopes(walk, options.rhos[0], options)
+        for rho in options.rhos:
+            walk.rho = rho
+            _descend(walk, rho, options)
+            if walk.budget.exhausted or _violation(walk) <= options.feasibility_tol:
+                break
+    except KeyboardInterrupt:
+        walk.budget.interrupted = True
+    return walk
+
+
+def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
+    last = walk.last or _not_started(walk)
+    return RampResult(
+        w=walk.w,
+        b=walk.b,
+        multipliers=last.multipliers,
+        objective=walk.objective,
+        excess=walk.excess,
+        subproblem=last,
+        certified=walk.certified,
+        rho=walk.rho,
+        status=_status(walk, options),
+        n_steps=walk.n_steps,
+        n_iter=walk.n_iter,
+        n_epochs=walk.n_epochs,
+        seconds=walk.budget.elapsed - began,
+        history=tuple(walk.history),
+    )
+
+
+def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+    """Two loose steps at each stronger regulariser."""
+    asked = walk.problem
+    try:
+        for factor in options.slopes:
+            walk.move_to(asked.with_lam(factor * asked.lam))
+            for _ in range(2):
+                if walk.budget.exhausted or not walk.step(rho, options.loose_tol):
+                    break
+    finally:
+        if options.slopes:
+            walk.move_to(asked)
+
+
+def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
+    """Loose steps until the merit stalls, then one at the final tolerance.
+
+    Near w = 0 the ramp problem has plateaus on which a loose step gains nothing. Where the last step shows that there
+    was something to gain, the steps that are left are taken, ten times as exactly. The last step is saved where the
+    violation is so large that the next rho has to deal with it anyway. At penalties after the first, which only
+    repair violations, loose steps are never exact.
+    """
+    left, tol = options.steps, options.loose_tol if rho == options.rhos[0] else options.later_tol
+    began, last_tol = walk.merit(rho), options.tol
+    while True:
+        left -= _loose_steps(walk, rho, tol, left, options.stall)
+        hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
+        if walk.last is not None and (walk.budget.exhausted or hopeless):
+            return
+        before = walk.merit(rho)
+        moved = walk.step(rho, last_tol)
+        if left == 0 or walk.budget.exhausted:
+            return
+        if not moved or _stalled(before, walk.merit(rho), options.stall):
+            on_plateau = rho == options.rhos[0] and _stalled(began, walk.merit(rho), options.stall)
+            if not on_plateau or last_tol <= _FINEST:
+                return
+            tol = last_tol = max(0.1 * last_tol, _FINEST)
+        left, tol = left - 1, max(0.1 * tol, last_tol)
+
+
+def _loose_steps(walk: _Walk, rho: float, tol: float, most: int, stall: float) -> int:
+    """Steps until the merit stalls; how many were made."""
+    for made in range(most):
+        before = walk.merit(rho)
+        if not walk.step(rho, tol):
+            return made
+        if walk.budget.exhausted or _stalled(before, walk.merit(rho), stall):
+            return made + 1
+    return most
+
+
+def _stalled(before: float, after: float, stall: float) -> bool:
+    return before - after < stall * abs(before)
+
+
+def _not_started(walk: _Walk) -> ConvexResult:
+    """What an interrupt in the first step leaves: the start, with nothing proved about it."""
+    m = walk.problem.n_constraints
+    n = walk.z.shape[0]
+    nothing = np.zeros(n, np.float32)
+    state = ConvexState(walk.w, walk.b, nothing, nothing, np.zeros(m))
+    return ConvexResult(
+        walk.w, walk.b, np.zeros(m), np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
+    )
+
+
+def _violation(walk: _Walk) -> float:
+    return float(np.maximum(walk.excess, 0.0).max(initial=0.0))
+
+
+def _merit(objective: float, excess: Floats, rho: float) -> float:
+    return objective + rho * float(np.maximum(excess - 1e-5, 0.0).sum())
+
+
+def _status(walk: _Walk, options: MajorizeOptions) -> Status:
+    if walk.budget.interrupted:
+        return Status.INTERRUPTED
+    if walk.budget.stopped:
+        return Status.STOPPED
+    if walk.budget.exhausted:
+        return Status.TIME_LIMIT
+    if _violation(walk) > options.feasibility_tol:
+        return Status.INFEASIBLE
+    if walk.last is not None and walk.last.gap > options.tol:
+        return Status.MAX_ITER
+    return Status.CONVERGED

@@ -1,0 +1,1 @@
+"""Smooth objectives of linear models: L-BFGS, gradient steps, stochastic steps."""

@@ -1,0 +1,153 @@
+"""What the first-order solvers of smooth convex problems share: the problem they ask for and the result they give."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget, Status
+
+__all__ = ["Certified", "SmoothProblem", "SmoothResult", "Trace"]
+
+
+class Certified(Protocol):
+    """A point, its value, and a bound of what it exceeds the least value by (NaN: none is known)."""
+
+    @property
+    def point(self) -> Floats: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
+
+
+class SmoothProblem(Protocol):
+    """A convex function of `n_unknowns` numbers with a continuous gradient, a mean over `n_rows` rows.
+
+    It is `lam/2 |w|^2` and a convex rest: the square of the gradient's norm over `2 lam` bounds what a value exceeds
+    the least one by, up to the bias, which has no regulariser.
+    """
+
+    @property
+    def lam(self) -> float: ...
+    @property
+    def n_unknowns(self) -> int: ...
+    @property
+    def n_rows(self) -> int: ...
+    def value_gradient(self, point: Floats) -> tuple[float, Floats]: ...
+    def certify(self, point: Floats) -> Certified:
+        """The point, or one at least as good that is easy to find from it, with its value and gap."""
+        ...
+
+    def column_scales(self) -> Floats:
+        """Roots of curvatures along the axes."""
+        ...
+
+    def curvature(self) -> Floats | None:
+        """A bound of the second derivative, lower triangle in Fortran order; None where it would cost too much."""
+        ...
+
+    def smoothness(self) -> float:
+        """A bound of the curvature."""
+        ...
+
+
+@dataclass(frozen=True)
+class SmoothResult:
+    """Solution with its certificate.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_unknowns,)
+    value : float
+    gap : float
+        What `value` may exceed the least one by, relative to it; NaN where the problem has no certificate.
+    status : Status
+    n_iter : int
+        Full steps, or passes of as many single steps as there are rows.
+    n_gradients : int
+        Gradients of single rows.
+    seconds : float
+    history : tuple of dict
+        Entries with `iteration`, `gradients`, `value`, the `gap` that the gradient promises, and `seconds` since the
+        budget began.
+    """
+
+    point: Floats
+    value: float
+    gap: float
+    status: Status
+    n_iter: int
+    n_gradients: int
+    seconds: float
+    history: tuple[dict[str, float], ...] = ()
+
+
+class Trace:
+    """Counts gradients, writes the history, tells the callbacks, and decides whether a gap is small enough.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    stage : str
+        Name of the solver for callbacks.
+    tol : float
+        Relative gap; without a certificate the norm of the gradient, relative to the first one.
+    budget : Budget
+    """
+
+    def __init__(self, problem: SmoothProblem, stage: str, tol: float, budget: Budget) -> None:
+        self.problem, self.stage, self.tol, self.budget = problem, stage, tol, budget
+        self.n_gradients = 0
+        self.history: list[dict[str, float]] = []
+        self._began = budget.elapsed
+        self._done = False
+        self._first_norm = 0.0
+
+    def value_gradient(self, point: Floats) -> tuple[float, Floats]:
+        """Of the problem, counted."""
+        self.n_gradients += self.problem.n_rows
+        value, gradient = self.problem.value_gradient(point)
+        self._first_norm = self._first_norm or float(np.linalg.norm(gradient))
+        return value, gradient
+
+    def note(self, iteration: int, value: float, gradient: Floats) -> None:
+        """Write down a step and tell the callbacks."""
+        norm = float(np.linalg.norm(gradient))
+        lam = self.problem.lam
+        gap = _relative(norm**2 / (2.0 * lam), value) if lam > 0.0 else norm / max(self._first_norm, 1e-300)
+        entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
+        self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
+        self.budget.tell(self.stage, iteration, value, gap, norm)
+
+    def converged(self, point: Floats) -> bool:
+        """Whether the last step promised a gap that is small enough, and the certificate keeps it."""
+        if self.history[-1]["gap"] > self.tol:
+            return False
+        self._done = self.problem.lam == 0.0 or self._certify(point)[1] <= self.tol
+        return self._done
+
+    def result(self, point: Floats, n_iter: int) -> SmoothResult:
+        """The last point with its certificate, and why the run ended."""
+        found, gap = self._certify(point)
+        status = Status.MAX_ITER
+        if self._done or gap <= self.tol:
+            status = Status.CONVERGED
+        elif self.budget.exhausted:
+            status = Status.STOPPED if self.budget.stopped else Status.TIME_LIMIT
+        if self.budget.interrupted:
+            status = Status.INTERRUPTED
+        seconds = self.budget.elapsed - self._began
+        return SmoothResult(
+            found.point, found.value, gap, status, n_iter, self.n_gradients, seconds, tuple(self.history)
+        )
+
+    def _certify(self, point: Floats) -> tuple[Certified, float]:
+        self.n_gradients += self.problem.n_rows
+        found = self.problem.certify(point)
+        return found, _relative(found.gap, found.value)
+
+
+def _relative(gap: float, value: float) -> float:
+    return gap / max(abs(value), 1e-300)

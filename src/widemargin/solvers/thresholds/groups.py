@@ -1,0 +1,145 @@
+"""Thresholds for each of several groups of rows: every candidate, and what it adds to the objective and constraints.
+
+A candidate calls the `count` rows of largest score of its group positive. There is one for every threshold that tells
+two scores of the group apart, and the two ends. One candidate is taken in each group; objective and constraints are
+sums over the groups.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from widemargin._typing import Floats, Ints
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.solvers.thresholds import bias_sweep_loops as loops
+from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
+
+__all__ = ["Candidates"]
+
+
+_SWEEPS = 50
+
+
+class Candidates:
+    """All candidates of all groups, numbered on through the groups by rising count.
+
+    Parameters
+    ----------
+    z, weight : ndarray of shape (n,)
+        Scores (larger: rather positive) and weights of the rows.
+    cell : ndarray of int32, shape (n,)
+    group : ndarray of int, shape (n,)
+        0 <= group < n_groups.
+    n_groups : int
+        A group without rows has one candidate, which does nothing.
+    coef : CellCoefficients
+    gamma : ndarray of shape (m,)
+        Bounds of the constraints.
+    cell_weight : ndarray of shape (k,)
+
+    Attributes
+    ----------
+    group, count : ndarray of shape (K,)
+        Of each candidate.
+    first : ndarray of shape (n_groups + 1,)
+        Number of the first candidate of each group.
+    objective : float
+        Where nobody is called positive.
+    excess : ndarray of shape (m,)
+        Values minus bounds where nobody is called positive.
+    """
+
+    def __init__(
+        self,
+        z: Floats,
+        weight: Floats,
+        cell: npt.NDArray[np.int32],
+        group: npt.NDArray[np.integer],
+        n_groups: int,
+        coef: CellCoefficients,
+        gamma: Floats,
+        cell_weight: Floats,
+    ) -> None:
+        m = gamma.shape[0]
+        self.n_groups, self.n_constraints = n_groups, m
+        self._z, self._weight, self._cell, self._coef = z, weight, cell, coef
+        self._gain = coef.alpha0 - coef.beta0
+        self._change = sp.csr_array((coef.value, coef.column, coef.indptr), shape=(len(cell_weight), m))
+        self.objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, m)
+        self.excess = values - gamma
+        self._order = np.lexsort((-z, group))
+        self._start = np.searchsorted(group[self._order], np.arange(n_groups + 1)).astype(np.int64)
+        self._tie = 1e-12 * float(np.abs(z).max(initial=1.0))
+        self._number()
+
+    def _number(self) -> None:
+        """Find where a threshold may lie."""
+        ordered = self._z[self._order]
+        counts = []
+        for g in range(self.n_groups):
+            part = ordered[self._start[g] : self._start[g + 1]]
+            inner = np.flatnonzero(part[:-1] - part[1:] > self._tie) + 1
+            counts.append(np.concatenate([[0], inner, [len(part)] if len(part) else []]).astype(np.int64))
+        sizes = np.array([len(part) for part in counts], np.int64)
+        self.count: Ints = np.concatenate(counts)
+        self.group: Ints = np.repeat(np.arange(self.n_groups, dtype=np.int64), sizes)
+        self.first: Ints = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def rows_of(self, g: int) -> Ints:
+        """Row numbers of a group, by falling score."""
+        rows: Ints = self._order[self._start[g] : self._start[g + 1]]
+        return rows
+
+    def scores_of(self, g: int) -> Floats:
+        """Scores of a group, falling."""
+        return self._z[self.rows_of(g)]
+
+    def prices(self, objective: float, multipliers: Floats) -> Floats:
+        """`objective` times what each candidate adds to the objective, plus the multipliers times its constraints."""
+        per_cell = objective * self._gain + self._change @ multipliers
+        rows = self._order
+        total = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
+        start = self._start[self.group]
+        prices: Floats = total[start + self.count] - total[start]
+        return prices
+
+    def columns(self, numbers: Ints) -> tuple[Floats, Floats]:
+        """What some candidates add to the objective, shape (s,), and to the constraints, shape (s, m)."""
+        position = self._start[self.group[numbers]] + self.count[numbers]
+        cuts = np.unique(np.concatenate([position, self._start]))  # rows between two cuts go together
+        n, k = len(self._order), len(self._gain)
+        piece = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) if n else np.zeros(0, np.int64)
+        cells = self._cell[self._order].astype(np.int64)
+        mass = np.bincount(piece * k + cells, self._weight[self._order], max(len(cuts) - 1, 0) * k)
+        mass = np.concatenate([np.zeros((1, k)), np.cumsum(mass.reshape(-1, k), axis=0)])
+        upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
+        return upto @ self._gain, upto @ self._change
+
+    def totals(self, numbers: Ints) -> tuple[float, Floats]:
+        """Objective and excess of one candidate a group."""
+        gain, change = self.columns(numbers)
+        return self.objective + float(gain.sum()), self.excess + change.sum(axis=0)
+
+    def improve(self, numbers: Ints) -> Ints:
+        """Move the groups' thresholds in turn, each to its best place given the others, until none moves.
+
+        Best: the smallest sum of the excesses, then the lowest objective. A local search.
+        """
+        coef, numbers = self._coef, numbers.copy()
+        found = np.zeros(3)
+        for _ in range(_SWEEPS):
+            before = numbers.copy()
+            for g in range(self.n_groups):
+                rows = self.rows_of(g)
+                if not len(rows):
+                    continue
+                others = np.delete(numbers, g)
+                excess = self.totals(others)[1]
+                count = loops.sweep(
+                    rows, self._z, self._weight, self._cell, self._gain, *coef.entries, excess, self._tie, FEASIBLE,
+                    found,
+                )  # fmt: skip
+                numbers[g] = self.first[g] + np.searchsorted(self.count[self.first[g] : self.first[g + 1]], count)
+            if (numbers == before).all():
+                break
+        return numbers

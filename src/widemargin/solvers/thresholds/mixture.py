@@ -1,0 +1,190 @@
+"""The exact randomised thresholds: a linear programme over mixtures of candidates, by column generation.
+
+In every group the threshold is drawn anew for each row from a few candidates with fixed probabilities. Objective and
+constraints are then linear in the probabilities, so the best mixture is an LP,
+
+    min sum_c q_c p_c   s.t.   sum_c a_cj p_c <= gamma_j,   sum_{c in group} p_c = 1,   p >= 0,
+
+whose vertices have at most one more candidate than there are groups for every constraint that binds: two thresholds in
+one group where one constraint binds. HiGHS solves it over the candidates met so far; the one of lowest reduced cost in
+each group joins, found by one pass over the sorted rows, until the Lagrangian bound proves that none is missing. The
+bound also holds for thresholds that are not drawn at random, which is what `threshold_per_group` starts from.
+"""
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from widemargin._typing import Floats, Ints
+from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
+from widemargin.solvers.thresholds.groups import Candidates
+
+__all__ = ["Mixture", "best_mixture", "quiet_highs"]
+
+ROUNDING = 1e-9
+"""Excess that counts as rounding of a linear programme."""
+
+_TOLERANCE = 1e-10
+_GAP = 1e-10
+_NEGLIGIBLE = 1e-13
+_ROUNDS = 1000
+_FIRST = 9
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The best mixture of thresholds.
+
+    Attributes
+    ----------
+    numbers : ndarray of int64, shape (s,)
+        Candidates of positive probability.
+    probability : ndarray of shape (s,)
+        They sum to 1 in every group.
+    objective : float
+    violation : float
+        Sum of the excesses of the constraints; 0 where all are met. Where it is positive, no thresholds whatsoever meet
+        them, drawn at random or not, and it is the smallest there is.
+    lower : float
+        Lower bound of the objective (0 where the constraints cannot be met).
+    multipliers : ndarray of shape (m,)
+        Behind the lower bound; of the sum of excesses where the constraints cannot be met.
+    n_iter : int
+        LPs solved.
+    """
+
+    numbers: Ints
+    probability: Floats
+    objective: float
+    violation: float
+    lower: float
+    multipliers: Floats
+    n_iter: int
+
+
+def best_mixture(candidates: Candidates) -> Mixture:
+    """The best mixture, with a certificate: `objective - lower` is at most 1e-10 of the objective's spread.
+
+    First the sum of the excesses is minimised, and if it can be made 0, the objective.
+    """
+    master = _Master(candidates)
+    bound, multipliers = master.generate(0.0)
+    if master.value > FEASIBLE:
+        return master.mixture(0.0, multipliers)
+    master.forbid_excess()
+    bound, multipliers = master.generate(1.0 / master.spread)
+    return master.mixture(bound * master.spread, multipliers * master.spread)
+
+
+def quiet_highs() -> highspy.Highs:
+    """A HiGHS model on one thread, without output, at tight tolerances."""
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.setOptionValue("threads", 1)
+    for name in ("primal", "dual"):
+        model.setOptionValue(f"{name}_feasibility_tolerance", _TOLERANCE)
+    return model
+
+
+class _Master:
+    """The LP over the candidates met so far, with a slack for each constraint."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates = candidates
+        m, groups = candidates.n_constraints, candidates.n_groups
+        gains = candidates.prices(1.0, np.zeros(m))
+        self.spread = float(np.abs(gains).max(initial=0.0)) or 1.0
+        self.numbers = np.zeros(0, np.int64)
+        self.gain, self.change = np.zeros(0), np.zeros((0, m))
+        self.n_iter = 0
+        self._lp = quiet_highs()
+        for j in range(m):
+            self._lp.addRow(-highspy.kHighsInf, -float(candidates.excess[j]), 0, [], [])
+        for _ in range(groups):
+            self._lp.addRow(1.0, 1.0, 0, [], [])
+        for j in range(m):
+            self._lp.addCol(1.0, 0.0, highspy.kHighsInf, 1, np.array([j], np.int32), np.array([-1.0]))
+        self._scale = 0.0
+        ends = zip(candidates.first[:-1], candidates.first[1:], strict=True)
+        first = [np.linspace(a, b - 1, min(_FIRST, b - a)) for a, b in ends]
+        self._add(np.concatenate(first).round().astype(np.int64))
+
+    @property
+    def value(self) -> float:
+        """Optimum over the candidates met so far, without the constant."""
+        return float(self._lp.getObjectiveValue())
+
+    def forbid_excess(self, but: float = 0.0) -> None:
+        """From now on the constraints must hold."""
+        for j in range(self.candidates.n_constraints):
+            self._lp.changeColBounds(j, 0.0, but)
+            self._lp.changeColCost(j, 0.0)
+
+    def generate(self, scale: float) -> tuple[float, Floats]:
+        """Add candidates until none is missing; the best lower bound, and the multipliers behind it."""
+        found, m = self.candidates, self.candidates.n_constraints
+        self._scale = scale
+        for place, gain in enumerate(self.gain):
+            self._lp.changeColCost(m + place, scale * float(gain))
+        best, behind = -np.inf, np.zeros(m)
+        for _ in range(_ROUNDS):
+            multipliers = self._solve()
+            if scale == 0.0:
+                multipliers = np.minimum(multipliers, 1.0)
+            prices = found.prices(scale, multipliers)
+            cheapest = np.array([
+                a + int(np.argmin(prices[a:b])) for a, b in zip(found.first[:-1], found.first[1:], strict=True)
+            ])  # fmt: skip
+            bound = float(prices[cheapest].sum() + multipliers @ found.excess) + scale * found.objective
+            if bound > best:
+                best, behind = bound, multipliers
+            missing = np.setdiff1d(cheapest, self.numbers)
+            reached = self.value + scale * found.objective
+            if reached - best <= _GAP or not len(missing) or (scale == 0.0 and reached <= FEASIBLE):
+                break
+            self._add(missing)
+        return best, behind
+
+    def mixture(self, lower: float, multipliers: Floats) -> Mixture:
+        """The current solution."""
+        m, found = self.candidates.n_constraints, self.candidates
+        p = np.asarray(self._lp.getSolution().col_value)[m:]
+        keep = np.flatnonzero(p > _NEGLIGIBLE)
+        keep = keep[np.argsort(self.numbers[keep])]
+        numbers, p = self.numbers[keep], p[keep]
+        p = p / np.bincount(found.group[numbers], p, found.n_groups)[found.group[numbers]]
+        excess = found.excess + p @ self.change[keep]
+        violation = float(excess[excess > ROUNDING].sum())
+        objective = found.objective + float(p @ self.gain[keep])
+        return Mixture(numbers, p, objective, violation, lower, multipliers, self.n_iter)
+
+    def _add(self, numbers: Ints) -> None:
+        gain, change = self.candidates.columns(numbers)
+        m = self.candidates.n_constraints
+        rows = np.arange(m + 1, dtype=np.int32)
+        for number, cost, values in zip(numbers, gain, change, strict=True):
+            rows[m] = m + self.candidates.group[number]
+            self._lp.addCol(
+                self._scale * float(cost), 0.0, highspy.kHighsInf, m + 1, rows, np.append(values, 1.0)
+            )  # fmt: skip
+        self.numbers = np.concatenate([self.numbers, numbers])
+        self.gain, self.change = np.concatenate([self.gain, gain]), np.concatenate([self.change, change])
+
+    def _solve(self) -> Floats:
+        """Solve the LP; the multipliers (>= 0) of the constraints."""
+        self.n_iter += 1
+        self._lp.run()
+        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            self._lp.clearSolver()
+            self._lp.run()
+        for rounding in (FEASIBLE, ROUNDING):  # what the first phase left over
+            if self._scale > 0.0 and self._lp.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+                self.forbid_excess(rounding)
+                self._lp.run()
+        status = self._lp.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise RuntimeError(f"HiGHS ended with {status} on an LP that has a solution; report the problem")
+        dual = np.asarray(self._lp.getSolution().row_dual)[: self.candidates.n_constraints]
+        multipliers: Floats = np.maximum(-dual, 0.0)
+        return multipliers

@@ -1,0 +1,140 @@
+"""Labels joined by the edges of a forest: the best labelling of every number of errors, by dynamic programming.
+
+In flip coordinates `z = y xor y_i` the score is `f(y) - f(y_i) = v . z + sum_q t_q z_q z_parent(q)`. `S[q, s, c]` is
+the best of the subtree of q where q has state s and its strict descendants cost c; the children are merged one by one.
+The roots hang below a virtual root of state 0. O(k^2) for Hamming counts.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin.structured.oracles.unary import all_one, take_largest
+
+__all__ = ["at_level", "free", "levels"]
+
+
+@kernel
+def _flip_gains(u: Any, theta: Any, truth: Any, structure: Any, v: Any, t: Any) -> None:
+    """Gain of every single flip, and what two flips joined by an edge gain on top."""
+    k = truth.shape[0]
+    for q in range(k):
+        v[q] = u[0, q]
+    for q in range(k):
+        p = structure.parent[q]
+        t[q] = 0.0
+        if p < k and structure.edge[q] >= 0:
+            t[q] = theta[structure.edge[q]]
+            v[q] += t[q] * truth[p]
+            v[p] += t[q] * truth[q]
+            if truth[p] != truth[q]:
+                t[q] = -t[q]
+    for q in range(k):
+        if truth[q] != 0:
+            v[q] = -v[q]
+
+
+@kernel
+def _last_level(v: Any, t: Any, structure: Any, work: Any) -> int:
+    """The last cost at which H may be positive, for costs 1: an edge gives each of its ends half of what it gains."""
+    k = structure.order.shape[0]
+    optimistic = work.rows[4]
+    for q in range(k):
+        optimistic[q] = v[q]
+    for q in range(k):
+        if t[q] > 0.0:
+            optimistic[q] += 0.5 * t[q]
+            optimistic[structure.parent[q]] += 0.5 * t[q]
+    return take_largest(optimistic, k, work, False)
+
+
+@kernel
+def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
+    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`.
+
+    Without `everything` it leaves out costs beyond which H is negative for good (-inf).
+    """
+    k = truth.shape[0]
+    S, state, split = work.values, work.choice, work.split
+    v, t, M, P, size = work.rows[0], work.rows[1], work.rows[2], work.rows[3], work.scratch[0]
+    _flip_gains(u, theta, truth, structure, v, t)
+    most = work.H.shape[0]
+    if not everything and all_one(structure.cost[0]):
+        most = _last_level(v, t, structure, work) + 1
+    for q in range(k):
+        S[q, 0, 0], S[q, 1, 0], size[q] = 0.0, v[q], 1
+    S[k, 0, 0], size[k] = 0.0, 1
+    for position in range(k):
+        q = structure.order[position]
+        p, n, w = structure.parent[q], size[q], structure.cost[0, q]
+        m, own = min(n + w, most), size[p]
+        size[p] = min(own + m - 1, most)
+        for s in range(1 if p == k else 2):
+            extra = s * t[q]
+            for c in range(m):
+                stay = S[q, 0, c] if c < n else -np.inf
+                flip = S[q, 1, c - w] + extra if c >= w else -np.inf
+                M[c] = flip if flip > stay else stay
+                state[q, s, c] = 1 if flip > stay else 0
+            if own == 1:
+                base = S[p, s, 0]
+                for b in range(m):
+                    S[p, s, b] = base + M[b]
+                    split[q, s, b] = b
+                continue
+            for c in range(size[p]):
+                P[c] = -np.inf
+            for first in range(min(own, m)):  # the longer loop inside, without jumps
+                for second in range(min(max(own, m), most - first)):
+                    a, b = (second, first) if own >= m else (first, second)
+                    x = S[p, s, a] + M[b]
+                    better = x > P[first + second]
+                    P[first + second] = x if better else P[first + second]
+                    split[q, s, first + second] = b if better else split[q, s, first + second]
+            for c in range(size[p]):
+                S[p, s, c] = P[c]
+    for c in range(work.H.shape[0]):
+        work.H[c] = 1.0 + S[k, 0, c] if c < size[k] else -np.inf
+
+
+@kernel
+def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
+    """The label of cost c, after `levels`."""
+    k = truth.shape[0]
+    z, budget = work.scratch[1], work.scratch[2]
+    z[k], budget[k] = 0, c
+    for position in range(k, -1, -1):
+        q = k if position == k else structure.order[position]
+        rest = budget[q]
+        if q < k:
+            z[q] = work.choice[q, z[structure.parent[q]], rest]
+            rest -= z[q] * structure.cost[0, q]
+            label[q] = truth[q] ^ z[q]
+        for at in range(structure.child_start[q + 1] - 1, structure.child_start[q] - 1, -1):
+            d = structure.child[at]
+            budget[d] = work.split[d, z[q], rest]
+            rest -= budget[d]
+
+
+@kernel
+def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) -> None:
+    """The label with the largest score plus `lam` times its loss: max-product, no levels."""
+    k = truth.shape[0]
+    v, t, stay, z = work.rows[0], work.rows[1], work.rows[2], work.scratch[1]
+    _flip_gains(u, theta, truth, structure, v, t)
+    for q in range(k):
+        v[q] += lam * structure.weight[0, q]
+        stay[q] = 0.0
+    for position in range(k):
+        q = structure.order[position]
+        p = structure.parent[q]
+        if p < k:
+            stay[p] += max(stay[q], v[q])
+            v[p] += max(stay[q], v[q] + t[q])
+    z[k] = 0
+    for position in range(k - 1, -1, -1):
+        q = structure.order[position]
+        together = t[q] if z[structure.parent[q]] else 0.0
+        z[q] = 1 if v[q] + together > stay[q] else 0
+        label[q] = truth[q] ^ z[q]

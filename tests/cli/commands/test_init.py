@@ -1,0 +1,223 @@
+"""`widemargin init`: the file it writes passes `check` and `train`, and says why each line is there."""
+
+import datetime
+import json
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from command_line import people, write_csv
+from widemargin.cli.checks.guesses import guess_roles
+from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.cli.main import main
+from widemargin.exceptions import DataError
+
+
+def clients(n_rows=1500, seed=0):
+    """A table with every role: a target in the middle, protected columns, codes, an id, a date, leaks."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 70, n_rows)
+    sex = rng.integers(1, 3, n_rows)
+    amount = rng.lognormal(8, 1, n_rows).round(2)
+    bad = (rng.normal(size=n_rows) + (age < 30) + 0.4 * (sex == 2) + (amount > 4000) > 1.6).astype(int)
+    day = datetime.date(2024, 1, 1)
+    return {
+        "client_id": (np.arange(n_rows) * 7 + 3).tolist(),
+        "Sex": sex.tolist(),
+        "age": age.tolist(),
+        "default payment": bad.tolist(),
+        "region": rng.integers(1, 9, n_rows).tolist(),
+        "amount": amount.tolist(),
+        "opened": [day + datetime.timedelta(int(days)) for days in rng.integers(0, 300, n_rows)],
+        "after": ["late" if value else None for value in bad],
+        "one": [1] * n_rows,
+        "current_decision": (amount > 5000).astype(int).tolist(),
+        "note": [f"text {row}" for row in range(n_rows)],
+    }
+
+
+def init(folder, table, capsys, *options, code=0):
+    arguments = ["init", str(folder / table), "--out", str(folder / "goals.toml"), "--json", *options]
+    assert main(arguments) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_csv_file_becomes_a_model_in_two_commands(tmp_path, capsys):
+    write_csv(tmp_path / "clients.csv", clients())
+    content = init(tmp_path, "clients.csv", capsys)
+    assert content["target"] == "default payment" and content["positive"] == 1
+    assert content["protected"] == ["Sex", "age"]
+    assert set(content["ignore"]) == {"client_id", "opened", "after", "one", "note"}
+    assert "only after the fact" in content["ignore"]["after"]
+    assert content["features"] == ["region", "amount"]
+    assert "positive_rate(sex_" in content["goal"] and 'churn("current_decision")' in content["goal"]
+    goals = read_goals_file(tmp_path / "goals.toml")
+    assert goals.data.words == ("region",)
+    assert goals.baselines == {"current_decision": "current_decision"}
+    assert goals.validation.fraction == 0.25 and goals.data.split is None
+    assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+    assert (tmp_path / "goals.skops").exists()
+
+
+def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
+    """The index that pandas writes, and a column that counts."""
+    numbers = list(range(1, 1201))
+    table = {"": numbers[::-1], "Unnamed: 0": [7 * number % 1201 for number in numbers], "place": numbers}
+    write_csv(tmp_path / "people.csv", {**table, **people(1200)})
+    content = init(tmp_path, "people.csv", capsys)
+    assert {*content["ignore"]} == {*table}
+    assert content["ignore"]["place"] == "counts the rows"
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_a_column_that_splits_the_rows_is_used(tmp_path, capsys, name):
+    if name.endswith("csv"):
+        write_csv(tmp_path / name, people(1200))
+    else:
+        pyarrow.parquet.write_table(pa.table(people(1200)), tmp_path / name)
+    content = init(tmp_path, name, capsys)
+    assert (content["target"], content["features"], content["protected"]) == ("income", ["work"], ["sex", "age"])
+    goals = read_goals_file(tmp_path / "goals.toml")
+    assert goals.data.split is not None and goals.data.split.column == "split"
+    assert goals.validation.fraction is None
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+
+
+def test_every_line_says_why(tmp_path, capsys):
+    write_csv(tmp_path / "clients.csv", clients())
+    assert main(["init", str(tmp_path / "clients.csv"), "--out", str(tmp_path / "goals.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "Target: default payment (it has two values and this name); positive: 1" in shown
+    text = (tmp_path / "goals.toml").read_text()
+    lines = text.split("\n")
+    for key in ("table", "target", "positive", "fraction", "numbers", "rare_words", "time_budget"):
+        line = next(line for line in lines if line.startswith(f"{key} = "))
+        assert "  # " in line
+    for key in ("protected", "words", "ignore"):
+        number = next(number for number, line in enumerate(lines) if line.startswith(f"{key} = "))
+        assert lines[number - 1].startswith("#")
+    constraints = [number for number, line in enumerate(lines) if line.startswith("subject to")]
+    explained = [number for number in constraints if lines[number - 1].startswith("# a plain model")]
+    assert len(explained) == len(constraints) // 2  # those that training enforces
+
+
+def test_nothing_is_replaced_without_force(tmp_path, capsys):
+    write_csv(tmp_path / "people.csv", people())
+    (tmp_path / "goals.toml").write_text("mine")
+    content = init(tmp_path, "people.csv", capsys, code=2)
+    assert "exists already and is not replaced" in content["error"]
+    assert (tmp_path / "goals.toml").read_text() == "mine"
+    init(tmp_path, "people.csv", capsys, "--force")
+    assert (tmp_path / "goals.toml").read_text() != "mine"
+
+
+def test_the_target_can_be_named(tmp_path, capsys):
+    write_csv(tmp_path / "people.csv", people(1200))
+    assert init(tmp_path, "people.csv", capsys, "--target", "sex")["target"] == "sex"
+    for target, message in (("sx", "there is no column 'sx'"), ("work", "column 'work' (--target) has 3 values and")):
+        content = init(tmp_path, "people.csv", capsys, "--target", target, "--force", code=2)
+        assert message in content["error"]
+
+
+def test_hostile_names_and_values_stay_texts(tmp_path, capsys):
+    """Whatever the names are, the file is TOML that says the same."""
+    rng = np.random.default_rng(0)
+    hostile = ["a\nb", '"q"', "'''", "x\x7f\x1b[31m", "# c", "\\u0041", "= 1", "é ü", "[data]"]
+    columns = {name: rng.normal(size=400).round(3).tolist() for name in hostile}
+    columns['race"\n'] = rng.choice(["A'''B", 'C"\\D', "\u202e"], 400).tolist()
+    columns["race '''"] = rng.choice(["x", "y"], 400).tolist()
+    score = np.array(columns["a\nb"]) + rng.normal(size=400)
+    columns["y"] = np.where(score > 0.5, "ja\n'''", 'nein"').tolist()
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    content = init(tmp_path, "t.parquet", capsys)
+    assert content["target"] == "y" and content["positive"] == "ja\n'''"
+    assert content["protected"] == ['race"\n', "race '''"]
+    table = tomllib.loads((tmp_path / "goals.toml").read_text())
+    assert set(table) == {"data", "validation", "goal", "model", "output"}
+    assert table["data"]["protected"] == content["protected"]
+    assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
+    assert main(["train", str(tmp_path / "goals.toml")]) in (0, 1)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def roles(**columns):
+    return guess_roles(pa.table(columns), None, "t.csv")
+
+
+def test_targets_are_guessed_by_name_then_by_place():
+    two, other, y = [0, 1, 1, 1], ["a", "b", "a", "b"], ["x", "y", "y", "y"]
+    assert roles(n=[1, 2, 3, 4], label=two, last=other).target == "label"
+    assert roles(n=[1, 2, 3, 4], first=two, last=other).target == "last"
+    assert roles(n=[1, 2, 3, 4], income=two, target=other, z=y).target == "target"
+    assert roles(n=[1, 2, 3, 4], a=two, sex=other).target == "a"
+    assert roles(n=[1, 2, 3, 4], b=y).positive == "x"
+    with pytest.raises(DataError, match=r"no column without gaps has exactly two values"):
+        roles(n=[1, 2, 3, 4], m=[1, 2, None, 1])
+    with pytest.raises(DataError, match=r"no column is left as a feature"):
+        roles(y=two)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["a\n", "a,y\n1,0\n", "a,y\n1,0\n2,1\n", "y\n0\n1\n", "a,y\n" + "1,0\n" * 50 + "1,1\n", "a,y\nx,0\nx,1\nz,1\n"],
+)
+def test_small_tables_end_in_a_file_or_a_message(tmp_path, capsys, table):
+    (tmp_path / "t.csv").write_text(table)
+    code = main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "goals.toml")])
+    printed = capsys.readouterr()
+    assert code == (0 if (tmp_path / "goals.toml").exists() else 2)
+    assert "defect" not in printed.err
+
+
+def test_names_of_columns_are_told_on_one_line_and_bytes_by_their_cure(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = people()
+    columns["wo\x1b[31mrk\nx"] = columns.pop("work")
+    columns["y" * 100_000] = columns["age"]
+    columns["place"] = [f"caf\u00e9 {row % 3}" for row in range(len(columns["age"]))]
+    names = [f'"{name}"' for name in columns]
+    rows = [
+        ",".join("" if value is None else str(value) for value in row) for row in zip(*columns.values(), strict=True)
+    ]
+    (tmp_path / "t.csv").write_bytes("\n".join([",".join(names), *rows, ""]).encode("latin-1"))
+    assert main(["init", "t.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert "wo?[31mrk?x" in printed and "y" * 80 + "..." in printed and "y" * 81 not in printed
+    assert "place holds bytes that are no UTF-8 text (save the file as UTF-8" in printed
+    written = (tmp_path / "goals.toml").read_text()
+    assert len(max(written.split("\n"), key=len)) < 1000
+    assert main(["train", "goals.toml"]) in (0, 1)
+
+
+def test_the_separator_is_guessed_written_and_used_by_every_command(tmp_path, capsys):
+    columns = people(1200)
+    rows = zip(*columns.values(), strict=True)
+    lines = [";".join("" if value is None else str(value) for value in row) for row in rows]
+    (tmp_path / "people.csv").write_text("\n".join([";".join(columns), *lines, ""]))
+    init(tmp_path, "people.csv", capsys)
+    assert read_goals_file(tmp_path / "goals.toml").data.separator == ";"
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+    model, data = ["--model", str(tmp_path / "goals.skops")], ["--data", str(tmp_path / "people.csv")]
+    assert main(["audit", str(tmp_path / "goals.toml"), *model]) == 0
+    out = ["--out", str(tmp_path / "p.csv")]
+    capsys.readouterr()
+    assert main(["predict", *model, *data, *out]) == 2
+    assert "it seems to be separated by semicolon" in capsys.readouterr().err
+    assert main(["predict", *model, *data, *out, "--separator", ";"]) == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 1201
+    with pytest.raises(SystemExit):
+        main(["predict", *model, *data, *out, "--separator", ";;"])
+    assert "is not one character" in capsys.readouterr().err
+
+
+def test_a_slow_machine_does_not_change_what_a_plain_model_does(tmp_path, capsys, monkeypatch):
+    write_csv(tmp_path / "people.csv", people(1200))
+    asked = init(tmp_path, "people.csv", capsys)["goal"]
+    monkeypatch.setattr("widemargin.cli.checks.proposals._SECONDS", 1e-9)
+    slow = init(tmp_path, "people.csv", capsys, "--force")["goal"]
+    reached = [float(text.split("recall() >= ")[1].split()[0]) for text in (asked, slow)]
+    assert reached[1] > 0.3 and abs(reached[0] - reached[1]) <= 0.05

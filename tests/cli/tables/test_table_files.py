@@ -1,0 +1,126 @@
+import csv
+import gzip
+import os
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widemargin.cli.tables.table_files import read_table, write_table
+from widemargin.exceptions import DataError
+
+TABLE = pa.table({"n": [1, 2, None], "word": ["a", None, "c"], "flag": [True, False, True]})
+
+
+def write_stream(table, path):
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+WRITERS = {
+    "t.feather": pyarrow.feather.write_feather,
+    "t.arrow": lambda table, path: pyarrow.feather.write_feather(table, path, compression="uncompressed"),
+    "t.ipc": write_stream,
+    "t.parquet": pyarrow.parquet.write_table,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_arrow_and_parquet_files_are_read(tmp_path, name):
+    WRITERS[name](TABLE, tmp_path / name)
+    assert read_table(tmp_path / name).equals(TABLE)
+
+
+def test_parts_are_joined_in_the_order_given_whatever_the_order_of_their_columns(tmp_path):
+    pyarrow.parquet.write_table(TABLE, tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("flag,word,n\ntrue,d,2.5\n")
+    table = read_table((tmp_path / "b.csv", tmp_path / "a.parquet"))
+    assert table.column_names == ["flag", "word", "n"]
+    assert table["n"].to_pylist() == [2.5, 1, 2, None]
+    assert table["word"].to_pylist() == ["d", "a", None, "c"]
+
+
+def test_a_folder_is_its_parquet_files_by_name(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for number in (10, 2, 1):
+        pyarrow.parquet.write_table(pa.table({"n": [number]}), folder / f"part-{number:03}.parquet")
+    (folder / "README.txt").write_text("not a part")
+    assert read_table(folder)["n"].to_pylist() == [1, 2, 10]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: the folder holds no Parquet file"):
+        read_table(tmp_path / "empty")
+
+
+def test_parts_that_do_not_fit_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,z\n1,2\n")
+    with pytest.raises(DataError, match=r"b\.csv: its columns differ from those of .*a\.csv: 'y', 'z' are in one of"):
+        read_table((tmp_path / "a.csv", tmp_path / "b.csv"))
+    (tmp_path / "b.csv").write_text("x,y\n1,word\n")
+    with pytest.raises(DataError, match=r"a\.csv and 1 more: a column has different types in them"):
+        read_table((tmp_path / "a.csv", tmp_path / "b.csv"))
+    assert read_table((tmp_path / "a.csv", tmp_path / "b.csv"), words=["y"])["y"].to_pylist() == ["2", "word"]
+
+
+def test_pipes_and_devices_are_no_tables(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"it is no file but a device or pipe"):
+        read_table(tmp_path / "t.csv")
+
+
+@given(st.lists(st.text("=+-@\t\r\n,\"'ab", max_size=6), min_size=1, max_size=5))
+def test_no_cell_of_a_written_file_is_a_formula(tmp_path_factory, words):
+    path = tmp_path_factory.mktemp("out") / "t.csv"
+    write_table(pa.table({"=name": words, "n": [-1.5] * len(words)}), path)
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))
+    assert lines[0] == ["'=name", "n"]
+    assert [line[0].removeprefix("'") for line in lines[1:]] == [word.removeprefix("'") for word in words]
+    assert not any(line[0].startswith(("=", "+", "-", "@", "\t", "\r")) for line in lines)
+    assert all(line[1] == "-1.5" for line in lines[1:])  # numbers are no formulas
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_written_tables_are_read_again(tmp_path, name):
+    path = tmp_path / "sub" / name
+    write_table(TABLE, path)
+    assert read_table(path).equals(TABLE)
+    first = path.read_bytes()
+    write_table(TABLE, path)
+    assert path.read_bytes() == first
+    if name.endswith("gz"):
+        assert gzip.decompress(first).startswith(b"n,word,flag\n1,a,true\n")
+
+
+def test_tables_that_cannot_be_written(tmp_path):
+    with pytest.raises(DataError, match=r"t\.xlsx: a table is written as \.csv"):
+        write_table(TABLE, tmp_path / "t.xlsx")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"the table cannot be written"):
+        write_table(TABLE, tmp_path / "file" / "t.csv")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_another_separator_is_named_and_can_be_said(tmp_path, name, separator):
+    opened = gzip.open if name.endswith("gz") else open
+    with opened(tmp_path / name, "wt") as file:
+        file.write(separator.join(["a", '"b,c"']) + "\n" + separator.join(["1,5", "x"]) + "\n")
+    said = {";": "semicolon", "\t": "tab", "|": "vertical bar"}[separator]
+    with pytest.raises(DataError, match=rf"{name}: the first line has no comma.*separated by {said}.*--separator"):
+        read_table(tmp_path / name)
+    table = read_table(tmp_path / name, separator=separator)
+    assert table.to_pydict() == {"a": ["1,5"], "b,c": ["x"]}
+
+
+def test_a_table_of_one_column_is_one(tmp_path):
+    (tmp_path / "t.csv").write_text("prediction\nyes\n")
+    assert read_table(tmp_path / "t.csv").to_pydict() == {"prediction": ["yes"]}
+    (tmp_path / "t.tsv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"no tab.*separated by comma"):
+        read_table(tmp_path / "t.tsv")

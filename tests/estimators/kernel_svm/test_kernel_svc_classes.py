@@ -1,0 +1,218 @@
+"""KernelSVC with more than two classes: the layout of SVC, one against the rest, shared kernel rows, probabilities."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
+
+from widemargin import KernelSVC
+from widemargin.estimators.kernel_svm.pairs_fit import splits
+from widemargin.estimators.kernel_svm.probabilities import coupled, sharpened, sharpness
+from widemargin.exceptions import DataError
+
+
+def digits(n=500):
+    X, y = load_digits(return_X_y=True)
+    return X[:n] / 16.0, y[:n]
+
+
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}], ids=str)
+@pytest.mark.parametrize("data", [digits(), iris()], ids=["digits", "iris"])
+def test_pairs_agree_with_svc(data, options):
+    X, y = data
+    ours, theirs = (maker(tol=1e-8, C=5.0, **options).fit(X, y) for maker in (KernelSVC, SVC))
+    for shape in ("ovr", "ovo"):
+        for model in (ours, theirs):
+            model.set_params(decision_function_shape=shape)
+        scores = theirs.decision_function(X)  # LIBSVM keeps kernel values in single precision
+        np.testing.assert_allclose(ours.decision_function(X), scores, atol=1e-4 * np.abs(scores).max())
+        np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
+    assert ours.dual_coef_.shape == theirs.dual_coef_.shape
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-4, atol=1e-4)
+    assert ours.n_iter_.shape == theirs.n_iter_.shape
+    if options.get("kernel") == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+
+
+def test_ties_are_broken_as_svc_does():
+    X, y = make_blobs(300, centers=5, cluster_std=4.0, random_state=0)
+    new = np.random.default_rng(0).uniform(-15, 15, (2000, 2))
+    plain, broken = (KernelSVC(tol=1e-8, break_ties=ties).fit(X, y) for ties in (False, True))
+    for model in (plain, broken):
+        theirs = SVC(tol=1e-8, break_ties=model.break_ties).fit(X, y)
+        assert (model.predict(new) == theirs.predict(new)).mean() > 0.999
+    assert (plain.predict(new) != broken.predict(new)).any()
+    with pytest.raises(ValueError, match="break_ties must be False"):
+        broken.set_params(decision_function_shape="ovo").predict(new)
+
+
+@pytest.mark.parametrize("cache_size", [200.0, 0.5])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_every_problem_is_the_binary_one_however_rows_are_shared(multi_class, cache_size):
+    X, y = digits()
+    model = KernelSVC(gamma=0.1, tol=1e-7, multi_class=multi_class, cache_size=cache_size)
+    model.set_params(decision_function_shape=multi_class).fit(X, y)
+    scores = model.decision_function(X)
+    for column, (first, rest) in enumerate([(0, 1), (0, 2)] if multi_class == "ovo" else [(0, None), (1, None)]):
+        rows = np.isin(y, [first, rest]) if multi_class == "ovo" else np.ones(y.shape, dtype=bool)
+        alone = SVC(gamma=0.1, tol=1e-7).fit(X[rows], y[rows] == first)
+        np.testing.assert_allclose(scores[:, column], alone.decision_function(X), atol=1e-4)
+
+
+def test_one_against_the_rest_has_a_row_for_each_class():
+    X, y = digits()
+    model = KernelSVC(gamma=0.1, multi_class="ovr").fit(X, y)
+    assert model.dual_coef_.shape == (10, model.support_.shape[0])
+    assert model.intercept_.shape == model.n_iter_.shape == (10,)
+    expansion = rbf_kernel(X, model.support_vectors_, gamma=0.1) @ model.dual_coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), expansion, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), np.argmax(expansion, axis=1))
+    linear = KernelSVC(kernel="linear", multi_class="ovr").fit(X, y)
+    np.testing.assert_allclose(linear.decision_function(X), X @ linear.coef_.T + linear.intercept_, atol=1e-9)
+
+
+def test_kernel_values_are_computed_once_for_all_problems():
+    X, y = digits()
+    n = X.shape[0]
+    pairs = KernelSVC(gamma=0.1).fit(X, y)
+    assert n * (n + 1) / 2 <= pairs.evaluations_ <= 0.8 * n * n
+    assert "in memory" in pairs.solver_reason_
+    rows = KernelSVC(gamma=0.1, multi_class="ovr", cache_size=1.5).fit(X, y)  # the matrix takes 1.9 MB
+    alone = [KernelSVC(gamma=0.1, cache_size=1.5).fit(X, y == c).evaluations_ for c in range(10)]
+    assert rows.evaluations_ < 0.6 * sum(alone)
+
+
+def test_sparse_rows_weights_and_precomputed_values():
+    X, y = digits(300)
+    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    ours, theirs = (
+        maker(gamma=0.1, tol=1e-7, class_weight="balanced").fit(X, y, sample_weight=weight)
+        for maker in (KernelSVC, SVC)
+    )  # fmt: skip
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    np.testing.assert_array_equal(ours.support_, np.flatnonzero(weight)[theirs.support_])
+    sparse = KernelSVC(gamma=0.1, tol=1e-7, class_weight="balanced").fit(sp.csr_array(X), y, sample_weight=weight)
+    assert isinstance(sparse.dual_coef_, sp.csr_array)
+    np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X)), ours.decision_function(X), atol=1e-4)
+    K = rbf_kernel(X, gamma=0.1)
+    given = KernelSVC(kernel="precomputed", tol=1e-7, class_weight="balanced").fit(K, y, sample_weight=weight)
+    np.testing.assert_allclose(given.decision_function(K), ours.decision_function(X), atol=1e-4)
+    np.testing.assert_array_equal(given.support_, ours.support_)
+    with pytest.raises(DataError, match="all rows of the class 3 have weight 0"):
+        KernelSVC().fit(X, y, sample_weight=(y != 3).astype(float))
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_probabilities_are_calibrated_on_rows_that_training_did_not_see(method, multi_class):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 1500)
+    X = np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(1500, 2))
+    model = KernelSVC(calibration=method, multi_class=multi_class, random_state=0).fit(X[:1000], y[:1000])
+    found = model.predict_proba(X[1000:])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    centres = np.array([[0, 0], [2, 0], [0, 2]])
+    density = np.exp(-0.5 * ((X[1000:, None, :] - centres) ** 2).sum(axis=2))
+    true = density / density.sum(axis=1, keepdims=True)
+    assert np.abs(found - true).mean() < 0.08
+    losses = [-np.log(np.clip(table, 1e-3, 1)[np.arange(500), y[1000:]]).mean() for table in (found, true)]
+    assert losses[0] < losses[1] + (0.08 if method == "sigmoid" else 0.2)  # isotonic maps need more than 200 rows
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(model.predict_log_proba(X[:5]), np.log(model.predict_proba(X[:5])))
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_many_careful_sigmoids_are_not_too_careful_together(multi_class):
+    """Pairs of digits have 43 rows held out; SVC(probability=True) has a mean log loss of 0.098 on these rows."""
+    X, y = load_digits(return_X_y=True)
+    X, new, y, labels = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
+    model = KernelSVC(calibration="sigmoid", multi_class=multi_class, random_state=0).fit(X, y)
+    found = model.predict_proba(new)
+    assert log_loss(labels, found) < 0.098
+    assert model.sharpness_ > 1.3
+
+
+def test_the_power_of_probabilities_makes_the_log_loss_least():
+    rng = np.random.default_rng(0)
+    true = rng.dirichlet(np.ones(4), size=4000)
+    codes = np.array([rng.choice(4, p=row) for row in true])
+    assert sharpness(sharpened(true, 0.5), codes, np.ones(4000)) == pytest.approx(2.0, rel=0.05)
+    weight = np.where(rng.random(4000) < 0.5, 2.0, 0.0)
+    rows = np.repeat(np.flatnonzero(weight), 2)
+    assert sharpness(true, codes, weight) == pytest.approx(
+        sharpness(true[rows], codes[rows], np.ones(rows.size)), rel=1e-4
+    )
+    sure = sharpened(np.eye(4)[codes[:50]] + 1.0, sharpness(np.eye(4)[codes[:50]] + 1.0, codes[:50], np.ones(50)))
+    assert 0.97 < sure.max() < 0.99  # no error among 50 rows does not prove that there never is one
+    zero = sharpened(np.array([[1.0, 0.0, 0.0]]), 2.0)
+    assert np.isfinite(zero).all() and zero.sum() == 1.0
+
+
+def test_coupled_probabilities_solve_their_problem():
+    rng = np.random.default_rng(0)
+    parts = splits(4, "ovo")
+    true = rng.dirichlet(np.ones(4), size=20)
+    consistent = np.column_stack([true[:, i] / (true[:, i] + true[:, j]) for i, j in parts])
+    np.testing.assert_allclose(coupled(consistent, parts), true, atol=1e-6)
+
+    pairs = rng.uniform(0.05, 0.95, (1, 6))
+    r = np.zeros((4, 4))
+    for (i, j), value in zip(parts, pairs[0], strict=True):
+        r[i, j], r[j, i] = value, 1 - value
+
+    def loss(p):
+        return sum((r[j, i] * p[i] - r[i, j] * p[j]) ** 2 for i in range(4) for j in range(4) if i != j)
+
+    found = coupled(pairs, parts)[0]
+    assert found.sum() == pytest.approx(1.0) and (found >= 0).all()
+    assert all(loss(found) <= loss(other) + 1e-12 for other in rng.dirichlet(np.ones(4), size=3000))
+
+
+def test_calibration_of_precomputed_values_and_two_classes():
+    X, y = digits(400)
+    y = y % 2
+    K = rbf_kernel(X, gamma=0.1)
+    given = KernelSVC(kernel="precomputed", calibration="sigmoid", random_state=1).fit(K, y)
+    named = KernelSVC(gamma=0.1, calibration="sigmoid", random_state=1).fit(X, y)
+    np.testing.assert_array_equal(given.support_, named.support_)
+    np.testing.assert_allclose(given.predict_proba(K), named.predict_proba(X), atol=1e-6)
+    held = np.setdiff1d(np.arange(400), named.support_)
+    assert held.shape[0] >= 80
+    assert not hasattr(KernelSVC(), "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        _ = KernelSVC().predict_proba
+    assert 'set calibration="sigmoid" or "isotonic"' in str(error.value.__cause__)
+
+
+def test_scores_of_many_rows_are_made_in_blocks(monkeypatch):
+    X, y = digits(300)
+    model = KernelSVC().fit(X, y)
+    whole, labels = model.decision_function(X), model.predict(X)
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.scores._NUMBERS", 700)  # 7 rows at a time
+    np.testing.assert_allclose(model.decision_function(X), whole, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), labels)
+
+
+def test_problems_share_the_time(monkeypatch):
+    X, y = digits(300)
+    seen = []
+
+    def note(progress):
+        seen.append(progress.iteration)
+        return len(seen) >= 3
+
+    with pytest.warns(UserWarning, match="by a callback"):
+        model = KernelSVC(callbacks=[note]).fit(X, y)
+    assert model.status_ == "stopped"
+    assert model.predict(X).shape == y.shape

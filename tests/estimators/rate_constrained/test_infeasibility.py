@@ -1,0 +1,138 @@
+"""What is said and kept when a goal is not met: numbers, conflict, best values, proof."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from widemargin import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
+from widemargin.exceptions import GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal, churn, error_rate, false_positive_rate, positive_rate, precision, recall
+from widemargin.persistence import load_model, save_model
+
+
+def rows(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (X[:, 0] + rng.normal(size=n) > 0.5).astype(int)
+    return X, y
+
+
+CONTRADICTION = Goal(
+    error_rate(), [(recall() >= 0.95).named("floor"), (positive_rate() <= 0.2).named("cap"), precision() >= 0.1]
+)
+OUT_OF_REACH = Goal(
+    error_rate(),
+    [
+        (recall() >= 0.95).named("floor"),
+        (false_positive_rate() <= 0.05).named("alarms"),
+        (positive_rate() <= 0.99).named("idle"),
+    ],
+)
+
+
+def refusal(goal, data=None, **parameters):
+    X, y = data or rows()
+    with pytest.raises(InfeasibleGoalError) as caught:
+        RateConstrainedClassifier(goal, **parameters).fit(X, y)
+    return caught.value
+
+
+def test_a_contradiction_is_proved():
+    error = refusal(CONTRADICTION)
+    assert error.proved and error.irreducible
+    assert error.conflict == ("floor", "cap")
+    assert "Proved: no classifier of any kind meets these together" in str(error)
+    assert "raise C" not in str(error) and "no proof" not in str(error)
+
+
+@pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
+def test_what_a_linear_model_cannot_do_is_found_and_not_proved(enforce):
+    error = refusal(OUT_OF_REACH, enforce=enforce)
+    assert not error.proved and error.irreducible
+    assert error.conflict == ("floor", "alarms")
+    assert error.asked == {"floor": 0.95, "alarms": 0.05}
+    text = str(error)
+    assert "no start reached a feasible model, which is no proof that none exists" in text
+    assert f"with 'alarms' met the largest 'floor' found is {error.best_values['floor']:.4g} (asked 0.95)" in text
+    assert f"with 'floor' met the smallest 'alarms' found is {error.best_values['alarms']:.4g} (asked 0.05)" in text
+
+
+@pytest.mark.parametrize("space", [{}, {"feature_map": "nystroem", "n_components": 20, "random_state": 0}])
+def test_kernel_models_are_diagnosed_too(space):
+    error = refusal(OUT_OF_REACH, rows(150), kernel="rbf", gamma=0.05, C=0.02, **space)
+    assert error.conflict == ("floor", "alarms")
+    assert set(error.best_values) == {"floor", "alarms"}
+    assert error.best_values["floor"] < 0.95 and error.best_values["alarms"] > 0.05
+
+
+def test_the_best_values_are_reached_by_models_and_can_be_asked_for():
+    """A goal between the best value found and what was asked is met; the numbers are no fancy."""
+    X, y = rows()
+    best = refusal(OUT_OF_REACH).best_values
+    assert 0.2 < best["floor"] < 0.95 and 0.05 < best["alarms"] < 0.9
+    for goal in (
+        [recall() >= best["floor"] - 0.03, false_positive_rate() <= 0.05],
+        [recall() >= 0.95, false_positive_rate() <= best["alarms"] + 0.03],
+    ):
+        assert RateConstrainedClassifier(Goal(error_rate(), goal)).fit(X, y).goal_report_.all_met()
+
+
+def test_the_error_and_the_estimator_say_the_same():
+    X, y = rows()
+    error = refusal(OUT_OF_REACH)
+    clf = RateConstrainedClassifier(OUT_OF_REACH, on_infeasible="warn")
+    with pytest.warns(GoalWarning) as caught:
+        clf.fit(X, y)
+    assert str(caught[-1].message) == str(error)
+    for name, value in vars(clf.infeasibility_).items():
+        assert getattr(error, name) == value, name
+    for item in clf.goal_report_.constraints:
+        assert item.met == (item.label not in clf.infeasibility_.violations)
+        if not item.met:
+            assert clf.infeasibility_.violations[item.label] == pytest.approx(-item.slack)
+    assert RateConstrainedClassifier().fit(X, y).infeasibility_ is None
+
+
+def test_a_baseline_in_conflict_and_a_ratio_in_its_own_units():
+    X, y = rows()
+    deployed = RateConstrainedClassifier(Goal(error_rate(), positive_rate() <= 0.1)).fit(X, y)
+    goal = Goal(
+        error_rate(), [(recall() >= 0.8).named("recall"), (precision() >= 0.8).named("precision"), churn("d") <= 0.9]
+    )
+    error = refusal(goal, baselines={"d": deployed})
+    assert error.conflict == ("recall", "precision")
+    assert 0.4 < error.best_values["precision"] < 0.8
+    assert error.asked["precision"] == pytest.approx(0.8)
+
+
+def test_errors_survive_pickling_and_findings_json_and_files(tmp_path):
+    X, y = rows()
+    error = refusal(OUT_OF_REACH)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.conflict, again.best_values) == (str(error), error.conflict, error.best_values)
+    clf = RateConstrainedClassifier(OUT_OF_REACH, on_infeasible="warn")
+    with pytest.warns(GoalWarning):
+        clf.fit(X, y)
+    plain = json.loads(json.dumps(clf.infeasibility_.to_dict()))
+    assert Infeasibility.from_dict(plain) == clf.infeasibility_
+    save_model(clf, tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").infeasibility_ == clf.infeasibility_
+
+
+def test_an_error_without_facts_has_empty_ones():
+    error = InfeasibleGoalError("no threshold")
+    assert (error.conflict, error.proved, dict(error.best_values)) == ((), False, {})
+
+
+def test_an_undefined_ratio_is_reported_as_such():
+    """All negative meets the cleared form of a floor on precision, and has no precision."""
+    X, y = rows()
+    X = np.zeros_like(X)
+    goal = Goal(error_rate(), [(precision() >= 0.9).named("precision")])
+    with pytest.warns(GoalWarning):
+        clf = RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y)
+    assert clf.infeasibility_.violations == {"precision": None}
+    assert clf.goal_report_["precision"].verdict == "undefined"

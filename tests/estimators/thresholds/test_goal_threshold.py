@@ -1,0 +1,455 @@
+"""GoalThresholdClassifier: the exact threshold against all thresholds, scikit-learn's contract, clear refusals."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.sklearn_versions import routes_to_scores
+
+from widemargin import audit, load_model, save_model
+from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
+from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
+from widemargin.goals.binding.sources import External
+
+WOMEN = Population("women", where=col("sex") == "F")
+MEN = Population("men", where=col("sex") == "M")
+PARITY = Goal(error_rate(), [(positive_rate(WOMEN) >= 0.6 * positive_rate(MEN)).named("parity"), recall() >= 0.5])
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A fitted scorer whose score is the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+
+def make_data(n=1000, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    woman = rng.random(n) < 0.4
+    X = rng.normal(size=(n, d))
+    X[:, 0] -= 0.8 * woman
+    y = (X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=n) > 0.4).astype(int)
+    deployed = (X[:, 0] + 0.1 * rng.normal(size=n) > 0.6).astype(int)
+    return X, y, {"sex": np.where(woman, "F", "M"), "deployed": deployed}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_data()
+
+
+def prefit(data, goal, **options):
+    X, y, columns = data
+    clf = GoalThresholdClassifier(LogisticRegression().fit(X, y), goal, cv="prefit", **options)
+    return clf.fit(X, y, populations=pd.DataFrame(columns))
+
+
+@parametrize_with_checks(
+    [
+        GoalThresholdClassifier(LogisticRegression(), random_state=0),
+        GoalThresholdClassifier(LogisticRegression(), "subject to recall() >= 0.3", cv=2),
+    ]
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+# --- exactness ------------------------------------------------------------------------------------------------------
+
+
+def all_choices(z):
+    """Every set of positives that some threshold gives."""
+    return [z > t for t in [-np.inf, *np.unique(z)]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 30), ties=st.booleans(), weighted=st.booleans(), flip=st.booleans())
+def test_no_threshold_is_better(seed, n, ties, weighted, flip):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(-3, 4, n) / 4.0 if ties else rng.normal(size=n)
+    y = (rng.random(n) < 0.5).astype(int)
+    y[:2] = 0, 1
+    weight = rng.integers(1, 4, n) / 2.0 if weighted else np.ones(n)
+    floor, least = rng.integers(1, 8) / 8, rng.integers(1, 8) / 8
+    goal = Goal(error_rate(), [recall() >= floor, precision() >= least])
+    clf = GoalThresholdClassifier(
+        FirstColumn(), goal, cv="prefit", pos_label=0 if flip else 1, on_infeasible="warn"
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GoalWarning)
+        clf.fit(z[:, None], y, sample_weight=weight)
+    truth = y == (0 if flip else 1)
+
+    def rates(said):
+        hit, called = (weight * (said & truth)).sum(), (weight * said).sum()
+        error = (weight * (said != truth)).sum() / weight.sum()
+        return error, hit / (weight * truth).sum(), hit / called if called > 0 else np.nan
+
+    every = [rates(said) for said in all_choices(-z if flip else z)]
+    good = [e for e, r, p in every if r >= floor - 1e-12 and p >= least - 1e-12]
+    said = clf.predict(z[:, None]) == clf.positive_class_
+    error, reached, precise = rates(said)
+    assert (clf.status_ == "converged") == bool(good)
+    assert clf.goal_report_.objective == pytest.approx(error, abs=1e-12)
+    if good:
+        assert error == pytest.approx(min(good), abs=1e-12)
+        assert reached >= floor - 1e-12 and precise >= least - 1e-12
+
+
+def test_an_undefined_ratio_is_not_met():
+    """Calling nobody positive has the least error and no precision: another threshold must be found."""
+    y = np.array([0] * 8 + [1, 1])
+    z = np.array([*np.linspace(0, 1, 8), 0.95, 2.0])
+    clf = GoalThresholdClassifier(FirstColumn(), "minimize positive_rate()\nsubject to precision() >= 0.5", cv="prefit")
+    clf.fit(z[:, None], y)
+    assert clf.predict(z[:, None]).sum() == 1
+    assert clf.goal_report_["#1"].rate == 1.0
+
+
+@pytest.mark.parametrize(
+    "z", [[0.3, 0.5 + 1e-16, 0.5 + 3e-16, 0.9], [1e300, 2e300, 3e300, 4e300], [1.0, 1.0, 1.0, 1.0]]
+)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_rounding_moves_no_row(z, share):
+    X, y = np.array(z)[:, None], np.array([0, 1, 0, 1])
+    goal = Goal(positive_rate(), positive_rate() >= share)
+    clf = GoalThresholdClassifier(FirstColumn(), goal, cv="prefit").fit(X, y)
+    assert clf.predict(X).mean() >= share
+    assert clf.goal_report_["#1"].rate == clf.predict(X).mean()
+
+
+class FirstProbability(ClassifierMixin, BaseEstimator):
+    """A fitted scorer whose probability is the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
+@pytest.mark.parametrize("pos_label", [0, 1])
+def test_the_scorers_own_threshold_is_kept_where_it_is_as_good(pos_label):
+    y = np.array([0, 0, 1, 1])
+    for model, z, natural in (
+        (FirstColumn(), [-3.0, -2.0, 4.0, 5.0], 0.0),
+        (FirstProbability(), [0.0, 0.2, 0.9, 1.0], 0.5),
+        (FirstProbability(), [0.1, 0.2, 0.3, 0.4], 0.25),
+    ):
+        X = np.array(z)[:, None]
+        clf = GoalThresholdClassifier(model, cv="prefit", pos_label=pos_label).fit(X, y)
+        assert clf.threshold_ == natural
+        np.testing.assert_array_equal(clf.predict(X), y)
+
+
+def test_goal_is_met_and_report_is_what_predict_gives(data):
+    X, y, columns = data
+    clf = prefit(data, PARITY)
+    said, women = clf.predict(X) == 1, columns["sex"] == "F"
+    assert said[women].mean() >= 0.6 * said[~women].mean()
+    assert said[y == 1].mean() >= 0.5
+    parity, floor = clf.goal_report_.constraints
+    assert parity.rate == pytest.approx(said[women].mean(), abs=1e-12)
+    assert floor.rate == pytest.approx(said[y == 1].mean(), abs=1e-12)
+    assert clf.goal_report_.objective == pytest.approx((said != y).mean(), abs=1e-12)
+    assert clf.goal_report_.all_met()
+    assert clf.status_ == "converged"
+    assert "validation rows" in str(clf.goal_report_)
+    checked = audit(clf, PARITY, X, y, populations=pd.DataFrame(columns))
+    assert checked.objective == pytest.approx(clf.goal_report_.objective)
+
+
+# --- which rows -----------------------------------------------------------------------------------------------------
+
+
+def test_threshold_is_chosen_on_rows_that_the_estimator_did_not_see(data):
+    X, y, columns = data
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, validation_fraction=0.3, random_state=0)
+    clf.fit(X, y, populations=pd.DataFrame(columns))
+    assert clf.goal_report_.n_rows == 300
+    whole = LogisticRegression().fit(X, y)
+    assert np.abs(clf.estimator_.coef_ - whole.coef_).max() > 1e-6
+    again = clone(clf).fit(X, y, populations=pd.DataFrame(columns))
+    assert again.threshold_ == clf.threshold_
+
+
+@pytest.mark.parametrize("cv", [3, KFold(4)])
+def test_cross_validated_scores_then_fit_on_all_rows(data, cv):
+    X, y, columns = data
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, cv=cv, random_state=0)
+    clf.fit(X, y, populations=pd.DataFrame(columns))
+    assert clf.goal_report_.n_rows == len(y)
+    assert "(cross-validated)" in str(clf.goal_report_)
+    np.testing.assert_allclose(clf.estimator_.coef_, LogisticRegression().fit(X, y).coef_)
+    assert clf.guarantee_ is None
+
+
+def test_cross_validation_of_an_overfitted_scorer_is_honest(data):
+    """A forest scores its own training rows almost perfectly; out of fold it cannot reach this."""
+    X, y, _ = data
+    goal = Goal(error_rate(), [recall() >= 0.95, precision() >= 0.95])
+    forest = RandomForestClassifier(20, random_state=0)
+    seen = GoalThresholdClassifier(clone(forest).fit(X, y), goal, cv="prefit").fit(X, y)
+    assert seen.goal_report_.all_met()
+    with pytest.raises(InfeasibleGoalError):
+        GoalThresholdClassifier(forest, goal, cv=3, random_state=0).fit(X, y)
+
+
+def test_prefit_leaves_the_estimator_alone(data):
+    X, y, _ = data
+    model = LogisticRegression().fit(X, y)
+    before = pickle.dumps(model)
+    clf = GoalThresholdClassifier(model, "subject to recall() >= 0.9", cv="prefit").fit(X, y)
+    assert clf.estimator_ is model
+    assert pickle.dumps(model) == before
+    frozen = GoalThresholdClassifier(FrozenEstimator(model), "subject to recall() >= 0.9", cv="prefit")
+    assert clone(frozen).fit(X, y).threshold_ == clf.threshold_
+
+
+# --- labels, weights, baselines, external ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()])
+def test_pos_label_may_be_the_first_class(data, model):
+    X, y, _ = data
+    names = np.where(y == 1, "bad", "ok")  # sorted: "bad" comes first
+    clf = GoalThresholdClassifier(model, Goal(error_rate(), recall() >= 0.9), pos_label="bad", random_state=0)
+    clf.set_params(cv="prefit", estimator=clone(model).fit(X, names)).fit(X, names)
+    assert clf.positive_class_ == "bad"
+    said = clf.predict(X)
+    assert np.mean(said[names == "bad"] == "bad") >= 0.9
+    np.testing.assert_array_equal(clf.decision_function(X) > 0, said == "ok")
+    assert str(clf.goal_report_).startswith("Goal report. Positive class: 'bad'") or "bad" in str(clf.goal_report_)
+
+
+def test_weights_equal_repetition(data):
+    X, y, columns = data
+    weight = np.random.default_rng(1).integers(0, 4, len(y))
+    many = np.repeat(np.arange(len(y)), weight)
+    table = pd.DataFrame(columns)
+    clf = GoalThresholdClassifier(LogisticRegression().fit(X, y), PARITY, cv="prefit")
+    weighted = clone(clf, safe=False).set_params(estimator=clf.estimator)
+    weighted.fit(X, y, sample_weight=weight, populations=table)
+    clf.fit(X[many], y[many], populations=table.iloc[many])
+    assert weighted.threshold_ == clf.threshold_
+    assert weighted.goal_report_.objective == pytest.approx(clf.goal_report_.objective, abs=1e-12)
+
+
+def test_weights_reach_the_estimator_where_it_takes_them(data):
+    X, y, _ = data
+    weight = np.where(y == 1, 5.0, 1.0)
+    clf = GoalThresholdClassifier(LogisticRegression(), cv=2).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(clf.estimator_.coef_, LogisticRegression().fit(X, y, sample_weight=weight).coef_)
+    with pytest.warns(GoalWarning, match="the weights count in the goal's rates only"):
+        GoalThresholdClassifier(FirstColumn(), cv=2).fit(X, y, sample_weight=weight)
+
+
+def test_baselines_and_external_rows(data):
+    X, y, columns = data
+    clf = prefit(data, Goal(error_rate(), churn("deployed") <= 0.12))
+    assert np.mean(clf.predict(X) != columns["deployed"]) <= 0.12
+    old = LogisticRegression(C=0.01).fit(X[:200], y[:200])
+    clf = prefit(data, Goal(error_rate(), churn("old") <= 0.02), baselines={"old": old})
+    assert np.mean(clf.predict(X) != old.predict(X)) <= 0.02
+    Xt = make_data(300, seed=9)[0]
+    goal = "t = external()\nsubject to positive_rate(t) <= 0.2"
+    clf = GoalThresholdClassifier(LogisticRegression(), goal, random_state=0).fit(X, y, external={"t": External(Xt)})
+    assert clf.predict(Xt).mean() <= 0.2
+    assert dict(clf.goal_report_.external_rows) == {"t": 300}
+    with pytest.raises(DataError, match="has no X"):
+        clf.fit(X, y, external={"t": External(None, populations=pd.DataFrame({"a": [1]}))})
+
+
+# --- containers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_every_table_gives_the_same_threshold(data, kind):
+    X, y, columns = data
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind]
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, random_state=0)
+    reference = clone(clf).fit(X, y, populations=pd.DataFrame(columns, index=np.arange(len(y))[::-1]))
+    assert clf.fit(X, y, populations=make(columns)).threshold_ == reference.threshold_
+
+
+def test_sparse_lists_and_frames_of_words(data):
+    X, y, columns = data
+    clf = GoalThresholdClassifier(LogisticRegression(), "subject to recall() >= 0.7", random_state=0)
+    dense = clone(clf).fit(X, y).threshold_
+    assert clone(clf).fit(X.tolist(), y.tolist()).threshold_ == dense
+    for kind in (sp.csr_matrix, sp.csc_array, sp.coo_array):
+        assert clone(clf).fit(kind(X), y).threshold_ == pytest.approx(dense, abs=1e-4)
+    frame = pd.DataFrame({"x": X[:, 0], "sex": columns["sex"]})
+    inner = make_pipeline(make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough"), GaussianNB())
+    clf = GoalThresholdClassifier(inner, PARITY, random_state=0).fit(frame, y)  # populations from X itself
+    assert list(clf.feature_names_in_) == ["x", "sex"]
+    assert clf.n_features_in_ == 2
+    assert set(clf.predict(frame)) == {0, 1}
+
+
+def test_input_is_left_alone(data):
+    X, y, table = data[0].copy(), data[1].copy(), pd.DataFrame(data[2])
+    before = copy.deepcopy((X, y, table))
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, random_state=0)
+    params = clf.get_params(deep=False)
+    clf.fit(X, y, populations=table)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+    pd.testing.assert_frame_equal(table, before[2])
+    assert clf.get_params(deep=False) == params
+    assert not hasattr(clf.estimator, "coef_")
+    assert not hasattr(clf, "predict_proba")
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+IMPOSSIBLE = Goal(error_rate(), [(recall() >= 0.95).named("floor"), (positive_rate() <= 0.2).named("cap")])
+
+
+def test_infeasible_goal_is_refused_with_numbers(data):
+    message = r"every one was tried\); the nearest, -?\d.*misses 2 of 2 .*'floor'.*'cap'.*reaches 0\.\d+, short by 0"
+    with pytest.raises(InfeasibleGoalError, match=message):
+        prefit(data, IMPOSSIBLE)
+
+
+def test_nearest_threshold_has_the_least_violation(data):
+    X, y, _ = data
+    clf = GoalThresholdClassifier(LogisticRegression().fit(X, y), IMPOSSIBLE, cv="prefit", on_infeasible="warn")
+    with pytest.warns(GoalWarning, match="no threshold of these scores meets the goal") as caught:
+        clf.fit(X, y)
+    assert caught[0].filename == __file__
+    assert clf.status_ == "infeasible"
+    assert not clf.goal_report_.all_met()
+
+    def missed(said):
+        return max(0.95 - said[y == 1].mean(), 0.0) + max(said.mean() - 0.2, 0.0)
+
+    least = min(missed(said) for said in all_choices(clf.estimator_.decision_function(X)))
+    assert missed(clf.predict(X) == 1) == pytest.approx(least, abs=1e-12)
+
+
+class Broken(ClassifierMixin, BaseEstimator):
+    """A fitted scorer with unusable scores."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, value=np.nan, width=1):
+        self.value, self.width = value, width
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return np.squeeze(np.full((len(X), self.width), self.value), axis=1 if self.width == 1 else ())
+
+
+HELD = train_test_split(np.arange(9), test_size=2, random_state=np.random.RandomState(0))[1][0]
+"""A row that random_state=0 holds out of nine."""
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda X, y: (GoalThresholdClassifier(Broken(), cv="prefit"), X, y, {}), DataError, "1000 of 1000 scores"),
+        (lambda X, y: (GoalThresholdClassifier(Broken(0.0, 3), cv="prefit"), X, y, {}), DataError, "one score a row"),
+        (lambda X, y: (GoalThresholdClassifier(FirstColumn(), cv="prefit"), X, y + 1, {}), DataError, "both must be"),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB()), X, y + (X[:, 2] > 1), {}), ValueError, "Only binary"),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB(), cv=3), X[:5], [0, 0, 0, 1, 1], {}), DataError, "cv=3"),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB(), cv=ShuffleSplit(2)), X, y, {}), DataError, "or more"),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB()), X[:4], [0, 0, 0, 1], {}), DataError, "held out"),
+        (
+            lambda X, y: (
+                GoalThresholdClassifier(GaussianNB(), confidence=0.9, random_state=0), X[:9], np.eye(9)[HELD], {},
+            ),
+            DataError, "all have the same class",
+        ),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB(), confidence=0.3), X, y, {}), ValueError, "confidence"),
+        (
+            lambda X, y: (GoalThresholdClassifier(GaussianNB(), PARITY), X, y, {"populations": np.zeros((1200, 1))}),
+            DataError, "1200 rows and y 1000",
+        ),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB(), PARITY), X, y, {}), (DataError, GoalError), "sex"),
+        (lambda X, y: (GoalThresholdClassifier(GaussianNB(), pos_label=7), X, y, {}), DataError, "pos_label=7"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_named(data, make, error, message):
+    clf, X, y, arguments = make(*data[:2])
+    with pytest.raises(error, match=message):
+        clf.fit(X, y, **arguments)
+
+
+def test_unfitted_prefit_is_refused(data):
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        GoalThresholdClassifier(LogisticRegression(), cv="prefit").fit(*data[:2])
+
+
+def test_scores_that_do_not_differ_leave_two_thresholds(data):
+    X, y, _ = data
+    model = DummyClassifier(strategy="prior").fit(X, y)
+    clf = GoalThresholdClassifier(model, "subject to recall() >= 0.9", cv="prefit").fit(X, y)
+    assert clf.predict(X).all()
+
+
+# --- inside scikit-learn, and files ---------------------------------------------------------------------------------
+
+
+@routes_to_scores
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_grid_search_slices_populations(data, kind):
+    X, y, columns = data
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[kind](columns)
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = GoalThresholdClassifier(LogisticRegression(), PARITY, random_state=0)
+        clf.set_fit_request(populations=True, sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), clf)
+        grid = {"goalthresholdclassifier__estimator__C": [0.01, 1.0]}
+        search = GridSearchCV(pipe, grid, cv=3, error_score="raise")
+        search.fit(X, y, populations=table, sample_weight=np.ones(len(y)))
+        result = cross_validate(
+            pipe, X, y, params={"populations": table}, cv=2, return_estimator=True, error_score="raise"
+        )
+    assert search.best_estimator_.predict(X).shape == y.shape
+    for fitted in result["estimator"]:
+        assert fitted[-1].goal_report_.n_rows == 100
+        assert fitted[-1].goal_report_.all_met()
+
+
+def test_model_file_gives_back_the_model(data, tmp_path):
+    X = data[0]
+    clf = prefit(data, PARITY, confidence=0.9, on_infeasible="raise")
+    save_model(clf, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops")
+    for again in (loaded, pickle.loads(pickle.dumps(clf))):
+        np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+        np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+        assert again.goal_ == clf.goal_
+        assert again.guarantee_ == clf.guarantee_
+        assert again.goal_report_ == clf.goal_report_

@@ -1,0 +1,401 @@
+"""GoalThresholdClassifier with a threshold for each population, and with thresholds drawn at random."""
+
+import itertools
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import binom
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.sklearn_versions import routes_to_scores
+
+from widemargin import audit, load_model, save_model
+from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
+from widemargin.estimators.thresholds.groups import reach
+from widemargin.estimators.thresholds.guarantee import margins
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.goals import Goal, Population, col
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import External, make_sources
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A fitted scorer whose score is the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+
+SCORER = FirstColumn()
+GROUPS = 'w = population(sex == "F")\nm = population(sex == "M")\n'
+PARITY = (
+    GROUPS + "minimize error_rate()\nsubject to positive_rate(w) >= 0.9 * positive_rate(m)\nsubject to recall() >= 0.5"
+)
+
+
+def make_data(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    woman = rng.random(n) < 0.4
+    z = rng.normal(size=n) - 1.0 * woman
+    y = (z + 0.5 * woman + rng.normal(size=n) > 0.4).astype(int)
+    return z[:, None], y, pd.DataFrame({"sex": np.where(woman, "F", "M")})
+
+
+def quiet(clf, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GoalWarning)
+        return clf.fit(*args, **kwargs)
+
+
+@parametrize_with_checks(
+    [GoalThresholdClassifier(LogisticRegression(), "subject to recall() >= 0.3", randomize=True, random_state=0)]
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+# --- exactness, through the estimator -------------------------------------------------------------------------------
+
+
+def small(seed, n):
+    rng = np.random.default_rng(seed)
+    y = np.r_[[0, 1, 0, 1], (rng.random(n - 4) < 0.5)].astype(int)
+    sex = np.r_[["F", "F", "M", "M"], rng.choice(["F", "M"], n - 4)]
+    return rng.normal(size=n) + y, y, sex, rng.integers(1, 3, n) / 1.0
+
+
+def rates(said, y, sex, weight):
+    """Error, and slack of parity (0.8) and recall (the second argument of the goal is added by the caller)."""
+    share = {g: np.average(said[sex == g], weights=weight[sex == g]) for g in "FM"}
+    error = np.average(np.where(y == 1, 1 - said, said), weights=weight)
+    return error, share["F"] - 0.8 * share["M"], np.average(said[y == 1], weights=weight[y == 1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(6, 14), floor=st.integers(1, 8), flip=st.booleans())
+def test_no_pair_of_thresholds_and_no_mixture_is_better(seed, n, floor, flip):
+    z, y, sex, weight = small(seed, n)
+    goal = GROUPS + f"subject to positive_rate(w) >= 0.8 * positive_rate(m)\nsubject to recall() >= {floor / 8}"
+    table, pos_label = pd.DataFrame({"sex": sex}), 0 if flip else 1
+    truth = (y == pos_label).astype(int)
+    score = -z if flip else z
+    every = []
+    for pair in itertools.product(*([[-np.inf, *np.sort(score[sex == g])] for g in "FM"])):
+        said = score > np.where(sex == "F", pair[0], pair[1])
+        every.append(rates(said.astype(float), truth, sex, weight))
+    every = np.array(every)
+    good = every[(every[:, 1] >= -1e-12) & (every[:, 2] >= floor / 8 - 1e-12), 0]
+    options = {"cv": "prefit", "per_population": "sex", "pos_label": pos_label, "on_infeasible": "warn"}
+    clf = quiet(GoalThresholdClassifier(SCORER, goal, **options), z[:, None], y, weight, populations=table)
+    said = (clf.predict(z[:, None], table) == pos_label).astype(float)
+    error, parity, recall = rates(said, truth, sex, weight)
+    assert (clf.status_ == "converged") == bool(len(good))
+    if len(good):
+        assert error == pytest.approx(good.min(), abs=1e-9)
+        assert parity >= -1e-9 and recall >= floor / 8 - 1e-9
+        assert clf.optimality_gap_ <= 1e-9
+        assert clf.goal_report_.objective == pytest.approx(error)
+    exact = linprog(
+        every[:, 0], np.vstack([-every[:, 1], -every[:, 2]]), [0, -floor / 8], np.ones((1, len(every))), [1]
+    )
+    options["randomize"] = True
+    mixed = quiet(GoalThresholdClassifier(SCORER, goal, **options), z[:, None], y, weight, populations=table)
+    share = mixed.randomized_proba(z[:, None], table)[:, pos_label]
+    assert (mixed.status_ == "converged") == (exact.status == 0)
+    if exact.status == 0:
+        error, parity, recall = rates(share, truth, sex, weight)
+        assert error == pytest.approx(exact.fun, abs=1e-8)
+        assert parity >= -1e-8 and recall >= floor / 8 - 1e-8
+        assert mixed.goal_report_.ramp_objective == pytest.approx(error)
+
+
+def test_one_threshold_drawn_from_two():
+    """A floor that no threshold meets exactly is met exactly by a mixture of the two around it."""
+    z, y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), np.array([0, 0, 1, 0, 1, 1])
+    goal = "minimize false_positive_rate()\nsubject to recall() >= 0.75"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", randomize=True).fit(z[:, None], y)
+    thresholds, weights = clf.mixture_thresholds_[0], clf.mixture_weights_[0]
+    np.testing.assert_allclose(np.sort(thresholds), [1.5, 3.5])
+    np.testing.assert_allclose(weights[np.argsort(thresholds)], [0.25, 0.75])
+    np.testing.assert_allclose(clf.randomized_proba(z[:, None])[:, 1], [0, 0, 0.25, 0.25, 1.0, 1.0])
+    assert clf.goal_report_["#1"].ramp_rate == pytest.approx(0.75)
+    np.testing.assert_array_equal(clf.predict(z[:, None]), [0, 0, 0, 0, 1, 1])
+    assert clf.threshold_ == 3.5
+    fixed = GoalThresholdClassifier(SCORER, goal, cv="prefit").fit(z[:, None], y)
+    assert fixed.goal_report_.objective > clf.goal_report_.ramp_objective
+
+
+def test_draws_follow_the_probabilities_and_the_seed():
+    X, y, table = make_data()
+    clf = GoalThresholdClassifier(SCORER, PARITY, cv="prefit", randomize=True, per_population="sex", random_state=1)
+    clf.fit(X, y, populations=table)
+    share = clf.randomized_proba(X, table)
+    np.testing.assert_allclose(share.sum(axis=1), 1.0)
+    draws = np.array([clf.predict_randomized(X, seed, table) for seed in range(300)])
+    assert np.abs(draws.mean(axis=0) - share[:, 1]).max() < 5 * math.sqrt(0.25 / 300)
+    np.testing.assert_array_equal(clf.predict_randomized(X, populations=table), draws[1])
+    np.testing.assert_array_equal(clf.predict(X, table), (share[:, 1] > 0.5).astype(int))
+    np.testing.assert_array_equal(clf.predict(X, table), (clf.decision_function(X, table) > 0).astype(int))
+    assert "the bounds were enforced on the rates of predict_randomized" in str(clf.goal_report_)
+    with pytest.raises(AttributeError, match="no attribute 'predict_randomized'"):
+        GoalThresholdClassifier(SCORER, PARITY, cv="prefit").fit(X, y, populations=table).predict_randomized(X)
+
+
+def test_thresholds_of_populations_meet_what_one_cannot_as_well():
+    X, y, table = make_data()
+    one = GoalThresholdClassifier(SCORER, PARITY, cv="prefit").fit(X, y, populations=table)
+    two = GoalThresholdClassifier(SCORER, PARITY, cv="prefit", per_population="sex").fit(X, y, populations=table)
+    mixed = clone(two, safe=False).set_params(randomize=True, estimator=SCORER).fit(X, y, populations=table)
+    errors = one.goal_report_.objective, two.goal_report_.objective, mixed.goal_report_.ramp_objective
+    assert errors[0] > errors[1] > errors[2]
+    assert two.threshold_.shape == (2,)
+    assert [group.name for group in two.groups_] == ["F", "M"]
+    listed = [Population("m", where=col("sex") == "M"), Population("f", where=col("sex") == "F")]
+    again = clone(two, safe=False).set_params(per_population=listed, estimator=SCORER).fit(X, y, populations=table)
+    np.testing.assert_allclose(again.threshold_, two.threshold_[::-1])
+
+
+# --- which rows, and where the populations come from ----------------------------------------------------------------
+
+
+def test_populations_come_from_a_table_or_from_the_features():
+    X, y, table = make_data()
+    clf = GoalThresholdClassifier(SCORER, PARITY, cv="prefit", per_population="sex").fit(X, y, populations=table)
+    frame = pd.DataFrame({"z": X[:, 0], "sex": table["sex"]})
+    np.testing.assert_array_equal(clf.predict(frame), clf.predict(X, table))
+    np.testing.assert_array_equal(clf.predict(X[:5], table.iloc[:5]), clf.predict(X, table)[:5])
+    assert clf.score(X, y, populations=table) == np.mean(clf.predict(X, table) == y)
+    with pytest.raises(DataError, match=r"the data has no table; give populations=table"):
+        clf.predict(X)
+    with pytest.raises(DataError, match="1 of 3 rows belong to none of the 2 groups"):
+        clf.predict(X[:3], pd.DataFrame({"sex": ["F", "M", None]}))
+    with pytest.raises(DataError, match="populations has 3 rows"):
+        clf.predict(X[:4], table.iloc[:3])
+
+
+@routes_to_scores
+def test_populations_are_routed_through_pipelines_and_cross_validation():
+    X, y, table = make_data()
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = GoalThresholdClassifier(LogisticRegression(), PARITY, per_population="sex", random_state=0)
+        clf.set_fit_request(populations=True).set_predict_request(populations=True)
+        clf.set_score_request(populations=True)
+        pipe = make_pipeline(StandardScaler(), clf).fit(X, y, populations=table)
+        np.testing.assert_array_equal(pipe.predict(X, populations=table), pipe[-1].predict(pipe[0].transform(X), table))
+        found = cross_validate(pipe, X, y, params={"populations": table}, cv=2, error_score="raise")
+    assert (found["test_score"] > 0.5).all()
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_validation_rows_and_cross_validated_scores(cv):
+    X, y, table = make_data()
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, cv=cv, per_population="sex", random_state=0)
+    clf.fit(X, y, populations=table)
+    assert clf.goal_report_.all_met()
+    assert clf.goal_report_.n_rows == (120 if cv is None else 600)
+
+
+def test_external_rows_need_the_column_too():
+    X, y, table = make_data()
+    goal = "t = external()\nsubject to positive_rate(t) <= 0.2"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", per_population="sex")
+    Xt, _, other = make_data(200, seed=4)
+    clf.fit(X, y, populations=table, external={"t": External(Xt, populations=other)})
+    assert clf.predict(Xt, other).mean() <= 0.2
+    with pytest.raises(DataError, match="has no table"):
+        clf.fit(X, y, populations=table, external={"t": External(Xt)})
+
+
+def test_audit_hands_the_populations_on():
+    X, y, table = make_data()
+    clf = GoalThresholdClassifier(SCORER, PARITY, cv="prefit", per_population="sex", randomize=True)
+    clf.fit(X, y, populations=table)
+    report = audit(clf, PARITY, X, y, populations=table)
+    assert report.objective == pytest.approx(clf.goal_report_.objective)
+    assert report.ramp_objective == pytest.approx(clf.goal_report_.ramp_objective)
+
+
+def test_groups_without_validation_rows_are_refused():
+    X, y, table = make_data()
+    rare = table.assign(sex=np.where(np.arange(600) == 3, "rare", table["sex"]))
+    clf = GoalThresholdClassifier(LogisticRegression(), per_population="sex", random_state=0)
+    held = np.flatnonzero(np.arange(600) != 3)
+    with pytest.raises(DataError, match=r"1 of 3 populations have no validation rows.*rare"):
+        clf.fit(X, y, populations=rare)
+    clf.fit(X[held], y[held], populations=rare.iloc[held])
+
+
+@pytest.mark.parametrize(
+    "options", [{"per_population": "sex"}, {"randomize": True}, {"per_population": "sex", "randomize": True}]
+)
+def test_infeasible_goals_are_refused(options):
+    X, y, table = make_data()
+    goal = GROUPS + "subject to recall(w) >= 0.99\nsubject to false_positive_rate(w) <= 0.01"
+    kind = "mixture of thresholds" if options.get("randomize") else "threshold"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", **options)
+    with pytest.raises(InfeasibleGoalError, match=rf"no {kind} .* meets the goal on the 600 .*every one was tried"):
+        clf.fit(X, y, populations=table)
+    clf.set_params(on_infeasible="warn")
+    with pytest.warns(GoalWarning, match="the nearest"):
+        clf.fit(X, y, populations=table)
+    assert clf.status_ == "infeasible"
+    assert np.isnan(clf.optimality_gap_)
+    assert clf.predict(X, table).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    "groups", ["sex", [Population("f", where=col("sex") == "F"), Population("m", where=col("sex") != "F")]]
+)
+def test_model_file_gives_back_the_model(groups, tmp_path):
+    X, y, table = make_data()
+    clf = GoalThresholdClassifier(
+        LogisticRegression().fit(X, y), PARITY, cv="prefit", per_population=groups, randomize=True, confidence=None
+    ).fit(X, y, populations=table)
+    save_model(clf, tmp_path / "m.skops")
+    for again in (load_model(tmp_path / "m.skops"), pickle.loads(pickle.dumps(clf))):
+        np.testing.assert_array_equal(again.predict(X, table), clf.predict(X, table))
+        np.testing.assert_array_equal(again.predict_randomized(X, 5, table), clf.predict_randomized(X, 5, table))
+        assert again.groups_ == clf.groups_
+        assert again.per_population == clf.per_population
+
+
+# --- guarantees -----------------------------------------------------------------------------------------------------
+
+
+def bound_and_groups(text, n=200):
+    """200 rows, 80 of them positive, the first half women."""
+    y = (np.arange(n) % 5 < 2).astype(int)
+    table = pd.DataFrame({"sex": np.where(np.arange(n) < n // 2, "F", "M")})
+    goal = Goal.parse(GROUPS + "subject to " + text)
+    bound = bind(
+        goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=table), warn_trivial=False
+    )
+    groups = tuple(Population(g, where=col("sex") == g) for g in "FM")
+    return bound, lambda population: reach(groups, population)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "m", "groups"),
+    [
+        ("error_rate() <= 0.3", 2, 200, 2),
+        ("recall() >= 0.5", 1, 80, 2),
+        ("positive_rate(w) >= 0.9 * positive_rate(m)", 2, 100, 1),
+    ],
+)
+def test_rates_of_several_populations_pay_for_their_number(text, parts, m, groups):
+    bound, number = bound_and_groups(text)
+    (found,) = margins(bound, 0.95, reach=number)
+    height = {2: 2.0, 1: 1.0}[parts] if groups == 2 else 1.9
+    odds = parts / 0.05
+    each = groups * math.sqrt(math.log(groups * odds) / (2 * m))
+    assert found.method == "uniform band"
+    assert found.size == pytest.approx(height * each, rel=1e-9)
+
+
+def test_many_populations_pay_by_the_root_of_their_number():
+    bound, _ = bound_and_groups("recall() >= 0.5")
+    few, many = (margins(bound, 0.95, reach=lambda population, g=g: g)[0].size for g in (9, 36))
+    one = math.sqrt(math.log(20.0) / 160)
+    assert (many - one) / (few - one) == pytest.approx(2.0)
+    assert few < 9 * math.sqrt(math.log(180.0) / 160)
+
+
+def test_one_sided_rates_within_a_population_stay_binomial_but_not_for_mixtures():
+    bound, number = bound_and_groups("recall(w) >= 0.5")
+    assert margins(bound, 0.95, reach=number)[0].method == "exact binomial"
+    (mixed,) = margins(bound, 0.95, reach=number, mixtures=True)
+    assert mixed.method == "uniform band"
+    assert mixed.size == pytest.approx(math.sqrt(math.log(20.0) / 80))
+
+
+@pytest.mark.parametrize("options", [{"per_population": "sex"}, {"randomize": True}])
+def test_guarantee_says_what_it_covers(options):
+    X, y, table = make_data(4000)
+    clf = GoalThresholdClassifier(SCORER, PARITY, cv="prefit", confidence=0.95, **options)
+    clf.fit(X, y, populations=table)
+    assert clf.goal_report_.certificate == clf.guarantee_
+    assert ("populations are refused and not covered" in clf.guarantee_) == ("per_population" in options)
+    assert ("mixture of thresholds" in clf.guarantee_) == ("randomize" in options)
+    with pytest.raises(CapabilityError, match="cross-validated"):
+        clone(clf, safe=False).set_params(cv=3, estimator=LogisticRegression()).fit(X, y, populations=table)
+
+
+def test_refusal_says_how_many_rows_would_do():
+    X, y, table = make_data(300)
+    goal = GROUPS + "subject to recall(w) >= 0.6\nsubject to error_rate() <= 0.45"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", per_population="sex", confidence=0.95)
+    with pytest.raises(InfeasibleGoalError, match=r"about (\d+) validation rows prove it") as caught:
+        clf.fit(X, y, populations=table)
+    rows = int(str(caught.value).split("about ")[1].split()[0])
+    assert 300 < rows < 20000
+    many = np.resize(np.arange(300), int(1.3 * rows))  # the same rates on that many rows
+    clf.fit(X[many], y[many], populations=table.iloc[many])
+    assert clf.status_ == "converged"
+
+
+DELTA = 0.1
+
+
+def simulate(options, confidence, draws, seed=0):
+    """Share of false guarantees: recall of each group and a difference, on a known uniform distribution over rows."""
+    rng = np.random.default_rng(seed)
+    n = 10_000
+    woman, y = rng.random(n) < 0.4, (rng.random(n) < 0.4).astype(int)
+    z = np.round(rng.normal(size=n) + 1.6 * y - 0.5 * woman, 2)[:, None]
+    table = pd.DataFrame({"sex": np.where(woman, "F", "M")})
+    goal = GROUPS + "subject to recall(w) >= 0.6\nsubject to recall() >= 0.65\nsubject to positive_rate(m) <= 0.6"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", confidence=confidence, on_infeasible="warn", **options)
+    given = wrong = 0
+    for _ in range(draws):
+        rows = rng.integers(0, n, 400)
+        quiet(clf, z[rows], y[rows], populations=table.iloc[rows])
+        if clf.status_ == "converged":
+            given += 1
+            p = clf.randomized_proba(z, table)[:, 1] if options.get("randomize") else clf.predict(z, table)
+            wrong += (
+                p[(y == 1) & woman].mean() < 0.6 or p[y == 1].mean() < 0.65 or p[~woman].mean() > 0.6
+            )  # fmt: skip
+    return given / draws, wrong / draws
+
+
+@pytest.mark.parametrize(
+    "options", [{"per_population": "sex"}, {"randomize": True}, {"per_population": "sex", "randomize": True}]
+)
+def test_false_guarantees_are_rare(options):
+    given, wrong = simulate(options, 1 - DELTA, 50)
+    assert given >= 0.3
+    assert wrong <= binom.ppf(0.999, 50, DELTA) / 50
+    assert simulate(options, None, 20)[1] > 0.2  # by estimate the simulation fails often
+
+
+@pytest.mark.parametrize("options", [{"per_population": "sex"}, {"randomize": True}])
+@pytest.mark.parametrize("seed", range(6))
+def test_ratios_are_defined_and_met(options, seed):
+    """Scores that say nothing: precision can only be met by chance at the top, and never by calling nobody positive."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.5).astype(int)
+    table = pd.DataFrame({"sex": rng.choice(["F", "M"], 300)})
+    goal = "minimize positive_rate()\nsubject to precision() >= 0.5"
+    clf = GoalThresholdClassifier(SCORER, goal, cv="prefit", **options).fit(X, y, populations=table)
+    share = clf.randomized_proba(X)[:, 1] if options.get("randomize") else clf.predict(X, table)
+    assert share.sum() > 0
+    with pytest.raises(InfeasibleGoalError, match="can be shown to meet"):
+        clf.set_params(confidence=0.95).fit(X, y, populations=table)
+    assert share[y == 1].sum() >= 0.5 * share.sum() - 1e-6

@@ -1,0 +1,54 @@
+"""Kinds of rows, looked up again."""
+
+import numpy as np
+import pandas as pd
+
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.sources import make_source
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.counting import CountedRows
+
+GOAL = Goal.parse("""
+women = population(sex == "f")
+old = population(age >= 40)
+minimize error_rate()
+subject to equal_opportunity("town", difference=0.2)
+subject to recall(women) >= 0.5
+subject to churn("old") <= 0.3
+subject to positive_rate(old) >= 0.1
+""")
+
+
+def test_rows_of_blocks_find_the_cells_of_the_whole():
+    """Cells of a goal bound to counts of blocks tell rows apart as those of the rows themselves do."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 80, n).astype(float),
+                          "town": rng.choice(["a", "b", "c"], n), "old": rng.choice(["no", "yes"], n)})  # fmt: skip
+    frame.loc[:9, "age"] = np.nan
+    frame.loc[5:12, "sex"] = None
+    y, weight = rng.choice(["no", "yes"], n), rng.choice([0.5, 1.0, 3.0], n)
+    used, names = columns_used(GOAL)[None], baselines_used(GOAL)[None]
+
+    def source(rows):
+        return make_source(
+            None, None, y[rows], classes=("no", "yes"), sample_weight=weight[rows], populations=frame.iloc[rows],
+            baseline_names=names,
+        )  # fmt: skip
+
+    blocks = [source(np.arange(low, low + 100)) for low in range(0, n, 100)]
+    whole = CountedRows(None, used, names)
+    for block in blocks:
+        part = CountedRows(None, used, names)
+        part.add(block, np.zeros(100, bool), None)
+        whole.join(part)
+    bound = bind(GOAL, [whole.counted().source])
+    cell = np.concatenate([whole.numbers(block, bound.cell[0]) for block in blocks])
+    direct = bind(GOAL, [source(np.arange(n))])
+    pairs = set(zip(cell.tolist(), direct.cell[0].tolist(), strict=True))
+    assert len(pairs) == direct.cell_weight.shape[0] == bound.cell_weight.shape[0]
+    np.testing.assert_allclose(np.bincount(cell, weight), bound.cell_weight)
+    here, there = (dict(pairs), direct.coefficients.alpha0)
+    for mine, other in here.items():
+        np.testing.assert_allclose(bound.coefficients.alpha0[mine], there[other])

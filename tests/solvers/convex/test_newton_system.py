@@ -1,0 +1,142 @@
+"""Newton systems against dense algebra: factored or iterated, centred, and updated a few rows at a time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widemargin._typing import Floats
+from widemargin.linalg.rows import RowBlocks
+from widemargin.solvers.convex import newton_system
+from widemargin.solvers.convex.newton_system import (
+    BandGram,
+    BandRows,
+    Curvature,
+    FactoredSystem,
+    IterativeSystem,
+    Moments,
+)
+
+
+class Band:
+    """Rows with their curvatures, as systems ask for them."""
+
+    def __init__(self, rows: RowBlocks, by_row: Any, centred: bool) -> None:
+        self.by_row, self.gram, self.iterated = by_row, BandGram(rows, centred), BandRows(rows, by_row)
+
+    def moments(self, lam: float, *, exact: bool = False) -> Moments:
+        return self.gram.update(self.by_row, lam, np.empty(self.by_row.shape[0]), exact=exact)
+
+
+def problem(seed: int, fit_intercept: bool, sparse: bool, active: int = 2) -> tuple[Band, Curvature, Floats, Floats]:
+    """The band, what else makes the system, the Hessian as a dense matrix, and a gradient."""
+    rng = np.random.default_rng(seed)
+    n, d = 40, 6
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7) + (0.0 if sparse else 3.0)
+    by_row = (rng.random(n) * (rng.random(n) < 0.6)).astype(np.float32)
+    border, totals = rng.standard_normal((active, d)), rng.standard_normal(active)
+    rows = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)])
+    curvature = Curvature(0.1, border, totals, 5.0, 0.0, rows.centre if fit_intercept else None)
+    Z, G, ridge = X, border, np.full(d, 0.1)
+    if fit_intercept:
+        Z, G, ridge = np.column_stack([X, -np.ones(n)]), np.column_stack([border, -totals]), np.append(ridge, 0.0)
+    H = (Z.T * by_row) @ Z + np.diag(ridge) + 5.0 * G.T @ G
+    return Band(rows, by_row, fit_intercept), curvature, H, rng.standard_normal(H.shape[0])
+
+
+@given(seed=st.integers(0, 200), fit_intercept=st.booleans(), sparse=st.booleans(), active=st.integers(0, 3))
+def test_both_ways_solve_the_system(seed: int, fit_intercept: bool, sparse: bool, active: int) -> None:
+    band, curvature, H, gradient = problem(seed, fit_intercept, sparse, active)
+    expected = np.linalg.solve(H, gradient)
+    factored = FactoredSystem(curvature, band)
+    np.testing.assert_allclose(factored.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    assert factored.estimate(gradient) == pytest.approx(gradient @ expected, rel=1e-4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newton_system, "_RESIDUAL", 1e-9)
+        iterated = IterativeSystem(curvature, band.iterated)
+        np.testing.assert_allclose(iterated.solve(gradient), expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+    assert iterated.estimate(gradient) > 0.0
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_rough_solution_is_still_a_descent_direction_close_to_the_exact_one(fit_intercept: bool) -> None:
+    band, curvature, H, gradient = problem(0, fit_intercept, False)
+    system = IterativeSystem(curvature, band.iterated)
+    step = system.solve(gradient)
+    expected = np.linalg.solve(H, gradient)
+    off = step - expected
+    assert off @ H @ off <= 0.1 * (expected @ H @ expected)
+    assert gradient @ step > 0.0
+
+
+@given(seed=st.integers(0, 100), sparse=st.booleans(), exact=st.booleans())
+def test_an_updated_gram_matrix_is_the_one_made_afresh(seed: int, sparse: bool, exact: bool) -> None:
+    """Up to the hundredth that a curvature may differ, after rows came, went, and all were rescaled."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 5))
+    rows = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)])
+    band, work = BandGram(rows, True), np.empty(60)
+    curvature = (rng.random(60) * (rng.random(60) < 0.5)).astype(np.float32)
+    C = X - X.mean(axis=0)
+    for _ in range(5):
+        band.update(curvature, 1e-3, work, exact=exact)
+        scale = np.abs(C.T * curvature) @ np.abs(C)
+        tol = 1e-12 if exact else 0.0101
+        assert np.all(np.abs(np.tril(band.gram - (C.T * curvature) @ C)) <= tol * scale + 1e-5)
+        assert np.all(np.abs(band.sums - C.T @ curvature) <= tol * np.abs(C.T) @ curvature + 1e-5)
+        assert band.total == pytest.approx(curvature.sum(), rel=0.011)
+        band.rescale(2.0)
+        curvature = (2.0 * curvature * rng.uniform(0.995, 1.005, 60)).astype(np.float32)
+        some = rng.integers(0, 60, 8)
+        curvature[some] = np.where(rng.random(8) < 0.5, 0.0, rng.random(8))
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newton_system, "_LARGE", 1)
+    monkeypatch.setattr(newton_system, "_COARSE", 0.0 if coarse else 0.1)
+    band, curvature, H, gradient = problem(1, True, False)
+    system = FactoredSystem(curvature, band)
+    assert system._lower.dtype == np.float32
+    expected = np.linalg.solve(H, gradient)
+    np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    assert system._lower.dtype == (np.float64 if coarse else np.float32)
+
+
+def test_numbers_too_large_for_float32_are_multiplied_in_double_precision() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3)) * np.array([1.0, 1e25, 1.0])
+    curvature = Curvature(0.1, np.zeros((0, 3)), np.zeros(0), 1.0, 0.0, None)
+    with np.errstate(over="ignore"):
+        system = FactoredSystem(curvature, Band(RowBlocks([(X, None)]), np.ones(50, dtype=np.float32), False))
+    H = X.T @ X + 0.1 * np.eye(3)
+    gradient = np.array([1.0, 1e25, -1.0])
+    scale = np.sqrt(np.diag(H))
+    expected = np.linalg.solve(H / np.outer(scale, scale), gradient / scale) / scale
+    np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-8)
+
+
+def test_a_large_penalty_on_active_constraints_does_not_slow_the_iteration_down() -> None:
+    """The preconditioner takes their part of the matrix exactly, whatever its size."""
+    band, curvature, H, gradient = problem(3, True, False)
+    products = []
+    for tau in (1.0, 1e8):
+        system = IterativeSystem(curvature._replace(tau=tau), band.iterated)
+        count = 0
+        product = system.product
+
+        def counted(v: Floats, product: Any = product) -> Floats:
+            nonlocal count
+            count += 1
+            return product(v)
+
+        system.product = counted  # type: ignore[method-assign]
+        step = system.solve(gradient)
+        products.append(count)
+        G = np.column_stack([curvature.border, -curvature.border_totals])
+        exact = np.linalg.solve(H + (tau - 5.0) * G.T @ G, gradient)
+        assert np.linalg.norm(step - exact) <= 0.2 * np.linalg.norm(exact)
+    assert products[1] <= products[0] + 1

@@ -1,0 +1,164 @@
+"""Nested subsamples end at the optimum of all rows, and their certificate says so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm.dual import nested as nested_dual
+from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.problem import KernelProblem, values
+
+RBF = Kernel("rbf", 0.5)
+
+
+def problem(seed=0, n=800, noise=0.1, C=3.0, fit_intercept=True, made=np.asarray, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 - 1.0 + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+    return KernelProblem(KernelRows(RBF, made(X), dtype=dtype), y, np.full(n, C), fit_intercept)
+
+
+@pytest.fixture(autouse=True)
+def small_levels(monkeypatch):
+    monkeypatch.setattr(nested_dual, "LEAST", 50)
+
+
+@pytest.mark.parametrize("noise", [0.1, 3.0], ids=["clean", "noisy"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_same_optimum_as_the_working_set(noise, fit_intercept):
+    options = {"noise": noise, "fit_intercept": fit_intercept}
+    nested = nested_dual.solve(problem(**options), tol=1e-5, size=64)
+    flat = working_set.solve(problem(**options), tol=1e-5, size=64)
+    assert nested.status is Status.CONVERGED
+    assert nested.violation <= 1e-5
+    assert nested.dual == pytest.approx(flat.dual, rel=1e-6)
+    p = problem(**options)
+    at = values(p, nested.coef, p.rows.block(slice(None)) @ nested.coef, nested.intercept)  # scores afresh
+    assert at.violation <= 1.1e-5
+    np.testing.assert_allclose(at[:2], (nested.primal, nested.dual), rtol=1e-9)
+
+
+def test_levels_are_smaller_and_the_last_entries_are_of_all_rows():
+    result = nested_dual.solve(problem(), size=64)
+    rows = [entry["rows"] for entry in result.history]
+    assert rows[0] == 100
+    assert 100 < min(set(rows) - {100.0}) < 800
+    assert result.history[-1]["rows"] == 800
+    assert result.history[-1]["violation"] == pytest.approx(result.violation)
+
+
+def test_rows_that_the_subsamples_missed_are_found(monkeypatch):
+    monkeypatch.setattr(nested_dual, "MARGIN", -5.0)  # hardly a row is active but the support vectors
+    nested, flat = (solver.solve(problem(1), tol=1e-4) for solver in (nested_dual, working_set))
+    assert nested.status is Status.CONVERGED
+    assert nested.dual == pytest.approx(flat.dual, rel=1e-6)
+    assert [entry["rows"] for entry in nested.history].count(800.0) > 1
+
+
+def test_a_start_leaves_the_subsamples_out():
+    p = problem(2)
+    first = nested_dual.solve(p, tol=1e-4)
+    again = nested_dual.solve(p, tol=2e-4, start=first.coef)
+    assert again.n_iter == 0
+    assert again.dual == pytest.approx(first.dual, rel=1e-9)
+
+
+def test_csr_and_float32():
+    dense, sparse = nested_dual.solve(problem(3)), nested_dual.solve(problem(3, made=sp.csr_matrix))
+    single = nested_dual.solve(problem(3, dtype=np.float32))
+    assert sparse.dual == pytest.approx(dense.dual, rel=1e-9)
+    assert single.dual == pytest.approx(dense.dual, rel=1e-4)
+    assert single.status is Status.CONVERGED
+
+
+def test_same_seed_same_bits():
+    one, two, other = (nested_dual.solve(problem(4), seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.coef, two.coef)
+    assert one.primal == two.primal
+    assert (one.coef != other.coef).any()
+
+
+@pytest.mark.parametrize("moment", [0, 3, 12])
+def test_cut_short_it_still_certifies_a_feasible_point(moment):
+    calls = []
+
+    def interrupt(progress):
+        calls.append(progress)
+        if len(calls) == moment + 1:
+            raise KeyboardInterrupt
+
+    p = problem(5, noise=1.0)
+    result = nested_dual.solve(p, size=16, tol=1e-6, budget=Budget(callbacks=(interrupt,)))
+    assert result.status is Status.INTERRUPTED
+    assert abs(result.coef.sum()) < 1e-9
+    fresh = values(p, result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
+    np.testing.assert_allclose(fresh[:2], (result.primal, result.dual), rtol=1e-9)
+    assert nested_dual.solve(p, budget=Budget(seconds=0.0)).status is Status.TIME_LIMIT
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10_000), st.floats(0.0, 100.0))
+def test_covered_rows_have_the_lowest_margins_and_the_sum(seed, total):
+    rng = np.random.default_rng(seed)
+    n = 20
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    upper = rng.uniform(0.5, 3.0, n)
+    scores = rng.normal(size=n)
+    a = y * nested_dual.covered(y, upper, scores, total)
+    held = min(total, upper[y > 0].sum(), upper[y < 0].sum())
+    for side in (y > 0, y < 0):
+        assert a[side].sum() == pytest.approx(held, abs=1e-9)
+        by_margin = np.flatnonzero(side)[np.argsort((y * scores)[side])]
+        share = a[by_margin] / upper[by_margin]
+        assert (np.diff(share) <= 1e-12).all()
+        assert ((share > 1e-9) & (share < 1 - 1e-9)).sum() <= 1
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_rows_held_out_are_not_trained_on(noise):
+    p = problem(n=1200, noise=noise)
+    upper = p.upper.copy()
+    upper[::6] = 0.0
+    held = replace(p, upper=upper)
+    kept = np.flatnonzero(upper)
+    part = KernelProblem(p.rows.subset(kept), p.y[kept], p.upper[kept])
+    exact = working_set.solve(part, tol=1e-5)
+    result = nested_dual.solve(held, tol=1e-4)
+    assert not result.coef[::6].any()
+    np.testing.assert_allclose(result.dual, exact.dual, rtol=1e-5)
+    loose = nested_dual.solve(held, tol=None)
+    assert loose.status is Status.CONVERGED
+    assert [entry for entry in loose.history if "held_out_error" in entry]
+    assert 0.0 < loose.dual <= exact.dual * (1 + 1e-9)
+
+
+def test_a_subsample_that_is_as_good_ends_the_run(monkeypatch):
+    monkeypatch.setattr(nested_dual, "LEVELS", (8, 4, 2))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    upper = np.where(np.arange(4000) % 4 == 0, 0.0, 1000.0)
+    p = KernelProblem(KernelRows(Kernel("rbf", 0.3), X), y, upper)
+    result = nested_dual.solve(p, tol=None)
+    assert np.isnan(result.primal)
+    assert 0.0 < result.dual <= working_set.solve(p).dual
+    assert np.count_nonzero(result.coef) < 2000
+
+
+def test_no_level_starts_from_a_guess_that_is_worse_than_no_model():
+    """With a large C and a narrow kernel "the lowest margins at their bound" can be."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    y = np.where(X[:, 0] + 2.0 * rng.normal(size=1200) > 0, 1.0, -1.0)
+    made = KernelProblem(KernelRows(RBF, X), y, np.full(1200, 1000.0), True)
+    result = nested_dual.solve(made, tol=0.1, size=256)
+    assert min(entry["dual"] for entry in result.history) >= 0.0
+    assert result.status is Status.CONVERGED

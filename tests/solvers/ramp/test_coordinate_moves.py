@@ -1,0 +1,194 @@
+"""Exact moves along a line against every classifier on it, and the repair that is made of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from testing.ramp_problems import random_ramp_problem
+
+from widemargin.problems.rate_constrained import RateConstrainedProblem
+from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp import coordinate_moves
+from widemargin.solvers.ramp import coordinate_moves_loops as loops
+from widemargin.solvers.ramp.coordinate_moves import best_step, repair
+from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, best_threshold
+
+
+def standing(problem: RateConstrainedProblem, z: np.ndarray) -> tuple[float, float]:
+    """Violation and objective of a classifier by its scores."""
+    objective, excess = problem.values(problem.hard_mass(z))
+    return float(excess[excess > FEASIBLE].sum()), objective
+
+
+def tight(seed: int, by: float = 0.01, **options: Any) -> tuple[RateConstrainedProblem, np.ndarray, float]:
+    """A problem whose bounds a given classifier misses by a little, each."""
+    problem, w, b = random_ramp_problem(seed, **options)
+    _, excess = problem.values(problem.hard_mass(problem.scores(w, b)))
+    return problem.tightened(-excess + by), w, b
+
+
+def all_on_the_line(z: np.ndarray, x: np.ndarray) -> list[float]:
+    """A length in every interval between two turns."""
+    turns = np.unique(-z[x != 0] / x[x != 0])
+    if turns.shape[0] == 0:
+        return [0.0]
+    return [turns[0] - 1.0, *(0.5 * (turns[1:] + turns[:-1])), turns[-1] + 1.0, 0.0]
+
+
+@settings(max_examples=80)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 25), m=st.integers(1, 3), ties=st.booleans(), shift=st.booleans())
+def test_no_classifier_on_the_line_is_better(seed: int, n: int, m: int, ties: bool, shift: bool) -> None:
+    rng = np.random.default_rng(seed)
+    problem, w, b = tight(seed, float(rng.uniform(-0.1, 0.2)), n=n, d=2, m=m)
+    z = rng.integers(-3, 4, n) / 2.0 if ties else problem.scores(w, b)
+    x = rng.integers(-2, 3, n) / 2.0 if ties else rng.standard_normal(n) * (rng.random(n) < 0.7)
+    row = np.arange(n)
+    if shift:  # rows in any order, zeros left out
+        row = rng.permutation(n)[: n // 2 + 1]
+    whole = np.zeros(n)
+    whole[row] = x[row]
+    step = best_step(problem, z, row, x[row])
+    assert (step.violation, step.objective) == pytest.approx(standing(problem, z + step.length * whole), abs=1e-12)
+    tried = [standing(problem, z + t * whole) for t in all_on_the_line(z, whole)]
+    least = min(violation for violation, _ in tried)
+    assert step.violation <= least + 1e-12
+    if least == 0.0:
+        assert step.objective <= min(objective for violation, objective in tried if violation == 0.0) + 1e-12
+
+
+def test_limits_are_kept_and_nothing_better_means_no_move() -> None:
+    problem, w, b = tight(3, n=80, m=2)
+    z = problem.scores(w, b)
+    x = np.random.default_rng(0).standard_normal(z.shape[0])
+    free = best_step(problem, z, np.arange(80), x)
+    assert free.length != 0.0
+    inside = best_step(problem, z, np.arange(80), x, limits=(-0.5 * abs(free.length), 0.5 * abs(free.length)))
+    assert abs(inside.length) <= 0.5 * abs(free.length)
+    assert (inside.violation, inside.objective) >= (free.violation, free.objective)
+    there = best_step(problem, z + free.length * x, np.arange(80), x)
+    assert there.length == 0.0
+    assert best_step(problem, z, np.arange(80), np.zeros(80)).length == 0.0
+
+
+def test_the_bias_alone_is_the_threshold_sweep() -> None:
+    for seed in range(20):
+        problem, w, b = tight(seed, -0.01 if seed % 2 else 0.05, n=60, m=2)
+        z = problem.scores(w, b)
+        step = best_step(problem, z, np.arange(z.shape[0]), np.full(z.shape[0], -1.0))
+        sweep = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+        assert step.violation == pytest.approx(sweep.violation, abs=1e-12)
+        if sweep.violation == 0.0:  # else rounding of the violation decides between equals
+            assert step.objective == pytest.approx(sweep.objective, abs=1e-12)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 4),
+    sparse=st.booleans(),
+    narrow=st.booleans(),
+    index_dtype=st.sampled_from([np.int32, np.int64]),
+    fit_intercept=st.booleans(),
+)
+def test_repair_never_makes_it_worse(
+    seed: int, m: int, sparse: bool, narrow: bool, index_dtype: Any, fit_intercept: bool
+) -> None:
+    dtype = np.float32 if narrow else np.float64
+    problem, w, b = tight(
+        seed, n=60, m=m, sparse=sparse, dtype=dtype, index_dtype=index_dtype, fit_intercept=fit_intercept
+    )
+    kept = w.copy()
+    before = standing(problem, problem.scores(w, b))
+    found = repair(problem, w, b, passes=6)
+    np.testing.assert_array_equal(w, kept)
+    after = standing(problem, problem.scores(found.w, found.b))
+    assert after <= before
+    assert found.objective == pytest.approx(after[1], abs=1e-12)
+    assert (found.n_moves == 0) == (after == before)
+    assert np.count_nonzero(found.w != w) + (found.b != b) <= found.n_moves <= 6
+    assert fit_intercept or found.b == b
+
+
+def test_small_misses_are_repaired() -> None:
+    repaired = 0
+    for seed in range(30):
+        problem, w, b = tight(seed, 0.004, n=300, d=6, m=3)
+        found = repair(problem, w, b)
+        repaired += bool(np.all(found.excess <= FEASIBLE))
+    assert repaired >= 25
+
+
+def test_the_first_move_is_the_best_of_all_coordinates() -> None:
+    moved = 0
+    for seed in range(12):
+        problem, w, b = tight(seed, 0.003, n=120, d=4, m=1)
+        found = repair(problem, w, b, passes=1)
+        if found.n_moves == 0:  # one move is not enough
+            continue
+        moved += 1
+        z, n = problem.scores(w, b), 120
+        X = np.column_stack([problem.rows.dot(column) for column in np.eye(4)] + [np.full(n, -1.0)])
+        steps = [best_step(problem, z, np.arange(n), X[:, j]) for j in range(5)]
+        best = min((step.violation, step.objective) for step in steps)
+        assert standing(problem, problem.scores(found.w, found.b)) == pytest.approx(best, abs=1e-12)
+    assert moved >= 6
+
+
+def test_a_short_list_looks_at_fewer_features_and_repairs_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, column = 0, coordinate_moves._Columns.__getitem__
+
+    def counted(columns: Any, j: int) -> Any:
+        nonlocal looked
+        looked += 1
+        return column(columns, j)
+
+    monkeypatch.setattr(coordinate_moves._Columns, "__getitem__", counted)
+    found = []
+    for short in (16, 0):
+        monkeypatch.setattr(coordinate_moves, "_SHORT", short)
+        looked, met = 0, 0
+        for seed in range(24):
+            problem, w, b = tight(seed, 0.1, n=400, d=60, m=2 + seed % 2)
+            met += bool(np.all(repair(problem, w, b).excess <= FEASIBLE))
+        found.append((looked, met))
+    (few, met), (many, met_before) = found
+    assert few < 0.95 * many
+    assert met >= met_before >= 6
+
+
+def test_nothing_to_repair_nothing_moved() -> None:
+    problem, w, b = tight(0, -0.01, n=80)
+    found = repair(problem, w, b)
+    assert found.n_moves == 0
+    assert found.b == b
+    np.testing.assert_array_equal(found.w, w)
+
+
+def test_dense_equals_sparse_and_again_the_same_bits() -> None:
+    for seed in range(8):
+        (dense, w, b), (sparse, _, _) = tight(seed, n=80, m=2), tight(seed, n=80, m=2, sparse=True)
+        one, other, again = repair(dense, w, b), repair(sparse, w, b), repair(dense, w, b)
+        np.testing.assert_allclose(other.w, one.w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(again.w, one.w)
+        assert again.b == one.b
+
+
+def test_a_spent_budget_moves_nothing() -> None:
+    problem, w, b = tight(1, n=80)
+    assert repair(problem, w, b).n_moves > 0
+    assert repair(problem, w, b, budget=Budget(seconds=0.0)).n_moves == 0
+
+
+def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain: Callable[..., None] = loops.walk.py_func
+    for seed in range(4):
+        problem, w, b = tight(seed, n=50, m=2)
+        compiled = repair(problem, w, b, passes=3)
+        with monkeypatch.context() as patched:
+            patched.setattr(coordinate_moves.loops, "walk", plain)
+            found = repair(problem, w, b, passes=3)
+        np.testing.assert_array_equal(found.w, compiled.w)
+        assert (found.b, found.objective) == (compiled.b, compiled.objective)

@@ -1,0 +1,59 @@
+"""The threshold over blocks is the one of a sweep over all rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from testing.blocked import blocked
+from testing.ramp_problems import random_ramp_problem
+
+from widemargin.solvers.thresholds import blocked_sweep as threshold_blocks
+from widemargin.solvers.thresholds.bias_sweep import best_threshold
+from widemargin.solvers.thresholds.blocked_sweep import best_threshold_of_blocks
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10_000),
+    m=st.integers(0, 3),
+    bins=st.sampled_from([4, 16, 2048]),
+    fetched=st.sampled_from([0, 10, 1000]),
+    coarse=st.booleans(),
+    feasible=st.booleans(),
+    block_rows=st.sampled_from([7, 40, 500]),
+)
+def test_as_good_as_the_sweep(
+    seed: int, m: int, bins: int, fetched: int, coarse: bool, feasible: bool, block_rows: int
+) -> None:
+    """With ties (`coarse`), bounds that nothing meets, few bins, and few rows that may be fetched."""
+    problem, w, b = random_ramp_problem(
+        seed, 90, 2, m, slack=-0.01 if m and feasible else 0.02, feasible=feasible or not m
+    )
+    if coarse:
+        w = np.zeros(2)
+    over = blocked(problem, block_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threshold_blocks, "_BINS", bins)
+        patch.setattr(threshold_blocks, "_FETCHED", fetched)
+        found = best_threshold_of_blocks(
+            over.rows, over.scores(w, b), problem.coef, problem.gamma, problem.cell_weight
+        )  # fmt: skip
+    z = problem.scores(w, b)
+    expected = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+    assert found.violation == pytest.approx(expected.violation, abs=1e-9)
+    assert found.objective <= expected.objective + 1e-9  # lower where violations differ by nothing but rounding
+    if not expected.violation:
+        assert found.objective == pytest.approx(expected.objective, abs=1e-9)
+    assert found.n_positive == np.count_nonzero(z > found.threshold)
+    objective, excess = problem.values(problem.hard_mass(z - found.threshold))
+    assert found.objective == pytest.approx(objective, abs=1e-9)
+    assert found.violation == pytest.approx(float(excess[excess > 1e-10].sum()), abs=1e-9)
+
+
+def test_a_threshold_that_is_best_already_stays() -> None:
+    problem, w, b = random_ramp_problem(0, 90, 2, 0)
+    over = blocked(problem, 30)
+    first = best_threshold_of_blocks(over.rows, over.scores(w, b), problem.coef, problem.gamma, problem.cell_weight)
+    moved = over.scores(w, b + first.threshold)
+    again = best_threshold_of_blocks(over.rows, moved, problem.coef, problem.gamma, problem.cell_weight)
+    assert again.threshold == 0.0
