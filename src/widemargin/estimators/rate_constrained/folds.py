@@ -1,8 +1,8 @@
 """Settings (C, steps) trained and measured on one fold of a cross-validation.
 
-Goals are tied and rows merged once a fold; a setting with more steps goes on from the one with fewer; and the first convex
-step of each C, the dearest one, starts from the solution of the last C's first step (a fifth fewer Newton steps on
-a9a). Majorisation itself starts anew for every C, so what is measured is what
+Goals are tied and rows merged once a fold; a setting with more steps goes on from the one with fewer; and the first
+convex step of each C, the dearest one, starts from the solution of the last C's first step (a fifth fewer Newton steps
+on a9a). Majorisation itself starts anew for every C, so what is measured is what
 `RateConstrainedClassifier(C=C, max_steps=steps)`, fitted from nothing to the fold's rows, would be.
 """
 

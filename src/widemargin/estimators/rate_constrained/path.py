@@ -1,7 +1,8 @@
 """Goals on the same rows, trained one after the other: what does not change is done once, and each starts warm.
 
-The rows are tied to the goal, checked and merged once; from goal to goal only coefficients by cell and bounds are made anew. A
-point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation steps.
+The rows are tied to the goal, checked and merged once; from goal to goal only coefficients by cell and bounds are made
+anew. A point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation
+steps.
 """
 
 from collections.abc import Sequence
