@@ -142,7 +142,7 @@ def test_the_rules_bite():
     assert {"ast", "re", "pathlib", "pytest"} <= set(imported(example))
 
 
-# Words that the glossary keeps for one idea, and the folders (of `widemargin`) where they may name files or definitions.
+# Words that the glossary keeps for one idea, and the folders where they may name files or definitions.
 KEPT_FOR = {
     "bundle": ("goals", "cli", "report"),  # a set of fairness constraints
     "choice": (),  # says nothing of what is chosen
