@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from widemargin.persistence.model_files import model_info
 
 import widemargin as wm
 from widemargin.exceptions import ModelFileError
+from widemargin.persistence.model_files import model_info
 from widemargin.structured.models import MulticlassModel
 
 RNG = np.random.default_rng(0)
