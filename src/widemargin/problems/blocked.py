@@ -169,7 +169,7 @@ class BlockedProblem:
         return self.head.constant_start(rho)
 
     def multipliers_to_goal(self, multipliers: Floats) -> Floats:
-        """Multipliers in the bound goal's units."""
+        """Multipliers in the tied goal's units."""
         return self.head.multipliers_to_goal(multipliers)
 
     def drawn(self, chance: Floats, seed: int) -> RateConstrainedProblem:

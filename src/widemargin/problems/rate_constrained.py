@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Ints
-from widemargin.goals.binding.bind import BoundGoal
+from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.rows import RowBlocks, merge_rows
@@ -161,17 +161,17 @@ class RateConstrainedProblem(_Weighted):
         """The same problem with another weight of the regulariser."""
         return replace(self, lam=float(lam))
 
-    def rebound(self, before: BoundGoal, bound: BoundGoal) -> "RateConstrainedProblem | None":
-        """The same rows under another goal, bound on the same cells as the one before (`bind(..., like=)`).
+    def retied(self, before: TiedGoal, tied: TiedGoal) -> "RateConstrainedProblem | None":
+        """The same rows under another goal, tied to the same cells as the one before (`bind(..., like=)`).
 
         None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
         """
-        kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
+        kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
         other = _kinds(before.coefficients, before.cell_weight)[0]
         alike = kind is other if kind is None or other is None else np.array_equal(kind, other)
         if not alike:
             return None
-        return replace(self, cell_weight=cell_weight, **_scaled(coef, bound))
+        return replace(self, cell_weight=cell_weight, **_scaled(coef, tied))
 
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
@@ -216,18 +216,18 @@ class RateConstrainedProblem(_Weighted):
         return 0.5 - float(shares[chosen])
 
     def multipliers_to_goal(self, multipliers: Floats) -> Floats:
-        """Multipliers in the bound goal's units: objective per unit of its bounds."""
+        """Multipliers in the tied goal's units: objective per unit of its bounds."""
         return multipliers * self.objective_scale / self.constraint_scale
 
 
 def build_problem(
-    bound: BoundGoal, matrices: Sequence[Any], lam: float, *, fit_intercept: bool = True, merge: bool = True
+    tied: TiedGoal, matrices: Sequence[Any], lam: float, *, fit_intercept: bool = True, merge: bool = True
 ) -> RateConstrainedProblem:
-    """Marry a bound goal to its rows.
+    """Marry a tied goal to its rows.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     matrices : sequence of matrices of shape (n_s, d)
         One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. They are referred to, not copied.
     lam : float
@@ -240,9 +240,9 @@ def build_problem(
     -------
     RateConstrainedProblem
     """
-    kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
+    kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
+    for X, cell, weight in zip(matrices, tied.cell, tied.weight, strict=True):
         seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)
@@ -260,22 +260,22 @@ def build_problem(
         lam=float(lam),
         fit_intercept=fit_intercept,
         cell_weight=cell_weight,
-        **_scaled(coef, bound),
+        **_scaled(coef, tied),
     )
 
 
-def _scaled(coef: CellCoefficients, bound: BoundGoal) -> dict[str, Any]:
+def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
     """Coefficients, bounds and scales of a problem, from the coefficients of its cells."""
-    objective_scale = float(np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0) @ bound.cell_weight)
+    objective_scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight)
     if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
         objective_scale = 1.0
-    scale = np.asarray(bound.scale, dtype=np.float64)
+    scale = np.asarray(tied.scale, dtype=np.float64)
     scaled = coef._replace(
         alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
         beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
         value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
     )
-    gamma = np.asarray(bound.bound, dtype=np.float64) / scale
+    gamma = np.asarray(tied.bound, dtype=np.float64) / scale
     return {"coef": scaled, "gamma": gamma, "objective_scale": objective_scale, "constraint_scale": scale}
 
 

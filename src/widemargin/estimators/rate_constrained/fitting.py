@@ -1,6 +1,6 @@
 """The steps of fitting a rate-constrained model, from checked data to the best model found.
 
-goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
+goal + data -> TiedGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from widemargin._typing import Floats
 from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Problem, Randomized
 from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.bind import BoundGoal
+from widemargin.goals.binding.bind import TiedGoal
 from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget, Status
@@ -76,7 +76,7 @@ class Trained:
         return self.best.violation <= 0.0
 
     def linear_multipliers(self) -> Floats:
-        """Multipliers in objective per unit of the bound goal's bounds."""
+        """Multipliers in objective per unit of the tied goal's bounds."""
         return self.problem.multipliers_to_goal(self.solution.multipliers)
 
 
@@ -95,7 +95,7 @@ def step_plan(C: float, max_steps: int, tol: float, step_tol: float) -> Majorize
 
 
 def train(
-    bound: BoundGoal,
+    tied: TiedGoal,
     matrices: Sequence[Any],
     space: LinearSpace,
     *,
@@ -108,11 +108,11 @@ def train(
     explain: bool = True,
     budget: Budget,
 ) -> Trained:
-    """Train on a bound goal.
+    """Train on a tied goal.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     matrices : sequence of matrices
         Features of each source of `bound`.
     space : LinearSpace
@@ -134,7 +134,7 @@ def train(
     -------
     Trained
     """
-    flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
+    flat = build_problem(tied, space.features(matrices), lam, fit_intercept=fit_intercept)
     problem, convex = space.lift(flat, solver)
     return train_problem(
         problem, convex, space.used, enforcement=enforcement, options=options, start=start, explain=explain,

@@ -126,9 +126,9 @@ class BlockTrainingMixin:
                 self.feature_names_in_ = found.names
             pair = positive_class(self.classes_.tolist(), self.positive_class_)
             labels = Labels(pair, goal, dict(self.baselines or {}))
-            counts, bound = counted_goal(together, labels)
+            counts, tied = counted_goal(together, labels)
             problem = blocked_problem(
-                together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
+                together, labels, counts, tied, found, lam=2.0 / (found.weight * self.C),
                 fit_intercept=self.fit_intercept, scratch=scratch,
             )  # fmt: skip
             solver = _BlockConvex(self.solver, problem)
