@@ -1,4 +1,4 @@
-"""Rate-constrained training over rows that live in blocks: from raw rows to a `BlockedProblem`, and back to a report.
+"""Rate-constrained training over rows that live in blocks: from raw rows to a problem, and back to a report.
 
 survey (shape, labels, weights) -> counts by kind of row -> the goal, tied to the counts -> problems of the blocks
 
@@ -34,7 +34,6 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
 from widemargin.linalg.rows import RowBlocks, canonical_rows
 from widemargin.losses.ramp import ramp
-from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 
 __all__ = ["Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions", "survey"]
@@ -152,7 +151,7 @@ def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
 def blocked_problem(
     blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, found: Survey, *, lam: float,
     fit_intercept: bool, scratch: str | None,
-) -> BlockedProblem:  # fmt: skip
+) -> RateConstrainedProblem:  # fmt: skip
     """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
     d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
     task = _Task(labels, counts, tied, lam, fit_intercept, centre, scratch)
@@ -162,7 +161,7 @@ def blocked_problem(
     empty = replace(tied, cell=nothing, row_weight=(None,) * len(nothing))
     head = build_problem(empty, [np.zeros((0, d))] * len(nothing), lam, fit_intercept=fit_intercept, merge=False)
     rows = BlockedRows(prepared, int(sizes.n_rows), d, int(sizes.n_stored), centre)
-    return BlockedProblem(head, rows, sizes.cell_count)
+    return head.over(rows, sizes.cell_count)
 
 
 def counted_predictions(

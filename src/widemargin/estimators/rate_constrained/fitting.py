@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Problem, Randomized
+from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Randomized
 from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal
-from widemargin.problems.blocked import BlockedProblem
-from widemargin.problems.rate_constrained import build_problem
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import SOLVERS
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
@@ -46,7 +46,7 @@ class Trained:
     Attributes
     ----------
     search : Enforced
-    problem : RateConstrainedProblem or BlockedProblem
+    problem : RateConstrainedProblem
     status : Status
     solvers : tuple of str
         The convex solvers that were used.
@@ -55,7 +55,7 @@ class Trained:
     """
 
     search: Enforced
-    problem: Problem
+    problem: RateConstrainedProblem
     status: Status
     solvers: tuple[str, ...]
     diagnosis: Diagnosis | None = None
@@ -204,9 +204,9 @@ def refuse_overflow(matrices: Sequence[Any]) -> Iterator[None]:
         raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
 
 
-def make_measures(problem: Problem, enforcement: str) -> tuple[Measures, Measures]:
+def make_measures(problem: RateConstrainedProblem, enforcement: str) -> tuple[Measures, Measures]:
     """The rates that are enforced, and the 0/1 rates; the same object where these are enforced."""
-    hard = BlockedDeterministic(problem) if isinstance(problem, BlockedProblem) else Deterministic(problem)
+    hard = BlockedDeterministic(problem) if isinstance(problem.rows, BlockedRows) else Deterministic(problem)
     return (hard if enforcement == "deterministic" else Randomized(problem)), hard
 
 
