@@ -22,6 +22,8 @@ __all__ = [
     "Ints",
     "Label",
     "Matrix",
+    "Places",
+    "Reals",
     "Seed",
     "Signs",
     "Table",
@@ -33,6 +35,10 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Signs: TypeAlias = npt.NDArray[np.int8]
 """Labels or predictions as +1 and -1; 0 where a label is missing."""
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Reals: TypeAlias = npt.NDArray[np.floating[Any]]
+"""Numbers in single or double precision, where a loop takes both."""
+Places: TypeAlias = npt.NDArray[np.integer[Any]]
+"""Numbers of rows or columns, of any integer type."""
 Index: TypeAlias = npt.NDArray[np.integer[Any]] | slice
 """Which rows: their numbers, or a run of them."""
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]] | sp.csr_matrix
