@@ -84,7 +84,7 @@ class HitAndRun:
             directions = self._rng.standard_normal(part.shape) @ root.T
             lengths = np.empty(part.shape[0])
             slack = np.maximum(b - A @ x, 0.0)
-            walk(slack, directions @ A.T, self._rng.random(size=part.shape[0]), lengths)
+            walk(slack, directions @ A.T, self._rng.random(len(part)), lengths)
             np.cumsum(lengths[:, None] * directions, axis=0, out=part)
             part += x
             x = part[-1]
