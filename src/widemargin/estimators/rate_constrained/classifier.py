@@ -38,7 +38,7 @@ from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]

@@ -18,7 +18,7 @@ from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel, settled_kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.convex.convex_step import ConvexChoice
 from widemargin.solvers.convex.kernel_step import KernelChoice
