@@ -53,6 +53,7 @@ _OBJECTS = frozenset(
         "widemargin.estimators.structured.multilabel_svc.MultiLabelSVC",
         "widemargin.estimators.rate_constrained.classifier.RateConstrainedClassifier",
         "widemargin.estimators.rate_constrained.cross_validated.RateConstrainedClassifierCV",
+        "widemargin.estimators.rate_constrained.options.TrainingOptions",
         "widemargin.estimators.kernel_svm.sbp_classifier.SBPClassifier",
         "widemargin.estimators.structured.structural_svm.StructuralSVM",
         "widemargin.kernels.feature_maps.FourierPairs",
