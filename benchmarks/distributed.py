@@ -219,9 +219,9 @@ def problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
     """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
     labels = Labels((-1.0, 1.0), goal if isinstance(goal, Goal) else Goal.parse(goal), {})
     found = survey(blocks)
-    counts, bound = counted_goal(blocks, labels)
+    counts, tied = counted_goal(blocks, labels)
     return blocked_problem(
-        blocks, labels, counts, bound, found, lam=10.0 / found.weight, fit_intercept=True, scratch=None
+        blocks, labels, counts, tied, found, lam=10.0 / found.weight, fit_intercept=True, scratch=None
     )  # fmt: skip
 
 

@@ -119,9 +119,9 @@ def test_populations_and_weights_are_sliced_and_external_is_not(data, monkeypatc
     seen = []
     measure = validation.fold_measures
 
-    def spy(bound, matrices, held, held_matrices, *rest):
-        seen.append((bound.n_rows, held.n_rows, [m.shape[0] for m in matrices], held.row_weight[0].sum()))
-        return measure(bound, matrices, held, held_matrices, *rest)
+    def spy(tied, matrices, held, held_matrices, *rest):
+        seen.append((tied.n_rows, held.n_rows, [m.shape[0] for m in matrices], held.row_weight[0].sum()))
+        return measure(tied, matrices, held, held_matrices, *rest)
 
     monkeypatch.setattr(validation, "fold_measures", spy)
     external = {"traffic": External(traffic, deployed=(traffic[:, 0] > 0.2).astype(int))}

@@ -65,9 +65,9 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
     seen = []
     whole = estimator.train
 
-    def watched(bound, **options):
+    def watched(tied, **options):
         seen.append(options["matrices"][0])
-        return whole(bound, **options)
+        return whole(tied, **options)
 
     monkeypatch.setattr(estimator, "train", watched)
     clone(clf).fit(X, y)
@@ -217,8 +217,8 @@ def test_margins_of_four_models():
     """The level each model gets: four times less risk."""
     X, y, _ = draw(3000)
     clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0).fit(X, y)
-    bound, _ = clf._bind(X, y, None, X, None, external=None, baselines=None)
-    assert margins(bound, 1 - 0.1 / 4)[0].size > margins(bound, 0.9)[0].size
+    tied, _ = clf._bind(X, y, None, X, None, external=None, baselines=None)
+    assert margins(tied, 1 - 0.1 / 4)[0].size > margins(tied, 0.9)[0].size
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from widemargin.estimators.rate_constrained.spaces import (
 )
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
@@ -378,7 +378,7 @@ class RateConstrainedClassifier(
         external: Mapping[str, External] | None,
         baselines: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[Source, ...], list[Any]]:
-        """The rows that a goal of these uses is bound to, and the features of each source."""
+        """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(
             uses, original, y, classes=classes, sample_weight=weight, populations=populations,
@@ -404,7 +404,7 @@ class RateConstrainedClassifier(
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
         self.goal_ = goal
-        bound, matrices = self._bind(X, y, weight, original, populations, external=external, baselines=baselines)
+        tied, matrices = self._bind(X, y, weight, original, populations, external=external, baselines=baselines)
         proof = None if kept is None else self._bind(*kept.parts, external=kept.external, baselines=baselines)
         total = float(X.shape[0] if weight is None else weight.sum())
         solving = self._options
@@ -417,19 +417,19 @@ class RateConstrainedClassifier(
             )  # fmt: skip
             validated = None
             if proof is not None:
-                validated = train_validated(self, bound, *proof, fit=fit, space=space, budget=budget)
-                bound, matrices = proof
-            trained = fit(bound) if validated is None else validated.trained
+                validated = train_validated(self, tied, *proof, fit=fit, space=space, budget=budget)
+                tied, matrices = proof
+            trained = fit(tied) if validated is None else validated.trained
             space.adopt(self, trained.best.w, trained.best.b, self._direction())
-            self._adopt(trained, bound, matrices, validated)
-            other = partial(measure_other, self, space, bound, matrices)
+            self._adopt(trained, tied, matrices, validated)
+            other = partial(measure_other, self, space, tied, matrices)
             found = None if validated else find_out(self, trained, other)
             self.infeasibility_: Infeasibility | None = found
         self._conclude(trained, budget, validated)
 
     def _bind(
         self, *rows: Any, external: Mapping[str, External] | None, baselines: Mapping[str, Any] | None
-    ) -> tuple[BoundGoal, list[Any]]:
+    ) -> tuple[TiedGoal, list[Any]]:
         """The goal on checked rows (X, y, weight, original X, populations), and the features of all its sources."""
         uses = baselines_used(self.goal_)
         sources, matrices = self._sources(uses, *rows, external=external, baselines=baselines)
