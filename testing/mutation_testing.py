@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
     },
     "searches": {
         f"structured/search/{name}.py": SEARCHES
-        for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
+        for name in ("angular", "binary", "bisecting", "edge", "hull", "by_loss", "best_label", "sarawagi_gupta")
     },
     "sdca": {
         "solvers/paper_nest/sdca_loops.py": [
