@@ -61,9 +61,9 @@ def convex_step(
 ) -> ConvexSubproblem:
     """The convex problem of a majorisation step from w = 0; the steps before it are solved to 1e-2."""
     sources = make_sources(baselines_used(goal), X, y, classes=(-1, 1), populations=table, external=external)
-    bound = bind(goal, sources, warn_trivial=False)
+    tied = bind(goal, sources, warn_trivial=False)
     matrices = [X, *(external[source.name].X for source in sources[1:] if external and source.name)]
-    problem = build_problem(bound, matrices, 1.0 / rows_of(matrices), fit_intercept=fit_intercept)
+    problem = build_problem(tied, matrices, 1.0 / rows_of(matrices), fit_intercept=fit_intercept)
     sub = problem.majorise(problem.scores(np.zeros(X.shape[1]), 0.0))
     for _ in range(step - 1):
         solved = pmm_newton.solve(sub, tol=1e-2, rho=RHO)

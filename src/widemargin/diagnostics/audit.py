@@ -135,10 +135,10 @@ def audit(
         if len(codes) != source.n_rows:
             raise DataError(f"{len(codes)} predictions for the {source.n_rows} rows of {source.title}.")
         positive.append(codes > 0)
-    bound = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
+    tied = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
     return make_report(
-        bound, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
-        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, bound.sources, ask), random_state=random_state,
+        tied, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
+        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, tied.sources, ask), random_state=random_state,
     )  # fmt: skip
 
 

@@ -187,10 +187,10 @@ class AuditCounts:
             if not self._parts[name].n_rows:
                 raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
         counted: list[Counted] = [self._parts[name].counted() for name in names]
-        bound = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
+        tied = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
         shares = [part.ramp for part in counted if part.ramp is not None]
         return make_report(
-            bound, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
+            tied, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
             confidence=confidence, decide=decide, ramp=shares if len(shares) == len(counted) else None,
             random_state=random_state,
         )  # fmt: skip

@@ -10,8 +10,8 @@ is in `capabilities`; the searches of `structured.search` use what there is.
 (Choi, Meshi and Srebro 2016, section 4; corrected in places where the paper is wrong.)
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from widemargin.exceptions import CapabilityError
 
 __all__ = [
-    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "require",
+    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "Search",
+    "declare", "require",
 ]  # fmt: skip
 
 FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX = "free", "cone", "level", "levels", "direct", "convex"
@@ -118,6 +119,61 @@ class Oracle(Protocol):
     def direct(self) -> Answer:
         """The label with the largest `h g`."""
         ...
+
+
+class Search(Protocol):
+    """A way to find the label with the largest `h g` by asking an oracle: what `search=` of `StructuralSVM` takes.
+
+    `widemargin.structured.search.best_label.BestLabel` keeps what a search has to keep. A search may ask nothing but
+    what the oracle's `capabilities` name; `require` says so with an error.
+
+    Attributes
+    ----------
+    exact : bool, optional
+        Whether it finds the optimum, wherever the oracle is exact; False where missing. `declare` sets it.
+    needs_slack : bool, optional
+        Whether it is to be called with `slack`, the slack of the example, too, which only `solver="cutting-plane"`
+        knows; False where missing.
+    """
+
+    def __call__(
+        self, oracle: Oracle, *, best: Answer | None, hint: float | None, eps: float, ratio: float, max_queries: int
+    ) -> Found:
+        """Look for the label with the largest `h g` of one example.
+
+        Parameters
+        ----------
+        oracle : Oracle
+        best : Answer or None
+            A label known already, at the current weights.
+        hint : float or None
+            `h / g` of the label found last time for this example: a good lam to begin with.
+        eps : float
+            Relative difference that counts as none.
+        ratio : float
+            It may stop when the best label has this share of the upper bound.
+        max_queries : int
+            Most questions.
+
+        Returns
+        -------
+        Found
+            Its `upper` must bound `h g` of all labels of the oracle, whatever the search has found.
+        """
+        ...
+
+
+S = TypeVar("S", bound=Callable[..., Found])
+
+
+def declare(*, exact: bool, needs_slack: bool = False) -> Callable[[S], S]:
+    """Decorator that says of a search whether it is exact and whether it needs the slack of the example."""
+
+    def declared(search: S) -> S:
+        vars(search).update(exact=exact, needs_slack=needs_slack)
+        return search
+
+    return declared
 
 
 def require(oracle: Oracle, wanted: Sequence[str], search: str) -> None:

@@ -23,7 +23,7 @@ from widemargin.cli.main import main
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -232,7 +232,7 @@ def test_absent_files_and_folders_are_named(tmp_path):
 
 
 def test_the_example_is_a_goals_file():
-    goals = read_goals_file(Path(__file__).parents[2] / "examples" / "adult.toml")
+    goals = read_goals_file(Path(__file__).parents[3] / "examples" / "adult.toml")
     assert len(goals.goal.constraints) == 4
     assert "sex" in goals.data.protected
     assert goals.data.table.exists()

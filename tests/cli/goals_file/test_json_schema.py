@@ -15,7 +15,7 @@ from widemargin.cli.goals_file.kinds import Kind
 from widemargin.cli.goals_file.reader import read_values
 from widemargin.cli.main import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMA = goals_schema()
 KINDS = {name: value for name, value in vars(goals_kinds).items() if isinstance(value, Kind)}
 KINDS["ONE_OF"] = goals_kinds.one_of("a", "b")

@@ -11,7 +11,7 @@ from widemargin.structured.oracle import CONE, LEVELS
 from widemargin.structured.oracles import paths
 from widemargin.structured.oracles.argmax import argmax, loss, score
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.level import levels
+from widemargin.structured.search.by_loss import all_losses
 
 problems = {
     "seed": st.integers(0, 10**6),
@@ -53,7 +53,7 @@ def test_the_oracle_answers_about_paths(lam, seed, k, over, weight):
     assert CONE in oracle.capabilities
     assert angular(oracle, eps=1e-9).value == pytest.approx(brute.best_product(), abs=1e-8)
     if LEVELS in oracle.capabilities:
-        assert levels(oracle, eps=1e-9).value == pytest.approx(brute.best_product(), abs=1e-9)
+        assert all_losses(oracle, eps=1e-9).value == pytest.approx(brute.best_product(), abs=1e-9)
 
 
 @given(**problems)

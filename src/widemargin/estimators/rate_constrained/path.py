@@ -1,7 +1,8 @@
 """Goals on the same rows, trained one after the other: what does not change is done once, and each starts warm.
 
-The rows are bound, checked and merged once; from goal to goal only coefficients by cell and bounds are made anew. A
-point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation steps.
+The rows are tied to the goal, checked and merged once; from goal to goal only coefficients by cell and bounds are made
+anew. A point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation
+steps.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from widemargin._typing import Floats
 from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status
 from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, Source, bind
+from widemargin.goals.binding.bind import Source, TiedGoal, bind
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
@@ -59,7 +60,7 @@ class GoalSeries:
     Parameters
     ----------
     sources : sequence of Source
-        What the goals are bound to.
+        What the goals are tied to.
     matrices : sequence of matrices
         Features of each source.
     space : LinearSpace
@@ -95,23 +96,23 @@ class GoalSeries:
         self.cold = cold
         self.warm = replace(cold, steps=_STEPS - 1, slopes=(), tol=cold.loose_tol, stall=_STALL)
         self.budget = budget
-        self._bound: BoundGoal | None = None
+        self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
 
-    def bind(self, goal: Goal) -> BoundGoal:
+    def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
-        return bind(goal, self.sources, warn_trivial=self._bound is None, like=self._bound)
+        return bind(goal, self.sources, warn_trivial=self._tied is None, like=self._tied)
 
-    def go_on(self, bound: BoundGoal, before: Neighbour | None) -> None:
+    def go_on(self, tied: TiedGoal, before: Neighbour | None) -> None:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
-        self._bound, self._given = bound, before
+        self._tied, self._given = tied, before
 
-    def train(self, bound: BoundGoal, lam: float) -> Trained:
-        """Train on a bound goal, warm where there is a goal before."""
-        self._flat = self._rows_of(bound, lam)
+    def train(self, tied: TiedGoal, lam: float) -> Trained:
+        """Train on a tied goal, warm where there is a goal before."""
+        self._flat = self._rows_of(tied, lam)
         problem, solver = self.space.lift(self._flat, self.solver)
         measures, hard = make_measures(problem, self.enforcement)
         convex = Watched(solver)
@@ -125,17 +126,17 @@ class GoalSeries:
         trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
-        self._bound, self._state = bound, convex.last
+        self._tied, self._state = tied, convex.last
         return trained
 
-    def _rows_of(self, bound: BoundGoal, lam: float) -> RateConstrainedProblem:
+    def _rows_of(self, tied: TiedGoal, lam: float) -> RateConstrainedProblem:
         """The problem; its rows are those of the last one where the cells are."""
-        if self._flat is not None and self._bound is not None and self._bound.space is bound.space:
-            again = self._flat.rebound(self._bound, bound)
+        if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
+            again = self._flat.retied(self._tied, tied)
             if again is not None:
                 return again.with_lam(lam)
         self._last = None  # hinge variables belong to rows
-        return build_problem(bound, self.features, lam, fit_intercept=self.fit_intercept)
+        return build_problem(tied, self.features, lam, fit_intercept=self.fit_intercept)
 
     def _from(
         self,

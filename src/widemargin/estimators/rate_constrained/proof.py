@@ -27,7 +27,7 @@ from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.sources import External, count_rows
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.base import Budget, Status
 
 __all__ = ["TIGHTENINGS", "KeptRows", "Validated", "keep_rows", "train_validated"]
@@ -96,7 +96,7 @@ def keep_rows(
             "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
             "name or as a function."
         )
-    if not model.fit_intercept:
+    if not model._options.fit_intercept:
         raise CapabilityError(
             "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
             "fit_intercept=True, or confidence=None."
@@ -139,8 +139,8 @@ def _part(data: External, rows: Index) -> External:
 
 def train_validated(
     estimator: Any,
-    bound: BoundGoal,
-    kept: BoundGoal,
+    tied: TiedGoal,
+    kept: TiedGoal,
     kept_matrices: Sequence[Any],
     *,
     fit: Callable[..., Trained],
@@ -152,12 +152,12 @@ def train_validated(
     Parameters
     ----------
     estimator : RateConstrainedClassifier
-    bound, kept : BoundGoal
+    tied, kept : TiedGoal
         The goal on the training rows and on the validation rows.
     kept_matrices : sequence of matrices
         Features of each source of `kept`.
     fit : callable
-        Trains on a bound goal.
+        Trains on a tied goal.
     space : LinearSpace
         What the models are linear in.
     budget : Budget
@@ -169,17 +169,17 @@ def train_validated(
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
         one that fewest rows would prove.
     """
-    _check_same(bound, kept)
+    _check_same(tied, kept)
     confidence = float(estimator.confidence)
-    shares = TIGHTENINGS if bound.n_constraints else TIGHTENINGS[:1]
+    shares = TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]
     level = 1.0 - (1.0 - confidence) / len(shares)
     proofs = margins(kept, level)
     sizes = np.array([proof.size for proof in proofs])
-    ratio = np.sqrt(sum(bound.n_rows) / sum(kept.n_rows))
-    expected = ratio * np.array([proof.size for proof in margins(bound, level)])
+    ratio = np.sqrt(sum(tied.n_rows) / sum(kept.n_rows))
+    expected = ratio * np.array([proof.size for proof in margins(tied, level)])
     found: list[tuple[Trained, list[Floats], Choice]] = []
     for share in shares:
-        model = fit(_tightened(bound, share * expected), explain=False)
+        model = fit(_tightened(tied, share * expected), explain=False)
         scores = _scores(estimator, model, space, kept_matrices)
         found.append((model, scores, choose_threshold(kept, scores, 0.0, sizes)))
         if budget.exhausted:
@@ -203,9 +203,9 @@ def _scores(estimator: Any, model: Trained, space: LinearSpace, matrices: Sequen
     return [sign * model_scores(other, X) for X in matrices]
 
 
-def _check_same(bound: BoundGoal, kept: BoundGoal) -> None:
+def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:
     """What is trained must be what is proved: bundles and tiny populations depend on the rows."""
-    ours, theirs = ([item.text for item in part.constraints] for part in (bound, kept))
+    ours, theirs = ([item.text for item in part.constraints] for part in (tied, kept))
     if ours != theirs:
         strange = sorted({*ours} ^ {*theirs})
         raise DataError(
@@ -215,8 +215,8 @@ def _check_same(bound: BoundGoal, kept: BoundGoal) -> None:
         )
 
 
-def _tightened(bound: BoundGoal, by: Floats) -> BoundGoal:
-    return dataclasses.replace(bound, bound=np.maximum(bound.bound - by, LEAST_ROOM * np.maximum(bound.bound, 0.0)))
+def _tightened(tied: TiedGoal, by: Floats) -> TiedGoal:
+    return dataclasses.replace(tied, bound=np.maximum(tied.bound - by, LEAST_ROOM * np.maximum(tied.bound, 0.0)))
 
 
 def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
@@ -231,7 +231,7 @@ def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
 
 
 def _refused(
-    kept: BoundGoal,
+    kept: TiedGoal,
     found: Sequence[tuple[Trained, list[Floats], Choice]],
     proofs: Sequence[Margin],
     sizes: Floats,

@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.labels import encode_labels, positive_class
 from widemargin.goals.binding.sources import External, make_sources
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
@@ -148,17 +148,17 @@ def goal_scorer(
     return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
 
 
-def _score(bound: BoundGoal, positive: list[Any], tolerance: float) -> float:
-    measured = bound.measure(bound.positive_mass(positive))
+def _score(tied: TiedGoal, positive: list[Any], tolerance: float) -> float:
+    measured = tied.measure(tied.positive_mass(positive))
     slack = measured.slack
     if tolerance != 0.0:
-        slack = slack + tolerance * np.sqrt(slack_variances(bound, positive).sum(axis=0))
+        slack = slack + tolerance * np.sqrt(slack_variances(tied, positive).sum(axis=0))
     missed = np.where(np.isnan(slack), UNDEFINED, -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound))))
     violation = float(missed.max(initial=0.0))
     if violation <= TOLERANCE:
         return -float(measured.objective)
-    worst = np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0)
-    return -float(worst @ bound.cell_weight + bound.objective_constant) - violation
+    worst = np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0)
+    return -float(worst @ tied.cell_weight + tied.objective_constant) - violation
 
 
 def _predicted(estimator: Any, X: Any, populations: Any) -> Any:

@@ -88,7 +88,7 @@ class Repeats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
-    """Rows of one origin, ready to be bound.
+    """Rows of one origin, ready to be tied to a goal.
 
     Attributes
     ----------

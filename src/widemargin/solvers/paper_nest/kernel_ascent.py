@@ -1,10 +1,10 @@
 """Dual coordinate ascent on kernel rows (appendix F.3), and which ascent fits the rows."""
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Places, Reals
+from widemargin._typing import Flags, Floats, Integers, Reals
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers.paper_nest.sdca import Ascent, Bytes, coordinate_step
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.solvers.paper_nest.sdca import Ascent, coordinate_step
 
 __all__ = ["KernelAscent", "ascend_kernel", "ascent_for", "pick_moving"]
 
@@ -47,7 +47,7 @@ def ascent_for(rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epo
 
 @kernel
 def pick_moving(
-    rows: Places, rest: Bytes, delay: Bytes, longest: int, plus: Floats, minus: Floats, norms2: Floats, xi: Floats,
+    rows: Integers, rest: Flags, delay: Flags, longest: int, plus: Floats, minus: Floats, norms2: Floats, xi: Floats,
     s: Floats, b: float, scale: float,
 ) -> tuple[int, int]:  # fmt: skip
     """Move to the front of `rows` those that would move at the present scores `s - b`, and let the others rest.
@@ -76,8 +76,8 @@ def pick_moving(
 @kernel
 def ascend_kernel(
     K: Reals,
-    slot: Places,
-    rows: Places,
+    slot: Integers,
+    rows: Integers,
     plus: Floats,
     minus: Floats,
     norms2: Floats,

@@ -21,16 +21,15 @@ threshold to choose; nothing is ever dropped for good).
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Places, Reals
+from widemargin._typing import Flags, Floats, Integers, Reals
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Shares
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
@@ -44,8 +43,6 @@ __all__ = [
     "epoch_csr",
     "epoch_dense",
 ]
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -357,8 +354,8 @@ def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) ->
 
 @kernel
 def epoch_csr(
-    data: Reals, indices: Places, indptr: Places, row_of: Places, chunks: Places, size: int, rest: Bytes,
-    delay: Bytes, longest: int, plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, rest: Flags,
+    delay: Flags, longest: int, plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
 ) -> int:  # fmt: skip
     """Change `xi`, `w`, `rest` and `delay` by one epoch over a CSR block; return the number of rows looked at.
 
@@ -393,7 +390,7 @@ def epoch_csr(
 
 @kernel
 def epoch_dense(
-    X: Reals, row_of: Places, chunks: Places, size: int, rest: Bytes, delay: Bytes, longest: int,
+    X: Reals, row_of: Integers, chunks: Integers, size: int, rest: Flags, delay: Flags, longest: int,
     plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
 ) -> int:  # fmt: skip
     """Change `xi`, `w`, `rest` and `delay` by one epoch over a dense block; the twin of `epoch_csr`."""

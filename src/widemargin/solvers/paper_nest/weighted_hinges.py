@@ -3,11 +3,8 @@
 Row i has the loss `plus_i max(0, 1/2 + z) + minus_i max(0, 1/2 - z)` and a dual variable `xi_i` in [-minus_i, plus_i].
 """
 
-import numpy as np
-import numpy.typing as npt
-
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Places
+from widemargin._typing import Flags, Floats, Integers
 from widemargin.solvers.base import Shares
 
 __all__ = [
@@ -51,7 +48,7 @@ def dual_sums(xi: Floats, plus: Floats, minus: Floats) -> tuple[float, float]:
 
 @kernel
 def side_weights(
-    weight: Floats, cell: Places, keep: npt.NDArray[np.uint8], A: Floats, B: Floats, plus: Floats, minus: Floats
+    weight: Floats, cell: Integers, keep: Flags, A: Floats, B: Floats, plus: Floats, minus: Floats
 ) -> None:
     """Set the losses' coefficients of each row from those of its cell; a side that is not kept gets 0."""
     for i in range(weight.shape[0]):

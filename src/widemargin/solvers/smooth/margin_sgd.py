@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Ints, Places, Reals
+from widemargin._typing import Floats, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import MarginLoss, psi
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
-"""Places in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
+"""Integers in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 
 SMALL = 1e-9
 """Below that a scale is folded into v: half of the digits of a double, so that none that count are lost."""
@@ -197,8 +197,8 @@ def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float
 
 @kernel
 def csr_pass(
-    draws: Places, data: Reals, indices: Places, indptr: Places, y: Floats, norms2: Floats, kind: int, level: float,
-    s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
+    draws: Integers, data: Reals, indices: Integers, indptr: Integers, y: Floats, norms2: Floats, kind: int,
+    level: float, s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
 ) -> None:  # fmt: skip
     """Steps on the CSR rows `draws`."""
     scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
@@ -226,7 +226,7 @@ def csr_pass(
 
 @kernel
 def dense_pass(
-    draws: Places, X: Reals, y: Floats, norms2: Floats, kind: int, level: float, s: float, lam: float, radius: float,
+    draws: Integers, X: Reals, y: Floats, norms2: Floats, kind: int, level: float, s: float, lam: float, radius: float,
     b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
 ) -> None:  # fmt: skip
     """Steps on the dense rows `draws`."""

@@ -111,7 +111,7 @@ class SmoothRecorder(Recorder[Floats]):
 
     def __init__(self, problem: SmoothProblem, stage: str, tol: float, budget: Budget) -> None:
         super().__init__(stage, budget, tol, np.copy)
-        self.problem = problem
+        self.problem, self._name = problem, stage
         self.n_gradients = 0
         self._first_norm = 0.0
 
@@ -129,7 +129,7 @@ class SmoothRecorder(Recorder[Floats]):
         gap = norm**2 / (2.0 * lam) / _size(value) if lam > 0.0 else norm / _size(self._first_norm)
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
         self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
-        self.budget.tell(self.stage, iteration, value, gap, norm)
+        self.budget.tell(self._name, iteration, value, gap, norm)
 
     def converged(self, point: Floats) -> bool:
         """Whether the last step promised a gap that is small enough, and the certificate keeps it."""

@@ -2,12 +2,13 @@
 
 import math
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record, least_loss
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel, least_loss
 
 __all__ = ["binary"]
 
 
+@declare(exact=False)
 def binary(
     oracle: Oracle,
     *,
@@ -42,7 +43,7 @@ def binary(
         If the oracle has no free questions.
     """
     require(oracle, (FREE,), "binary")
-    record = Record(best)
+    record = BestLabel(best)
     top = oracle.free(0.0)
     record.queries += 1
     record.meet(top)

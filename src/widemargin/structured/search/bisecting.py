@@ -2,12 +2,13 @@
 
 import math
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 __all__ = ["bisecting"]
 
 
+@declare(exact=False)
 def bisecting(
     oracle: Oracle,
     *,
@@ -40,7 +41,7 @@ def bisecting(
         If the oracle has no free questions.
     """
     require(oracle, (FREE,), "bisecting")
-    record = Record(best)
+    record = BestLabel(best)
     if oracle.largest_loss <= 0.0:
         record.upper = 0.0
         return record.found(eps)

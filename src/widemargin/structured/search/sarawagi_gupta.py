@@ -2,15 +2,17 @@
 
 import math
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import Record, least_loss
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import BestLabel, least_loss
 
 __all__ = ["sarawagi_gupta"]
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_FINEST, _MOST = 1e-6, 60
 _LEAST = 1e-6  # slack below which lam would run off to 0
 
 
+@declare(exact=False, needs_slack=True)
 def sarawagi_gupta(
     oracle: Oracle,
     *,
@@ -36,10 +38,11 @@ def sarawagi_gupta(
     hint : float, default=None
         Not used: the method starts from its range.
     eps : float, default=1e-6
-        Relative width at which the range of lam counts as a point.
+        Relative width at which the range of lam counts as a point; at least 1e-6.
     ratio : float, default=1.0
         Not used: the method knows no bound of the optimum.
     max_queries : int, default=60
+        At most 60.
     slack : float, default=0.0
         xi of the example.
 
@@ -54,7 +57,9 @@ def sarawagi_gupta(
         If the oracle has no free questions.
     """
     require(oracle, (FREE,), "sarawagi-gupta")
-    record = Record()
+    record = BestLabel()
+    # F is flat at its minimum: a finer range, or more questions, finds no other label.
+    eps, max_queries = max(eps, _FINEST), min(max_queries, _MOST)
     largest, smallest = oracle.largest_loss, least_loss(oracle)
     if largest <= 0.0:
         record.upper = 0.0
@@ -81,7 +86,7 @@ def sarawagi_gupta(
             right = low + _GOLDEN * (high - low)
             at_right = bound(right)
 
-    kept = Record()
+    kept = BestLabel()
     useful = [answer for answer in met if answer.h > 0.0 and answer.g > 0.0]
     if useful:
         kept.meet(max(useful, key=lambda answer: answer.h - slack / answer.g))

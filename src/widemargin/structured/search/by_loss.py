@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 
-from widemargin.structured.oracle import FREE, LEVEL, LEVELS, Answer, Found, Oracle, require
+from widemargin.structured.oracle import FREE, LEVEL, LEVELS, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 from widemargin.structured.search.hull import climb
-from widemargin.structured.search.record import MOST_QUERIES, Record
 
-__all__ = ["direct", "level", "levels"]
+__all__ = ["all_losses", "direct", "loss_by_loss"]
 
 _ROUNDING = 1e-15
 
 
+@declare(exact=True)
 def direct(
     oracle: Oracle,
     *,
@@ -24,13 +25,14 @@ def direct(
 ) -> Found:
     """Ask the oracle itself for the largest `h g`."""
     require(oracle, ("direct",), "direct")
-    record = Record()
+    record = BestLabel()
     record.meet(oracle.direct())
     record.queries, record.upper = 1, record.best
     return record.found(eps)
 
 
-def levels(
+@declare(exact=True)
+def all_losses(
     oracle: Oracle,
     *,
     best: Answer | None = None,
@@ -41,7 +43,7 @@ def levels(
 ) -> Found:
     """All levels at once: the largest `c H[c]`, then the label of that level."""
     require(oracle, (LEVELS, LEVEL), "levels")
-    record = Record()
+    record = BestLabel()
     H = oracle.levels()
     record.queries, record.upper = 1, 0.0
     losses = np.arange(H.shape[0])
@@ -55,7 +57,8 @@ def levels(
     return record.found(eps)
 
 
-def level(
+@declare(exact=True)
+def loss_by_loss(
     oracle: Oracle,
     *,
     best: Answer | None = None,
@@ -81,7 +84,7 @@ def level(
         If the oracle cannot answer for one level.
     """
     require(oracle, (FREE, LEVEL), "level")
-    record, lines = Record(best), list[tuple[float, float, Answer]]()
+    record, lines = BestLabel(best), list[tuple[float, float, Answer]]()
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, lines=lines)
     losses = np.arange(1, round(oracle.largest_loss) + 1, dtype=float)
     bound, open_levels = np.full(losses.shape[0], math.inf), np.ones(losses.shape[0], dtype=bool)

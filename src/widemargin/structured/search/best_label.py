@@ -1,24 +1,28 @@
-"""What every search keeps: the best label met, an upper bound of the optimum, the number of questions."""
+"""What every search keeps while it asks: the best label met, an upper bound of the optimum, the number of questions.
+
+Searches of your own may use it, too; see `widemargin.structured.oracle.Search`.
+"""
 
 import math
 
 from widemargin.exceptions import OracleError
 from widemargin.structured.oracle import Answer, Found, Oracle
 
-__all__ = ["MOST_QUERIES", "Record", "least_loss"]
+__all__ = ["MOST_QUERIES", "BestLabel", "least_loss"]
 
 MOST_QUERIES = 1000
-
-_FRACTION = 1e-6  # of the largest loss: smaller losses of fractional labels do not widen a range of lam
+"""Questions after which a search gives up, where nobody says otherwise: exact searches ask ten or so."""
 
 
 def least_loss(oracle: Oracle) -> float:
     """The smallest positive loss that a range of lam has to cover; relaxed labels have no least one."""
-    return max(oracle.smallest_loss, _FRACTION * oracle.largest_loss)
+    # Fractional labels have losses as small as one likes. Those below a millionth of the largest are worth next to
+    # nothing, and leaving them out keeps the range of lam finite.
+    return max(oracle.smallest_loss, 1e-6 * oracle.largest_loss)
 
 
-class Record:
-    """State that the searches share.
+class BestLabel:
+    """State of a search.
 
     Attributes
     ----------
@@ -67,6 +71,7 @@ class Record:
         if K <= 0.0:
             self.upper = 0.0
         elif lam > 0.0:
+            # h g is largest on the line where h = lam g = K / 2.
             self.upper = min(self.upper, K * K / (4.0 * lam))
         return K
 

@@ -1,4 +1,4 @@
-"""Small data with everything in it, and the same data for the naive evaluator; comparison of bound goals."""
+"""Small data with everything in it, and the same data for the naive evaluator; comparison of tied goals."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from naive_rates import NaiveSource
 from widemargin.goals import Population, col, negative_label
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import Rate, Ratio
 from widemargin.goals.language.metrics import METRICS
 from widemargin.goals.language.rates import f_beta, precision, win_change_ratio, win_loss_ratio
 
-__all__ = ["POOL", "assert_same_bound", "make_data", "predictions", "rates", "ratios"]
+__all__ = ["POOL", "assert_same_tied", "make_data", "predictions", "rates", "ratios"]
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
@@ -88,8 +88,8 @@ ratios: st.SearchStrategy[Ratio] = st.one_of(
 """Any named ratio."""
 
 
-def assert_same_bound(one: BoundGoal, other: BoundGoal, *, exact: bool = True) -> None:
-    """Two bound goals agree in every array; up to rounding if not `exact`."""
+def assert_same_tied(one: TiedGoal, other: TiedGoal, *, exact: bool = True) -> None:
+    """Two tied goals agree in every array; up to rounding if not `exact`."""
     same = np.array_equal if exact else (lambda a, b: np.allclose(a, b, rtol=1e-12, atol=1e-14))
     for name in ("cell_weight", "bound", "scale"):
         assert same(getattr(one, name), getattr(other, name)), name
