@@ -17,7 +17,8 @@ MAP = ROOT / "docs" / "architecture.md"
 LONGEST = 600
 
 GROUND = {
-    "_byte_dots", "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg", "rows",
+    "_byte_dots", "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
+    "rows",
 }  # fmt: skip
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
 EXPLAINING = GROUND | {"goals", "diagnostics", "plotting", "report"}

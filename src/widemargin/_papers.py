@@ -37,9 +37,9 @@ def papers_module(name: str, wanted: str) -> ModuleType:
     try:
         return importlib.import_module(f"widemargin_papers.{name}")
     except ModuleNotFoundError as error:
-        if error.name != "widemargin_papers":
+        if not (error.name or "").startswith("widemargin_papers"):
             raise
         raise CapabilityError(
-            f"{wanted} is in widemargin-papers, which is not installed: run `pip install ./papers` in a checkout of "
+            f"{wanted} lives in widemargin-papers, which is not installed: run `pip install ./papers` in a checkout of "
             "the repository."
         ) from None

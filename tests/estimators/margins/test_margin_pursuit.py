@@ -367,5 +367,7 @@ def test_a_solver_may_be_a_function():
 def test_gradient_descent_without_the_papers_is_told(monkeypatch):
     X, y = task()
     hide_papers(monkeypatch)
-    with pytest.raises(CapabilityError, match=r"solver='gd' is in widemargin-papers, which is not installed: run .pip"):
+    with pytest.raises(
+        CapabilityError, match=r"solver='gd' lives in widemargin-papers, which is not installed: run .pip"
+    ):
         wm.MarginPursuitClassifier(solver="gd").fit(X, y)

@@ -198,7 +198,8 @@ def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float
 @kernel
 def csr_pass(
     draws: Integers, data: Reals, indices: Integers, indptr: Integers, y: Floats, norms2: Floats, kind: int,
-    level: float, s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
+    level: float, s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats,
+    now: Floats,
 ) -> None:  # fmt: skip
     """Steps on the CSR rows `draws`."""
     scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
