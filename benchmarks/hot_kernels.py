@@ -205,7 +205,7 @@ def _adult(n: int) -> Any:
 
 
 def _rows(n: int) -> Any:
-    from widemargin.linalg.rows import RowBlocks
+    from widemargin.linalg.matrix_blocks import RowBlocks
 
     return RowBlocks([(_adult(n).X, None)])
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from widemargin.persistence.allowed import TRUSTED_TYPES, refused_nodes
+from widemargin.persistence.model_file_check import TRUSTED_TYPES, refused_nodes
 
 
 @pytest.mark.parametrize("name", TRUSTED_TYPES)

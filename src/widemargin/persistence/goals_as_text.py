@@ -6,6 +6,7 @@ still read the text.
 
 import copy
 import dataclasses
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,12 @@ __all__ = [
 ]  # fmt: skip
 
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
+
+MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {}
+"""Constructor parameters that older files hold and today's class does not take any more.
+
+Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is forgotten.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +64,7 @@ def with_texts(model: Any) -> Any:
 
 
 def with_objects(model: Any) -> Any:
-    """Inverse of `with_texts`."""
+    """Inverse of `with_texts`; the estimators of an older file get the constructor parameters of today."""
     return _mapped(model, _from_text)
 
 
@@ -84,6 +91,8 @@ def _to_text(part: Any) -> Any:
 
 
 def _from_text(part: Any) -> Any:
+    if isinstance(part, BaseEstimator):
+        _give_todays_parameters(part)
     if isinstance(part, StoredGoal):
         return Goal.parse(part.text, max_characters=_LONGEST)
     if isinstance(part, StoredPopulation):
@@ -93,21 +102,30 @@ def _from_text(part: Any) -> Any:
     return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
 
 
+def _give_todays_parameters(estimator: BaseEstimator) -> None:
+    """Move the parameters that moved; give those that are new their default, which is what older versions did."""
+    values = vars(estimator)
+    moved = MOVED_PARAMETERS.get(type(estimator).__name__, {})
+    options = {moved[name]: values.pop(name) for name in list(values) if name in moved}
+    options.pop(None, None)
+    if options:
+        values["solver_options"] = options
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        if name not in values and parameter.default is not parameter.empty:
+            values[name] = parameter.default
+
+
 def _mapped(part: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply `change` to a part, else go into it; what is gone into is copied, nothing is changed in place."""
-    changed = change(part)
-    if changed is not part:
-        return changed
+    """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
     if isinstance(part, dict):
-        return type(part)((key, _mapped(value, change)) for key, value in part.items())
-    if isinstance(part, tuple):
+        part = type(part)((key, _mapped(value, change)) for key, value in part.items())
+    elif isinstance(part, tuple):
         values = [_mapped(value, change) for value in part]
-        return type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
-    if isinstance(part, list):
-        return [_mapped(value, change) for value in part]
-    if isinstance(part, BaseEstimator):
-        clone = copy.copy(part)
-        for name, value in vars(part).items():
-            setattr(clone, name, _mapped(value, change))
-        return clone
-    return part
+        part = type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
+    elif isinstance(part, list):
+        part = [_mapped(value, change) for value in part]
+    elif isinstance(part, BaseEstimator):
+        inside = vars(part)
+        part = copy.copy(part)
+        vars(part).update((name, _mapped(value, change)) for name, value in inside.items())
+    return change(part)

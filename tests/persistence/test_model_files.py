@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import re
 import stat
 import zipfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScale
 from sklearn.svm import LinearSVC
 
 import widemargin
+from widemargin import MarginPursuitClassifier
 from widemargin.exceptions import ModelFileError, ModelFileWarning
 from widemargin.goals import Goal, error_rate, recall
 from widemargin.persistence import FORMAT, load_model, model_info, save_model
@@ -131,6 +133,35 @@ def test_goals_are_stored_as_text_and_come_back_equal(table, labels, tmp_path):
     assert loaded.goal == goal
     assert loaded.seen_ == model.seen_
     assert b"widemargin.goals" not in unpack((tmp_path / "m.skops").read_bytes(), "test")["schema.json"]
+
+
+def test_files_name_classes_by_their_public_home(saved):
+    schema = json.loads(unpack(saved.read_bytes(), "test")["schema.json"])
+    names = re.findall(r'"__module__": "(widemargin[^"]*)"', json.dumps(schema))
+    assert set(names) == {"widemargin"}
+
+
+def test_classes_that_have_moved_since_are_found(saved, model, table):
+    def change(parts):
+        schema = parts["schema.json"]
+        assert b'"widemargin"' in schema
+        parts["schema.json"] = schema.replace(b'"widemargin"', b'"widemargin.where.it.was"')
+
+    loaded = load_model(rewritten(saved, change))
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+
+
+def test_parameters_that_have_moved_or_are_new_are_filled_in(tmp_path, monkeypatch):
+    model = MarginPursuitClassifier().fit(np.eye(4), [0, 1, 0, 1])
+    del model.tol
+    vars(model).update(seldom=3, forgotten=4)
+    save_model(model, tmp_path / "m.skops")
+    moved = {"MarginPursuitClassifier": {"seldom": "often", "forgotten": None}}
+    monkeypatch.setattr("widemargin.persistence.goals_as_text.MOVED_PARAMETERS", moved)
+    loaded = load_model(tmp_path / "m.skops")
+    assert loaded.solver_options == {"often": 3}
+    assert loaded.tol == MarginPursuitClassifier().tol
+    assert not hasattr(loaded, "seldom") and not hasattr(loaded, "forgotten")
 
 
 def test_a_model_that_is_not_fitted_is_refused(tmp_path):

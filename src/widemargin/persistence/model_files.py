@@ -4,7 +4,7 @@ import json
 import platform
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from io import BytesIO
@@ -17,12 +17,29 @@ import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._typing import JSON
 from widemargin.exceptions import ModelFileError, ModelFileWarning
-from widemargin.persistence.allowed import TRUSTED_TYPES, refused_nodes
-from widemargin.persistence.container import pack, read_file, unpack, write_file
-from widemargin.persistence.stored import first_goal, with_objects, with_texts
+from widemargin.persistence.container import (
+    is_packed,
+    pack,
+    read_file,
+    stored_archive,
+    unpack,
+    unpack_plain,
+    write_file,
+)
+from widemargin.persistence.goals_as_text import first_goal, with_objects, with_texts
+from widemargin.persistence.model_file_check import (
+    PLAIN_TYPES,
+    TRUSTED_TYPES,
+    check_tree_arguments,
+    check_trees,
+    refused_nodes,
+    with_current_names,
+    with_public_names,
+)
 
-__all__ = ["FORMAT", "ModelInfo", "load_model", "model_info", "save_model"]
+__all__ = ["FORMAT", "ModelInfo", "load_model", "load_plain_model", "model_info", "save_model"]
 
 FORMAT = 1
 """Number of the format written; files of a higher one are refused by name."""
@@ -103,11 +120,13 @@ def save_model(model: Any, path: str | PathLike[str], *, metadata: Mapping[str, 
         ) from error
     with zipfile.ZipFile(BytesIO(dumped)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    for place, name in refused_nodes(json.loads(parts[_SCHEMA])):
+    schema = json.loads(parts[_SCHEMA])
+    for place, name in refused_nodes(with_current_names(schema)):
         raise ModelFileError(
             f"{path}: {place} is a {name}, which a model file may not hold. "
             "Set that parameter to None or to plain values, or use another estimator"
         )
+    parts[_SCHEMA] = json.dumps(with_public_names(schema)).encode()
     write_file(path, pack({_INFO: text.encode(), **parts}))
 
 
@@ -126,30 +145,94 @@ def load_model(path: str | PathLike[str]) -> Any:
         Another version of scikit-learn wrote the file.
     """
     path = Path(path)
-    data = read_file(path)
-    parts = unpack(data, str(path))
+    parts = unpack(read_file(path), str(path))
     info = _read_info(parts, path)
-    _check_nodes(parts, path)
+    try:
+        schema = with_current_names(json.loads(parts[_SCHEMA]))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
+        ) from error
+    for place, name in refused_nodes(schema):
+        raise ModelFileError(
+            f"{path}: {place} is a {name}, which a model file may not hold. "
+            "Load only files that save_model wrote; nothing of this file was run"
+        )
+    versions = ", ".join(f"{name} {number}" for name, number in info.libraries.items())
+    return _built(
+        path, parts, schema, TRUSTED_TYPES,
+        remedy=f"Save it again, with the libraries of then if need be: {versions}",
+        other_version=f"{path} was written with {versions}; now scikit-learn is {version('scikit-learn')}. "
+        "Compare some predictions, or train and save again",
+    )  # fmt: skip
+
+
+def load_plain_model(path: str | PathLike[str]) -> Any:
+    """Read a model written by `save_model` or by `skops.io.dump`. No code in the file is run, whatever it holds.
+
+    Files of plain skops have no checksum, and may hold the scikit-learn estimators that
+    `persistence/model_file_check.py` lists: linear models, naive Bayes, discriminant analysis, multi-layer perceptrons,
+    decision trees and forests, bagging, AdaBoost over these, calibration, and the usual preprocessing in pipelines.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model`; types that are not on the list are named.
+
+    Warns
+    -----
+    ModelFileWarning
+        Another version of scikit-learn wrote the file.
+    """
+    path = Path(path)
+    data = read_file(path)
+    if is_packed(data):
+        return load_model(path)
+    if not data.startswith(b"PK"):
+        raise ModelFileError(f"{path}: no model file of widemargin or skops. Give one, or an .onnx file")
+    parts = unpack_plain(data, str(path))
+    try:
+        schema = with_current_names(json.loads(parts[_SCHEMA]))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: no model file of widemargin or skops ({error}). Give one") from error
+    refused = sorted({name for _, name in refused_nodes(schema, plain=True)})
+    if refused:
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+        raise ModelFileError(
+            f"{path}: holds {', '.join(refused[:3])}{more}, which is not on the list of types that are loaded. Nothing "
+            "of this file was run. Export the model to ONNX, or audit a file of its predictions"
+        )
+    check_tree_arguments(schema, parts, str(path))
+    return _built(
+        path, parts, schema, PLAIN_TYPES,
+        remedy="Save it again with skops",
+        other_version=f"{path} was written with another version of scikit-learn. Compare some predictions, or save it "
+        "again",
+    )  # fmt: skip
+
+
+def _built(
+    path: Path, parts: Mapping[str, bytes], schema: JSON, trusted: Sequence[str], *, remedy: str, other_version: str
+) -> Any:
+    """The model of a checked schema; skops is given that schema, and never reads the one in the file again."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", InconsistentVersionWarning)
-            model = with_objects(skops.io.loads(data, trusted=list(TRUSTED_TYPES)))
+            archive = stored_archive({**parts, _SCHEMA: json.dumps(schema).encode()})
+            model = with_objects(skops.io.loads(archive, trusted=list(trusted)))
+        check_trees(model, str(path))
+    except ModelFileError:
+        raise
     # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
     except (Exception, RecursionError, MemoryError) as error:
         raise ModelFileError(
-            f"{path}: the model cannot be built ({type(error).__name__}: {str(error)[:200]}). Save it again, "
-            f"with the libraries of then if need be: {_versions_text(info.libraries)}"
+            f"{path}: the model cannot be built ({type(error).__name__}: {str(error)[:200]}). {remedy}"
         ) from error
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no model. Save an estimator")
     if caught:
-        warnings.warn(
-            f"{path} was written with {_versions_text(info.libraries)}; now scikit-learn is {version('scikit-learn')}. "
-            "Compare some predictions, or train and save again",
-            ModelFileWarning,
-            stacklevel=2,
-        )
+        warnings.warn(other_version, ModelFileWarning, stacklevel=3)
     return model
 
 
@@ -200,21 +283,3 @@ def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
     raise ModelFileError(
         f"{path}: format {number} is newer than {FORMAT}, the newest format this version reads. Upgrade widemargin"
     )
-
-
-def _check_nodes(parts: dict[str, bytes], path: Path) -> None:
-    try:
-        schema = json.loads(parts[_SCHEMA])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
-        ) from error
-    for place, name in refused_nodes(schema):
-        raise ModelFileError(
-            f"{path}: {place} is a {name}, which a model file may not hold. "
-            "Load only files that save_model wrote; nothing of this file was run"
-        )
-
-
-def _versions_text(libraries: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in libraries.items())
