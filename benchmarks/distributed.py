@@ -49,6 +49,7 @@ from widemargin import RateConstrainedClassifier
 from widemargin.datasets import load_covtype
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
@@ -74,7 +75,7 @@ def fit(goal: Any, X: Any, y: Any, populations: Any = None, **options: Any) -> R
     """In memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = RateConstrainedClassifier(goal, on_infeasible="warn", **options)
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options))
         return model.fit(X, y, populations=populations)
 
 
@@ -82,7 +83,9 @@ def fit_blocks(goal: Any, blocks: BlockMap, options: Case | None = None, **more:
     """Over blocks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model: RateConstrainedClassifier = RateConstrainedClassifier(goal, on_infeasible="warn", **options or {})
+        model: RateConstrainedClassifier = RateConstrainedClassifier(
+            goal, on_infeasible="warn", **gathered(options or {})
+        )
         model.fit_blocks(blocks, **more)
         return model
 

@@ -32,7 +32,7 @@ from benchmarks.common import (
     write,
 )
 from widemargin import MarginPursuitClassifier
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.smooth import lbfgs

@@ -119,7 +119,9 @@ def measure_case(kind: str, goal_name: str, n: int, solver: str) -> dict[str, An
         X, goal, table = parts[rows]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = RateConstrainedClassifier(goal, max_steps=2, solver=solver, tol=1e-3, on_infeasible="warn")
+            made = RateConstrainedClassifier(
+                goal, max_steps=2, solver_options={"solver": solver, "tol": 0.001}, on_infeasible="warn"
+            )
             return int(made.fit(X, targets[rows], populations=table).n_rounds_)
 
     train(2000)  # compiles

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.rate_constrained.cross_validated import (
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
     )
+    from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
     from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.structured.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
@@ -60,6 +61,7 @@ __all__ = [
     "SBPClassifier",
     "StructuralSVM",
     "ThermometerEncoder",
+    "TrainingOptions",
     "__version__",
     "audit",
     "goal_scorer",
@@ -92,6 +94,7 @@ _HOMES = {
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
     "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
+    "TrainingOptions": "widemargin.estimators.rate_constrained.options",
     "audit": "widemargin.diagnostics",
     "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.paper_nest import sdca_loops as loops
 from widemargin.solvers.paper_nest.sdca import Ascent

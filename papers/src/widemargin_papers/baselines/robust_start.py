@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin._typing import Floats
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.smooth.lbfgs import Coordinates, coordinates
 from widemargin_papers.baselines.linear_classifier import Task, norms2
 

@@ -18,7 +18,8 @@ from widemargin.goals import Population
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice

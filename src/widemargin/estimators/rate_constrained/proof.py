@@ -96,7 +96,7 @@ def keep_rows(
             "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
             "name or as a function."
         )
-    if not model.fit_intercept:
+    if not model._options.fit_intercept:
         raise CapabilityError(
             "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
             "fit_intercept=True, or confidence=None."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point, pmm_newton
 from widemargin.solvers.paper_nest import cutting_plane

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Shares
 from widemargin.solvers.paper_nest import sdca_loops as loops
 

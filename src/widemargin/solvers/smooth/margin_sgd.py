@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import MarginLoss
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import margin_sgd_loops as loops

@@ -1,33 +1,28 @@
 """Compiled products with the rows of one block, reached through `row_of` so that nothing of the data is copied."""
 
-from typing import Any
-
 import numpy as np
 
 from widemargin._numba import kernel, summing_kernel
+from widemargin._typing import Cells, Floats, Integers, Ints, Reals
 
 __all__ = [
     "add_border_csr",
     "add_folded",
     "csr_cell_sums",
     "csr_dot",
-    "csr_equal_rows",
     "csr_gram",
     "csr_norms2",
     "csr_squares",
     "csr_tdot",
     "dense_cell_sums",
     "dense_dot",
-    "dense_equal_rows",
     "dense_norms2",
     "dense_tdot",
 ]
 
-_TILE = 2048  # columns whose sums stay in the first cache while rows are added
-
 
 @kernel
-def csr_dot(data: Any, indices: Any, indptr: Any, row_of: Any, w: Any, out: Any) -> None:
+def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: Floats, out: Floats) -> None:
     """Set `out[i] = <x_i, w>`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -38,7 +33,7 @@ def csr_dot(data: Any, indices: Any, indptr: Any, row_of: Any, w: Any, out: Any)
 
 
 @kernel
-def csr_tdot(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any) -> None:
+def csr_tdot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `sum_i g_i x_i` to `out`."""
     for i in range(row_of.shape[0]):
         gi = g[i]
@@ -49,7 +44,7 @@ def csr_tdot(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any
 
 
 @kernel
-def csr_squares(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: Any) -> None:
+def csr_squares(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `g_i x_ij^2` of every row i to `out[j]`."""
     for i in range(row_of.shape[0]):
         gi = g[i]
@@ -60,7 +55,9 @@ def csr_squares(data: Any, indices: Any, indptr: Any, row_of: Any, g: Any, out: 
 
 
 @kernel
-def csr_cell_sums(data: Any, indices: Any, indptr: Any, row_of: Any, cell: Any, g: Any, out: Any) -> None:
+def csr_cell_sums(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, cell: Cells, g: Floats, out: Floats
+) -> None:
     """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
     for i in range(row_of.shape[0]):
         gi = g[i]
@@ -72,8 +69,9 @@ def csr_cell_sums(data: Any, indices: Any, indptr: Any, row_of: Any, cell: Any, 
 
 @kernel
 def csr_gram(
-    data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, pairs: Any, squares: Any, sums: Any
-) -> None:
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, pairs: Floats, squares: Floats, sums:
+    Floats,
+) -> None:  # fmt: skip
     """Add `sum_i scale_i x_i x_i'` to `pairs + pairs' + diag(squares)` and `sum_i scale_i x_i` to `sums`.
 
     Rows of scale 0 cost nothing.
@@ -86,6 +84,7 @@ def csr_gram(
         if si != 0.0:
             r = row_of[i]
             k, stop = np.int64(indptr[r]), np.int64(indptr[r + 1])
+            # Four entries of the row at a time: their products among each other, then with the rest of the row.
             while k + 3 < stop:
                 x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
                 c0, c1, c2, c3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
@@ -112,6 +111,7 @@ def csr_gram(
                     pairs[c2, col] += s2 * x
                     pairs[c3, col] += s3 * x
                 k += 4
+            # The up to three entries that are left.
             while k < stop:
                 sk = si * data[k]
                 row = indices[k]
@@ -123,7 +123,7 @@ def csr_gram(
 
 
 @kernel
-def add_folded(pairs: Any, squares: Any, out: Any) -> None:
+def add_folded(pairs: Floats, squares: Floats, out: Floats) -> None:
     """Add the lower triangle of `pairs + pairs' + diag(squares)` to `out`."""
     for row in range(out.shape[0]):
         for col in range(row):
@@ -132,7 +132,7 @@ def add_folded(pairs: Any, squares: Any, out: Any) -> None:
 
 
 @kernel
-def csr_norms2(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, out: Any) -> None:
+def csr_norms2(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -143,7 +143,9 @@ def csr_norms2(data: Any, indices: Any, indptr: Any, row_of: Any, scale: Any, ou
 
 
 @kernel
-def add_border_csr(data: Any, indices: Any, indptr: Any, row_of: Any, columns: Any, out: Any) -> None:
+def add_border_csr(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, columns: Floats, out: Floats
+) -> None:
     """Add `sum_i columns[i, j] x_i` to `out[j]` for every j."""
     m = columns.shape[1]
     for i in range(row_of.shape[0]):
@@ -155,23 +157,8 @@ def add_border_csr(data: Any, indices: Any, indptr: Any, row_of: Any, columns: A
                     out[j, indices[k]] += c * data[k]
 
 
-@kernel
-def csr_equal_rows(data: Any, indices: Any, indptr: Any, first: Any, second: Any, equal: Any) -> None:
-    """Set `equal[i]` where rows `first[i]` and `second[i]` store the same entries in the same order."""
-    for i in range(first.shape[0]):
-        a, b = indptr[first[i]], indptr[second[i]]
-        length = indptr[first[i] + 1] - a
-        same = length == indptr[second[i] + 1] - b
-        if same:
-            for k in range(length):
-                if indices[a + k] != indices[b + k] or data[a + k] != data[b + k]:
-                    same = False
-                    break
-        equal[i] = same
-
-
 @summing_kernel
-def dense_dot(X: Any, row_of: Any, w: Any, out: Any) -> None:
+def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
     """Set `out[i] = <x_i, w>` in double precision, equal for equal rows to the last bit (a BLAS product is not)."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -182,7 +169,7 @@ def dense_dot(X: Any, row_of: Any, w: Any, out: Any) -> None:
 
 
 @kernel
-def dense_tdot(X: Any, row_of: Any, g: Any, out: Any) -> None:
+def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `sum_i g_i x_i` to `out`."""
     for i in range(row_of.shape[0]):
         gi, r = g[i], row_of[i]
@@ -192,7 +179,7 @@ def dense_tdot(X: Any, row_of: Any, g: Any, out: Any) -> None:
 
 
 @kernel
-def dense_norms2(X: Any, row_of: Any, scale: Any, out: Any) -> None:
+def dense_norms2(X: Reals, row_of: Ints, scale: Reals, out: Floats) -> None:
     """Set `out[i] = sum_k scale_k x_ik^2`."""
     for i in range(row_of.shape[0]):
         r = row_of[i]
@@ -203,7 +190,7 @@ def dense_norms2(X: Any, row_of: Any, scale: Any, out: Any) -> None:
 
 
 @kernel
-def dense_cell_sums(X: Any, row_of: Any, cell: Any, g: Any, out: Any) -> None:
+def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats) -> None:
     """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
     for i in range(row_of.shape[0]):
         gi = g[i]
@@ -214,23 +201,12 @@ def dense_cell_sums(X: Any, row_of: Any, cell: Any, g: Any, out: Any) -> None:
 
 
 @kernel
-def dense_equal_rows(X: Any, first: Any, second: Any, equal: Any) -> None:
-    """Set `equal[i]` where rows `first[i]` and `second[i]` of X are equal."""
-    for i in range(first.shape[0]):
-        same = True
-        for k in range(X.shape[1]):
-            if X[first[i], k] != X[second[i], k]:
-                same = False
-                break
-        equal[i] = same
-
-
-@kernel
-def add_rows(buffer: Any, slot: Any, change: Any, scores: Any) -> None:
+def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:
     """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
     m, n = slot.shape[0], scores.shape[0]
-    for low in range(0, n, _TILE):
-        high = min(low + _TILE, n)
+    tile = 2048  # scores that stay in the first cache while all rows are added to them
+    for low in range(0, n, tile):
+        high = min(low + tile, n)
         part = scores[low:high]
         for k in range(0, m - 3, 4):
             first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]

@@ -1,40 +1,43 @@
 """Products with many rows that lie in several blocks, dense or sparse, without copying them.
 
 `RowBlocks` is what every linear solver of the library sees of the data: `X w`, `X' g`, `X' D X`. A block is a user's
-matrix and the numbers of the rows that count (duplicates are merged away by `merge_rows`), so a row costs one integer.
+matrix and the numbers of the rows that count (`equal_rows.merge_rows` takes duplicates away), so a row
+costs one integer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
-from widemargin._typing import Floats, Ints
-from widemargin.linalg import _loops
+from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
+from widemargin.linalg import products
 
-__all__ = ["RowBlocks", "canonical_rows", "merge_rows"]
+__all__ = ["RowBlocks"]
 
-Cells = npt.NDArray[np.int32]
-
-_CHUNK = 4096  # rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache
-_LEAST_CHUNK, _GATHERED = 512, 400_000  # the same where rows are wide: numbers gathered at a time
-_WIDE = 200  # features from which a copy of the rows in float32 pays
-_COLUMNS = 1 << 16  # entries of a chunk of right-hand sides made for CSR rows: half a megabyte
+_CHUNK = 4096
+"""Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
+_WIDE = 200
+"""Features from which a copy of the rows in float32 pays; below, a Newton step spends its time elsewhere."""
+_COLUMNS = 1 << 16
+"""Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
 
 
 @dataclass(frozen=True)
 class _Block:
     """Rows `row_of` of one matrix, at positions `start : start + len(row_of)` of the whole."""
 
-    X: Any
+    X: Matrix
     row_of: Ints
     start: int
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are CSR."""
+        return not isinstance(self.X, np.ndarray)
 
     @property
     def place(self) -> slice:
@@ -48,18 +51,27 @@ class _Block:
     @property
     def n_stored(self) -> int:
         """Numbers stored in these rows."""
-        if sp.issparse(self.X):
+        if not isinstance(self.X, np.ndarray):
             return int(np.diff(self.X.indptr)[self.row_of].sum())
         return int(self.row_of.shape[0]) * int(self.X.shape[1])
 
     @property
-    def csr(self) -> tuple[Any, Any, Any, Ints]:
+    def csr(self) -> tuple[Reals, Integers, Integers, Ints]:
         """What the compiled loops take for a CSR block.
 
         The indices are seen as unsigned numbers: that spares the loops a test for negative ones, and the product with a
         vector half of its time.
         """
-        return self.X.data, _unsigned(self.X.indices), _unsigned(self.X.indptr), self.row_of
+        assert not isinstance(self.X, np.ndarray)
+        indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (self.X.indices, self.X.indptr))
+        return self.X.data, indices, indptr, self.row_of
+
+    def run(self, csr_loop: Callable[..., None], dense_loop: Callable[..., None], *arguments: Reals | Cells) -> None:
+        """Call the loop of this kind of rows."""
+        if self.sparse:
+            csr_loop(*self.csr, *arguments)
+        else:
+            dense_loop(self.X, self.row_of, *arguments)
 
 
 class RowBlocks:
@@ -74,7 +86,7 @@ class RowBlocks:
         Taken for the mean of the rows: that of more rows than these, say.
     """
 
-    def __init__(self, blocks: Sequence[tuple[Any, Ints | None]], centre: Floats | None = None) -> None:
+    def __init__(self, blocks: Sequence[tuple[Matrix, Ints | None]], centre: Floats | None = None) -> None:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
@@ -118,24 +130,18 @@ class RowBlocks:
         for k, block in enumerate(self.blocks):
             mine = out[block.place]
             short = self.singles[k] if single else None
-            if sp.issparse(block.X):
-                _loops.csr_dot(*block.csr, w, mine)
-            elif short is not None:
-                _loops.dense_dot(short, block.row_of, w, mine)
+            if short is not None:
+                products.dense_dot(short, block.row_of, w, mine)
                 mine += float(self.centre @ w)
             else:
-                _loops.dense_dot(block.X, block.row_of, w, mine)
+                block.run(products.csr_dot, products.dense_dot, w, mine)
         return out
 
     def tdot(self, g: Floats) -> Floats:
         """`X' g`, shape (d,); rows where g is zero cost nothing."""
         out = np.zeros(self.n_features)
         for block in self.blocks:
-            mine = g[block.place]
-            if sp.issparse(block.X):
-                _loops.csr_tdot(*block.csr, mine, out)
-            else:
-                _loops.dense_tdot(block.X, block.row_of, mine, out)
+            block.run(products.csr_tdot, products.dense_tdot, g[block.place], out)
         return out
 
     def add_cell_sums(self, cell: Cells, g: Floats, out: Floats) -> None:
@@ -146,10 +152,7 @@ class RowBlocks:
         """
         for block in self.blocks:
             mine = (cell[block.place], g[block.place])
-            if sp.issparse(block.X):
-                _loops.csr_cell_sums(*block.csr, *mine, out)
-            else:
-                _loops.dense_cell_sums(block.X, block.row_of, *mine, out)
+            block.run(products.csr_cell_sums, products.dense_cell_sums, *mine, out)
 
     @cached_property
     def centre(self) -> Floats:
@@ -164,17 +167,17 @@ class RowBlocks:
         return any(short is not None for short in self.singles)
 
     @cached_property
-    def singles(self) -> tuple[npt.NDArray[np.float32] | None, ...]:
+    def singles(self) -> tuple[Singles | None, ...]:
         """By block, `X - centre` in float32 where that pays: dense rows in double precision, all of them, and wide.
 
         A Newton step on narrow rows spends its time elsewhere. What is steered by these copies has seven digits of the
         spread of each column, whatever its mean.
         """
-        made: list[npt.NDArray[np.float32] | None] = []
+        copies: list[Singles | None] = []
         for block in self.blocks:
-            dense = not sp.issparse(block.X) and block.X.dtype == np.float64
+            dense = not block.sparse and block.X.dtype == np.float64
             if not (dense and block.whole and self.n_features >= _WIDE):
-                made.append(None)
+                copies.append(None)
                 continue
             short = np.empty(block.X.shape, dtype=np.float32)
             with np.errstate(over="ignore"):  # numbers beyond float32: found when a factor fails
@@ -182,8 +185,8 @@ class RowBlocks:
                     np.subtract(
                         block.X[low : low + _CHUNK], self.centre, out=short[low : low + _CHUNK], casting="same_kind"
                     )
-            made.append(short)
-        return tuple(made)
+            copies.append(short)
+        return tuple(copies)
 
     def gram(self, scale: Floats) -> Floats:
         """Lower triangle of `X' diag(scale) X`, shape (d, d), Fortran order; only rows of non-zero scale are touched.
@@ -192,9 +195,7 @@ class RowBlocks:
         """
         return self.moments(scale)[0]
 
-    def moments(
-        self, scale: npt.NDArray[np.floating[Any]], *, centred: bool = False, single: bool = False
-    ) -> tuple[Floats, Floats]:
+    def moments(self, scale: Reals, *, centred: bool = False, single: bool = False) -> tuple[Floats, Floats]:
         """`gram(scale)` and `X' scale`, of the rows themselves or of `X - centre`.
 
         A column with a mean much larger than its spread is nearly a multiple of the intercept's: its Gram matrix keeps
@@ -219,10 +220,11 @@ class RowBlocks:
         out, sums = np.zeros((d, d), order="F"), np.zeros(d)
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
-            if sp.issparse(block.X):
+            if block.sparse:
+                # Centring by hand: X'DX less the products of the sums with the centre, without filling in zeros.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-                _loops.csr_gram(*block.csr, mine, pairs, squares, own)
-                _loops.add_folded(pairs, squares, out)
+                products.csr_gram(*block.csr, mine, pairs, squares, own)
+                products.add_folded(pairs, squares, out)
                 if centred:
                     total = float(mine.sum(dtype=np.float64))
                     half = own - 0.5 * total * self.centre
@@ -230,10 +232,10 @@ class RowBlocks:
                     own -= total * self.centre
                 sums += own
                 continue
-            dtype, syrk = (np.float32, ssyrk) if single else (np.float64, dsyrk)
+            syrk = ssyrk if single else dsyrk
             part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
             short = self.singles[k] if single and centred else None
-            for rows, root, sign in self._chunks(block, mine, centred, dtype, short):
+            for rows, root, sign in self._chunks(block, mine, centred=centred, single=single, short=short):
                 part = syrk(sign, rows.T, beta=1.0, c=part, lower=1, overwrite_c=1)
                 sums += sign * (root @ rows)
             if single:
@@ -245,18 +247,19 @@ class RowBlocks:
         squares, sums = np.zeros(self.n_features), self.tdot(scale)
         for block in self.blocks:
             mine = scale[block.place]
-            if sp.issparse(block.X):
-                _loops.csr_squares(*block.csr, mine, squares)
+            if block.sparse:
+                products.csr_squares(*block.csr, mine, squares)
             else:
-                for rows, _, sign in self._chunks(block, mine, False, np.float64):
+                for rows, _, sign in self._chunks(block, mine):
                     squares += sign * np.einsum("ij,ij->j", rows, rows)
         return squares, sums
 
     def _chunks(
-        self, block: _Block, scale: npt.NDArray[np.floating[Any]], centred: bool, dtype: Any, short: Any = None
-    ) -> Iterator[tuple[Any, Any, float]]:
+        self, block: _Block, scale: Reals, *, centred: bool = False, single: bool = False, short: Singles | None = None
+    ) -> Iterator[tuple[Reals, Reals, float]]:
         """Dense rows times the root of |scale|, a cache full of one sign at a time, with the roots and the sign."""
-        size = min(_CHUNK, max(_LEAST_CHUNK, _GATHERED // self.n_features))
+        dtype: type[np.float32 | np.float64] = np.float32 if single else np.float64
+        size = min(_CHUNK, max(512, 400_000 // self.n_features))  # fewer where rows are wide, for the same cache
         for sign in (1.0, -1.0):
             band = np.flatnonzero(sign * scale > 0.0)
             for low in range(0, band.shape[0], size):
@@ -264,15 +267,15 @@ class RowBlocks:
                 root = np.sqrt(np.abs(scale[some], dtype=np.float64))
                 if short is not None:
                     root = root.astype(np.float32)
-                    rows = short[some]
-                    rows *= root[:, None]
-                    yield rows, root, sign
+                    copied = short[some]
+                    copied *= root[:, None]
+                    yield copied, root, sign
                     continue
                 rows = block.X[block.row_of[some]]
                 if centred:
                     rows = rows - self.centre
-                rows = np.multiply(rows, root[:, None], dtype=np.float64).astype(dtype, copy=False)
-                yield rows, root.astype(dtype, copy=False), sign
+                scaled: Reals = np.multiply(rows, root[:, None], dtype=np.float64).astype(dtype, copy=False)
+                yield scaled, root.astype(dtype, copy=False), sign
 
     def border(self, fill: Callable[[slice, Floats], None], n_columns: int) -> Floats:
         """`C' X`, shape (k, d), for a matrix C of shape (n, k) that is made a chunk at a time.
@@ -281,14 +284,13 @@ class RowBlocks:
         """
         out = np.zeros((n_columns, self.n_features))
         for block in self.blocks:
-            sparse = sp.issparse(block.X)
-            size = max(1, _COLUMNS // max(n_columns, 1)) if sparse else _CHUNK
+            size = max(1, _COLUMNS // max(n_columns, 1)) if block.sparse else _CHUNK
             for low in range(0, block.row_of.shape[0], size):
                 rows = block.row_of[low : low + size]
                 columns = np.empty((rows.shape[0], n_columns))
                 fill(slice(block.start + low, block.start + low + rows.shape[0]), columns)
-                if sparse:
-                    _loops.add_border_csr(*block.csr[:3], rows, columns, out)
+                if block.sparse:
+                    products.add_border_csr(*block.csr[:3], rows, columns, out)
                 else:
                     out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
         return out
@@ -302,11 +304,7 @@ class RowBlocks:
         out = np.empty(self.n_rows)
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
-            X, mine = block.X, out[block.place]
-            if sp.issparse(X):
-                _loops.csr_norms2(*block.csr, scale, mine)
-            else:
-                _loops.dense_norms2(X, block.row_of, scale, mine)
+            block.run(products.csr_norms2, products.dense_norms2, scale, out[block.place])
         return out
 
 
@@ -319,66 +317,3 @@ def _every_row(n: int) -> Ints:
     if rows is None:
         rows = _EVERY[n] = np.arange(n, dtype=np.int64)
     return rows
-
-
-def _unsigned(indices: Any) -> Any:
-    return indices.view(f"u{indices.dtype.itemsize}")
-
-
-def canonical_rows(X: Any) -> Any:
-    """X itself, or a copy of a CSR matrix whose rows name a column twice, with such entries added up."""
-    if not sp.issparse(X) or X.has_canonical_format:
-        return X
-    copy = X.copy()
-    copy.sum_duplicates()
-    return copy
-
-
-def merge_rows(X: Any, cell: Cells, weight: Floats | None) -> tuple[Ints, Floats]:
-    """Merge equal rows of equal cell into one of summed weight; rows of weight zero go.
-
-    Equal rows are found by a random projection and then compared entry by entry, so a collision cannot merge different
-    rows. Where less than 5% of the rows would go nothing is merged.
-
-    Parameters
-    ----------
-    X : matrix of shape (n, d), CSR or C-contiguous
-    cell : ndarray of int32, shape (n,)
-        Cell of each row, or -1 for rows that no rate looks at (dropped).
-    weight : ndarray of shape (n,) or None
-        None means all ones.
-
-    Returns
-    -------
-    row_of : ndarray of int64, shape (n_distinct,)
-        Increasing row numbers, the first row of each group.
-    weights : ndarray of shape (n_distinct,)
-        Summed weights.
-    """
-    used = cell >= 0 if weight is None else (cell >= 0) & (weight > 0)
-    rows = np.flatnonzero(used)
-    s = np.ones(rows.shape[0]) if weight is None else weight[rows]
-    if rows.shape[0] < 2:
-        return rows, s
-    mark, direction = np.empty(rows.shape[0]), np.random.default_rng(0).standard_normal(X.shape[1])
-    if sp.issparse(X):
-        _loops.csr_dot(X.data, X.indices, X.indptr, rows, direction, mark)
-    else:
-        _loops.dense_dot(X, rows, direction, mark)
-    order = np.lexsort((mark, cell[rows]))
-    first, second = rows[order[:-1]], rows[order[1:]]
-    candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
-    if candidate.shape[0] < 0.05 * rows.shape[0]:
-        return rows, s
-    equal = np.zeros(candidate.shape[0], dtype=np.bool_)
-    if sp.issparse(X):
-        _loops.csr_equal_rows(X.data, X.indices, X.indptr, first[candidate], second[candidate], equal)
-    else:
-        _loops.dense_equal_rows(X, first[candidate], second[candidate], equal)
-    begins = np.ones(rows.shape[0], dtype=np.bool_)
-    begins[candidate[equal] + 1] = False
-    starts = np.flatnonzero(begins)
-    summed = np.add.reduceat(s[order], starts)
-    leader = rows[order[starts]]  # lexsort is stable, so the first of a group is its smallest row number
-    by_row = np.argsort(leader)
-    return leader[by_row], summed[by_row]

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.linalg import _loops, rows
-from widemargin.linalg.rows import RowBlocks, canonical_rows, merge_rows
+from widemargin.linalg import equal_rows, matrix_blocks, products
+from widemargin.linalg.equal_rows import canonical_rows, merge_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 
 STORAGES = ["dense64", "dense32", "csr64", "csr32", "csr-int64", "csr-unsorted", "csr_array"]
 
@@ -66,8 +67,8 @@ def built(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("chunk", [None, 4])
 def test_products_match_numpy(built: Any, storage: str, chunk: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if chunk is not None:
-        monkeypatch.setattr(rows, "_CHUNK", chunk)
-        monkeypatch.setattr(rows, "_COLUMNS", 3 * chunk)
+        monkeypatch.setattr(matrix_blocks, "_CHUNK", chunk)
+        monkeypatch.setattr(matrix_blocks, "_COLUMNS", 3 * chunk)
     blocks, X = built(storage)
     n, d = X.shape
     assert (blocks.n_rows, blocks.n_features) == (n, d)
@@ -131,7 +132,7 @@ def test_moments_match_numpy(built: Any, storage: str, single: bool, centred: bo
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_copy_in_float32_steers_wide_dense_rows(built: Any, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_WIDE", 1)
+    monkeypatch.setattr(matrix_blocks, "_WIDE", 1)
     blocks, X = built(storage)
     rng = np.random.default_rng(4)
     w, scale = rng.standard_normal(X.shape[1]), rng.standard_normal(X.shape[0])
@@ -247,7 +248,7 @@ def test_a_collision_of_the_projection_does_not_merge(sparse: bool, monkeypatch:
         def standard_normal(self, d: int) -> np.ndarray:
             return np.zeros(d)
 
-    monkeypatch.setattr(rows.np.random, "default_rng", lambda seed: Nothing())
+    monkeypatch.setattr(equal_rows.np.random, "default_rng", lambda seed: Nothing())
     row_of, s = merge_rows(sp.csr_matrix(X) if sparse else X, np.zeros(10, dtype=np.int32), None)
     np.testing.assert_array_equal(row_of, [0, 2, 4, 6, 8])
     np.testing.assert_array_equal(s, np.full(5, 2.0))
@@ -281,22 +282,22 @@ def test_compiled_loops_equal_their_python_source() -> None:
     wide, long = sample(rng, 12, 21), rng.standard_normal(21)
     cell, plus, minus = np.array([0, 1, 1, 0, 1], dtype=np.int32), np.abs(g), np.array([0.0, 1.0, 0.0, 2.0, 0.5])
     shapes: dict[Any, tuple[tuple[Any, ...], list[tuple[int, ...]]]] = {
-        _loops.csr_dot: ((*csr, w), [(5,)]),
-        _loops.csr_tdot: ((*csr, g), [(7,)]),
-        _loops.csr_gram: ((*csr, plus), [(7, 7), (7,), (7,)]),
-        _loops.csr_squares: ((*csr, plus), [(7,)]),
-        _loops.csr_norms2: ((*csr, w), [(5,)]),
-        _loops.add_border_csr: ((*csr, C), [(2, 7)]),
-        _loops.csr_cell_sums: ((*csr, cell, plus), [(2, 7)]),
-        _loops.dense_cell_sums: ((X, csr[3], cell, minus), [(2, 7)]),
-        _loops.dense_dot: ((wide, csr[3], long), [(5,)]),
-        _loops.dense_tdot: ((X, csr[3], g), [(7,)]),
-        _loops.dense_norms2: ((X, csr[3], w), [(5,)]),
-        _loops.add_folded: ((X[:7], w), [(7, 7)]),
-        _loops.csr_equal_rows: ((*csr[:3], np.array([0, 6]), np.array([0, 1])), [(2,)]),
-        _loops.dense_equal_rows: ((X, np.array([0, 6]), np.array([0, 1])), [(2,)]),
+        products.csr_dot: ((*csr, w), [(5,)]),
+        products.csr_tdot: ((*csr, g), [(7,)]),
+        products.csr_gram: ((*csr, plus), [(7, 7), (7,), (7,)]),
+        products.csr_squares: ((*csr, plus), [(7,)]),
+        products.csr_norms2: ((*csr, w), [(5,)]),
+        products.add_border_csr: ((*csr, C), [(2, 7)]),
+        products.csr_cell_sums: ((*csr, cell, plus), [(2, 7)]),
+        products.dense_cell_sums: ((X, csr[3], cell, minus), [(2, 7)]),
+        products.dense_dot: ((wide, csr[3], long), [(5,)]),
+        products.dense_tdot: ((X, csr[3], g), [(7,)]),
+        products.dense_norms2: ((X, csr[3], w), [(5,)]),
+        products.add_folded: ((X[:7], w), [(7, 7)]),
+        equal_rows.csr_equal_rows: ((*csr[:3], np.array([0, 6]), np.array([0, 1])), [(2,)]),
+        equal_rows.dense_equal_rows: ((X, np.array([0, 6]), np.array([0, 1])), [(2,)]),
     }
-    assert {kernel.__name__ for kernel in shapes} == set(_loops.__all__)
+    assert {kernel.__name__ for kernel in shapes} == {*products.__all__, "csr_equal_rows", "dense_equal_rows"}
     for kernel, (arguments, outs) in shapes.items():
         compiled, plain = [[np.zeros(shape) for shape in outs] for _ in range(2)]
         kernel(*arguments, *compiled)
