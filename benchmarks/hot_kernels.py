@@ -142,7 +142,7 @@ def _argmax(kind: str) -> Action:
 
 def qpbo() -> Action:
     """Roof duals of 50 models with 30 labels and all pairs, at three prices of loss each, warm from one to the next."""
-    from widemargin.structured.oracles.qpbo import RoofOracle
+    from widemargin.structured.oracles.roof_duality import RoofOracle
 
     rng = np.random.default_rng(0)
     model, X, Y = _structured("full", n=50, k=30)

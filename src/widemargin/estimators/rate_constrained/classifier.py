@@ -40,6 +40,7 @@ from widemargin.goals.binding.sources import External, Source, make_sources, pos
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]
@@ -380,10 +381,9 @@ class RateConstrainedClassifier(
     ) -> tuple[tuple[Source, ...], list[Any]]:
         """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(
-            uses, original, y, classes=classes, sample_weight=weight, populations=populations,
-            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
-        )  # fmt: skip
+        asked = baselines or self.baselines or {}
+        rows = Rows(original, y, weight, populations, external=external or {}, baselines=asked)
+        sources = make_sources(uses, rows, classes=classes)
         return sources, [X, *(self._external_features(external, source.name) for source in sources[1:])]
 
     def _train(
