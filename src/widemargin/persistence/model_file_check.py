@@ -40,8 +40,8 @@ __all__ = [
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
-        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder",
+        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
+        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),

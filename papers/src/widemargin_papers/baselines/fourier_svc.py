@@ -22,7 +22,7 @@ from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["FourierSVC"]

@@ -14,7 +14,7 @@ from widemargin._typing import Floats
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.estimators.margins.pursuit_space import KernelSpace, PlainSpace, asked_kernel, model_scores
 from widemargin.kernels.functions import KERNELS, check_precomputed
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, TOTAL, WEIGHT
+from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,

@@ -29,7 +29,8 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.estimators.margins.pursuit_space import PlainSpace
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 
 __all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended", "norms2"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Floats
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, minimise_ramp

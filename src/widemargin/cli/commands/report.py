@@ -104,9 +104,7 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
         return None
     train = prepared.data.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
-        svm: RateConstrainedClassifier = prepared.classifier(progress, None, clock.left()).set_params(
-            on_interrupt="raise"
-        )
+        svm = prepared.classifier(progress, None, clock.left(), on_interrupt="raise")
         try:
             svm.fit(prepared.matrices.rows["train"], train.labels, sample_weight=train.weights)
         except KeyboardInterrupt:

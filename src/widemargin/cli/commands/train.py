@@ -21,6 +21,7 @@ from widemargin.cli.tables.training_data import Features, TrainingData, make_fea
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
@@ -157,7 +158,7 @@ def _plain_svm(
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
-    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress) | {"on_interrupt": "raise"})
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress, on_interrupt="raise"))
     if goals.model.time_budget is not None:
         left = goals.model.time_budget - spent
         if left <= 0.0:
@@ -177,18 +178,18 @@ def _make_folder(folder: Path) -> None:
         raise ModelFileError(f"{folder}: the folder cannot be made ({error.strerror}). Choose another one") from error
 
 
-def _options(goals: GoalsFile, progress: Progress) -> dict[str, Any]:
+def _options(goals: GoalsFile, progress: Progress, on_interrupt: str = "return") -> dict[str, Any]:
     """What all estimators of the file are given."""
-    return {
+    return gathered({
         "enforce": goals.model.enforce,
         "pos_label": goals.data.positive,
         "time_budget": goals.model.time_budget,
         "on_infeasible": goals.model.on_infeasible,
-        "on_interrupt": "return",
+        "on_interrupt": on_interrupt,
         "callbacks": [progress.watch],
         "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
         **goals.model.kernel,
-    }
+    })  # fmt: skip
 
 
 def _classifier(goals: GoalsFile, progress: Progress) -> RateConstrainedClassifier | RateConstrainedClassifierCV:

@@ -33,7 +33,7 @@ from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import BATCH, solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult

@@ -14,8 +14,8 @@ from widemargin.exceptions import CapabilityError
 from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
-from widemargin.linalg.kernel_features import KernelFeatures, kernel_features
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.cholesky import KernelFeatures, kernel_features
+from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = ["KernelSpace", "MappedSpace", "PlainSpace", "asked_kernel", "make_space", "model_scores"]
 

@@ -87,9 +87,10 @@ def fold_measures(
     """
     n, weight = tied.n_rows[0], tied.row_weight[0]
     total = float(n if weight is None else weight.sum())
+    options = plain._options
     space = make_space(plain, matrices[0], weight, n_sources=len(matrices))
-    flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=plain.fit_intercept)
-    problem, convex = space.lift(flat, plain.solver)
+    flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
+    problem, convex = space.lift(flat, options.solver)
     model = copy.copy(plain)
     before: _Done | None = None
     for setting in settings:
@@ -125,7 +126,8 @@ def _train(
     budget: Budget,
 ) -> tuple[_Done, Candidate]:
     """The ramp solution of a setting, and the model that enforcement makes of it."""
-    plan = step_plan(setting.C, setting.steps, plain.step_tol, plain.step_tol)
+    step_tol = plain._options.step_tol
+    plan = step_plan(setting.C, setting.steps, step_tol, step_tol)
     watched = Watched(convex)
     start: tuple[Floats, float] | None
     state: ConvexState | None

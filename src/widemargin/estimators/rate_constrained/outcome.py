@@ -1,11 +1,12 @@
 """What training leaves on the estimator: fitted attributes, the report, and how it ended as warnings and errors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from widemargin.estimators.rate_constrained.fitting import Trained
 from widemargin.estimators.rate_constrained.generalization import generalization_note, model_bound
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, explain
+from widemargin.estimators.rate_constrained.options import TrainingOptions, as_options
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.spaces import model_scores
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
@@ -26,8 +27,7 @@ class OutcomeMixin:
     enforce: str
     feature_map: str | None
     on_infeasible: str
-    on_interrupt: str
-    tol: float
+    solver_options: TrainingOptions | Mapping[str, Any] | None
     infeasibility_: Infeasibility | None
     positive_class_: Any
     _direction: Callable[[], float]
@@ -85,7 +85,7 @@ class OutcomeMixin:
         """Warn or raise according to how training ended."""
         if budget.interrupted:
             warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
+            if as_options(self.solver_options).on_interrupt == "raise":
                 raise KeyboardInterrupt
             return
         found = self.infeasibility_
@@ -106,7 +106,7 @@ class OutcomeMixin:
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:
             warn(
-                f"gap {self.subproblem_gap_:.1e} > tol {self.tol:g} in the last convex step; "
-                "scale the features or raise tol.",
+                f"gap {self.subproblem_gap_:.1e} > tol {as_options(self.solver_options).tol:g} in the last convex "
+                "step; scale the features or raise tol.",
                 MarginConvergenceWarning,
             )

@@ -116,6 +116,7 @@ class BlockTrainingMixin:
             )
         self.goal_ = goal = as_goal(self.goal)
         self.calibrator_ = None
+        solving = self._options
         budget = Budget(self.time_budget, self._watchers())
         together = self._with_external(blocks.filled().near(gather_below), external)
         with limit_threads(self.n_jobs):
@@ -130,16 +131,16 @@ class BlockTrainingMixin:
             counts, tied = counted_goal(together, labels)
             problem = blocked_problem(
                 together, labels, counts, tied, found, lam=2.0 / (found.weight * self.C),
-                fit_intercept=self.fit_intercept, scratch=scratch,
+                fit_intercept=solving.fit_intercept, scratch=scratch,
             )  # fmt: skip
             rows = problem.rows
             assert isinstance(rows, BlockedRows)
-            solver = _BlockConvex(self.solver, problem)
+            solver = _BlockConvex(solving.solver, problem)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
                     problem, convex, solver.used, enforcement=self.enforce,
-                    options=step_plan(self.C, self.max_steps, self.tol, self.step_tol), budget=budget,
+                    options=step_plan(self.C, self.max_steps, solving.tol, solving.step_tol), budget=budget,
                 )  # fmt: skip
             finally:
                 rows.blocks.close()
@@ -162,8 +163,10 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self.solver not in ("auto", *_OVER_BLOCKS):
-            raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
+        if self._options.solver not in ("auto", *_OVER_BLOCKS):
+            raise CapabilityError(
+                f"solver={self._options.solver!r} needs all rows in one place. Use 'auto' with blocks."
+            )
 
     def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
         """The training rows and the external rows that the goal uses."""

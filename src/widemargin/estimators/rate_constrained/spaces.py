@@ -18,7 +18,7 @@ from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel, settled_kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.convex.convex_step import ConvexChoice
 from widemargin.solvers.convex.kernel_step import KernelChoice
@@ -155,7 +155,8 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None, *, n_sources: i
         if model.feature_map is not None:
             raise CapabilityError(f"feature_map={model.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
         return LinearSpace()
-    parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    options = model._options
+    parameters = {"gamma": model.gamma, "degree": options.degree, "coef0": options.coef0}
     kernel = resolve_kernel(model.kernel, X, sample_weight=sample_weight, **parameters)
     if kernel.name == "precomputed" and (n_sources > 1 or model.calibration is not None):
         what = "external data" if n_sources > 1 else "calibration"
@@ -164,9 +165,9 @@ def make_space(model: Any, X: Any, sample_weight: Floats | None, *, n_sources: i
             "does not hold. Give the kernel by name or as a function."
         )
     if model.feature_map is None:
-        return KernelSpace(kernel=kernel, cache_size=float(model.cache_size))
+        return KernelSpace(kernel=kernel, cache_size=float(options.cache_size))
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
-    made = make_feature_map(model.feature_map, kernel, model.n_components, seed=seed, n_rows=X.shape[0])
+    made = make_feature_map(model.feature_map, kernel, options.n_components, seed=seed, n_rows=X.shape[0])
     return MappedSpace(feature_map=made)
 
 
@@ -191,7 +192,7 @@ def _kernel_scores(model: Any, X: Any) -> Floats:
         return np.zeros(X.shape[0])
     if model.kernel == "precomputed":
         return np.asarray(X[:, model.support_] @ coefficients, dtype=np.float64)
-    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
+    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model._options.degree, coef0=model._options.coef0)
     return KernelRows(kernel, model.support_vectors_, dtype=np.float64).products(X, coefficients)
 
 

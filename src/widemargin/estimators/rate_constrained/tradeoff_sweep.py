@@ -112,6 +112,7 @@ class Sweep:
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
+        options = model._options
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
         self.budget = Budget(model.time_budget, model._watchers())
@@ -121,8 +122,9 @@ class Sweep:
         self.lam = 2.0 / (float(X.shape[0] if weight is None else weight.sum()) * model.C)
         space = make_space(model, X, weight, n_sources=len(matrices))
         self.series = GoalSeries(
-            sources, matrices, space, fit_intercept=model.fit_intercept, enforcement=model.enforce, solver=model.solver,
-            cold=step_plan(model.C, model.max_steps, model.tol, model.step_tol), budget=self.budget,
+            sources, matrices, space, fit_intercept=options.fit_intercept, enforcement=model.enforce,
+            solver=options.solver,
+            cold=step_plan(model.C, model.max_steps, options.tol, options.step_tol), budget=self.budget,
         )  # fmt: skip
         self.training = _Measured(sources, matrices, MeasureLog(X.shape[0], with_errors=False))
         self.held: _Measured | None = None
@@ -240,7 +242,7 @@ class Sweep:
         if self.held is not None and piece.held is not None:
             self.held.log.join(piece.held)
         for point in piece.points:
-            watched = {name: getattr(self.model, name) for name in ("callbacks", "verbose", "time_budget")}
+            watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
             self._tell(point)

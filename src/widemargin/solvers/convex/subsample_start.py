@@ -14,7 +14,7 @@ from widemargin._typing import Cells, Floats, Ints
 from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import ConvexState, Shares
 
 __all__ = ["SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.structured.learners import bcfw_rows as loops
 from widemargin.structured.learners.check import CheckedOracle, check_oracle
 from widemargin.structured.model import Features, StructuredModel
