@@ -15,6 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats
 from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
+from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
     DTYPES,
@@ -25,7 +27,6 @@ from widemargin.estimators.kernel_svm.kernel_model import (
     worst,
 )
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Start, pursue
-from widemargin.estimators.margins.pursuit_space import MappedSpace, make_space, model_scores
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FEATURE_MAPS
@@ -292,14 +293,19 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
-            space = make_space(self, X, weight)
+            if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
+                refuse_overflow(X)
+            known_map = vars(self).get("feature_map_") if self.warm_start else None
+            space = make_space(
+                SpaceParameters.of(self), X, weight, random_state=self.random_state, by_factor=True, known_map=known_map
+            )
             kept = isinstance(space, MappedSpace) and space.fitted
             if before is not None and kept != before.pop("mapped"):
                 before = None
-            rows = RowBlocks([(space.features(X), None)])
+            rows = RowBlocks([(space.features([X])[0], None)])
             runs = self._train(rows, codes, weight, before, budget)
             points = np.array([run.result.point for run in runs])
-            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]), X)
+            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget)
         return self
