@@ -53,10 +53,13 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         for name in ("angular", "binary", "bisecting", "edge", "hull", "by_loss", "best_label", "sarawagi_gupta")
     },
     "sdca": {
-        "solvers/paper_nest/sdca_loops.py": [
-            "tests/solvers/paper_nest/test_sdca_loops.py",
+        f"solvers/paper_nest/{name}.py": [
+            "tests/solvers/paper_nest/test_loops_by_hand.py",
             "tests/solvers/paper_nest/test_sdca.py",
-        ],
+        ]
+        for name in ("sdca", "weighted_hinges")
+    }
+    | {
         "solvers/kernel_svm/sdca.py": ["tests/solvers/kernel_svm/test_sdca.py"],
     },
 }

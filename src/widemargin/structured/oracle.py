@@ -11,16 +11,14 @@ is in `capabilities`; the searches of `structured.search` use what there is.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Never, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 
 __all__ = [
-    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "Search",
-    "declare", "require",
+    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "PartialOracle",
+    "Search", "declare", "require",
 ]  # fmt: skip
 
 FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX = "free", "cone", "level", "levels", "direct", "convex"
@@ -112,13 +110,45 @@ class Oracle(Protocol):
         """The label with the largest h among those of loss c (integer losses)."""
         ...
 
-    def levels(self) -> npt.NDArray[np.float64]:
+    def levels(self) -> Floats:
         """The largest h of every loss 0, 1, ..., -inf where there is no label."""
         ...
 
     def direct(self) -> Answer:
         """The label with the largest `h g`."""
         ...
+
+
+class PartialOracle:
+    """Refuses every question; a subclass overrides those named in its `capabilities`."""
+
+    capabilities: frozenset[str] = frozenset()
+    smallest_loss: float
+    largest_loss: float
+
+    def _refuse(self, question: str) -> Never:
+        able = ", ".join(sorted(self.capabilities)) or "nothing"
+        raise CapabilityError(f"{type(self).__name__} does not answer {question!r}; it answers {able}.")
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        self._refuse(FREE)
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same among the labels with `beta h <= g <= alpha h` and `h >= 0`."""
+        self._refuse(CONE)
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c."""
+        self._refuse(LEVEL)
+
+    def levels(self) -> Floats:
+        """The largest h of every loss 0, 1, ...."""
+        self._refuse(LEVELS)
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`."""
+        self._refuse(DIRECT)
 
 
 class Search(Protocol):

@@ -15,7 +15,7 @@ from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, ma
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.kernels.functions import KERNELS, check_precomputed
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, TOTAL, WEIGHT
+from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,

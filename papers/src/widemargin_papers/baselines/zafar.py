@@ -20,6 +20,7 @@ from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice
 from widemargin.solvers.ramp.majorization import MajorizeOptions
@@ -228,9 +229,8 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         named = {name: None for group in (self.first, self.second) if group is not None for name in group.baselines}
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         return make_sources(
-            {None: tuple(named)}, X, y, classes=classes, sample_weight=weight, populations=populations,
-            n_rows=y.shape[0],
-        )[0]  # fmt: skip
+            {None: tuple(named)}, Rows(X, y, sample_weight=weight, populations=populations), classes=classes
+        )[0]
 
     def _solve(
         self, X: Any, positive: npt.NDArray[np.bool_], weight: Floats | None, difference: Floats | None

@@ -24,7 +24,7 @@ from widemargin.datasets import (
 )
 from widemargin.losses.margin import CATONI
 from widemargin.problems.margin_pursuit import data_driven_scale
-from widemargin.solvers.smooth import margin_sgd_loops as margin_sgd
+from widemargin.solvers.smooth import margin_sgd
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 from widemargin_papers.solvers import linear_sgd_loops as linear_sgd
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from widemargin._numba import kernel
 from widemargin.solvers.kernel_svm.stochastic_loops import project
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
+from widemargin.solvers.smooth.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
 

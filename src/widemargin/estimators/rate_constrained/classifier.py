@@ -23,7 +23,7 @@ from widemargin.estimators._progress import watchers
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan, train
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, find_out, measure_other
-from widemargin.estimators.rate_constrained.options import TrainingOptions, as_options, gathered
+from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import OutcomeMixin
 from widemargin.estimators.rate_constrained.over_blocks import BlockTrainingMixin
 from widemargin.estimators.rate_constrained.prediction import DTYPES, PredictionMixin
@@ -36,6 +36,7 @@ from widemargin.goals.binding.sources import External, Source, make_sources, pos
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]
@@ -268,7 +269,7 @@ class RateConstrainedClassifier(
     @property
     def _options(self) -> TrainingOptions:
         """The options of training, checked."""
-        return as_options(self.solver_options)
+        return TrainingOptions.of(self.solver_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -388,10 +389,9 @@ class RateConstrainedClassifier(
     ) -> tuple[tuple[Source, ...], list[Any]]:
         """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(
-            uses, original, y, classes=classes, sample_weight=weight, populations=populations,
-            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
-        )  # fmt: skip
+        asked = baselines or self.baselines or {}
+        rows = Rows(original, y, weight, populations, external=external or {}, baselines=asked)
+        sources = make_sources(uses, rows, classes=classes)
         return sources, [X, *(self._external_features(external, source.name) for source in sources[1:])]
 
     def _train(

@@ -13,7 +13,7 @@ from widemargin._typing import Floats, Matrix
 from widemargin.estimators._binary import BinaryGoalMixin
 from widemargin.estimators._calibration import calibrated
 from widemargin.estimators.feature_space import SpaceParameters, model_scores
-from widemargin.estimators.rate_constrained.options import as_options
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.losses.ramp import ramp
 
 __all__ = ["DTYPES", "PredictionMixin"]
@@ -48,7 +48,7 @@ class PredictionMixin(BinaryGoalMixin):
 
     def _scores(self, X: Matrix) -> Floats:
         """Scores of checked rows, shape (n,)."""
-        return model_scores(self, X, SpaceParameters.of(self, as_options(self.solver_options)))[:, 0]
+        return model_scores(self, X, SpaceParameters.of(self, TrainingOptions.of(self.solver_options)))[:, 0]
 
     def _positive_scores(self, matrices: Sequence[Matrix]) -> list[Floats]:
         """Scores of the positive class on checked rows of several sources."""

@@ -1,8 +1,8 @@
 """Which search: the library's own by name, what "auto" takes, those of the papers, and those that users write."""
 
-import importlib
 import inspect
 
+from widemargin._papers import papers_module
 from widemargin.exceptions import CapabilityError, OracleError
 from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Answer, Found, Search
 from widemargin.structured.search.angular import angular
@@ -78,13 +78,8 @@ def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Sear
         raise CapabilityError(
             f"search={name!r} is not one of 'auto', {', '.join(map(repr, [*SEARCHES, *IN_PAPERS]))}, and no function."
         )
-    try:
-        papers: dict[str, Search] = importlib.import_module("widemargin_papers.solvers.label_searches").SEARCHES
-    except ImportError as error:
-        raise CapabilityError(
-            f"search={name!r} lives in widemargin-papers, which is not installed: install it, or use search='auto'."
-        ) from error
-    return name, papers[name]
+    searches: dict[str, Search] = papers_module("solvers.label_searches", f"search={name!r}").SEARCHES
+    return name, searches[name]
 
 
 def _check_signature(search: Search) -> str:

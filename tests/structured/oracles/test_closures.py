@@ -12,7 +12,8 @@ from widemargin.structured.learners import bcfw
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import HierarchyModel
 from widemargin.structured.oracle import Answer
-from widemargin.structured.oracles.closure import closure
+from widemargin.structured.oracles.closures import fill_graph
+from widemargin.structured.oracles.max_flow import augment, empty_graph
 from widemargin.structured.search.automatic import SEARCHES, automatic
 
 
@@ -53,10 +54,11 @@ def test_compiled_is_plain_python():
     arcs = np.array([[0, 1], [0, 2], [1, 3], [2, 3], [2, 4]])
     for _ in range(10):
         gain, labels = halves(rng, 5), []
-        for run in (closure, closure.py_func):
-            first, after, head = (np.empty(m, dtype=np.int64) for m in (7, 20, 20))
-            labels.append(np.empty(5, dtype=np.int64))
-            run(gain, arcs, first, after, head, np.empty(20), np.empty((4, 7), dtype=np.int64), labels[-1])
+        for plain in (False, True):
+            fill, flow = (getattr(run, "py_func", run) if plain else run for run in (fill_graph, augment))
+            graph, scratch = empty_graph(7, 20), np.empty((4, 7), dtype=np.int64)
+            flow(graph, 5, 6, 1e-12 * fill(gain, arcs, graph), scratch)
+            labels.append(scratch[0, :5] >= 0)
         assert (labels[0] == labels[1]).all()
 
 

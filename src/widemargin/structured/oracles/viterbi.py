@@ -1,17 +1,17 @@
 """Sequences: Viterbi with an error count; `D[t, c, s]` is the best prefix of cost c that ends in state s."""
 
-from typing import Any
-
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["at_level", "free", "levels"]
+__all__ = ["best_of_losses", "free", "label_of_loss"]
 
 
 @kernel
-def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
-    """H[c] for every cost c, into `work.H` (-inf beyond the last); the decisions stay in `work` for `at_level`."""
+def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
+    """H[c] for every cost c, into `work.H` (-inf beyond the last); the decisions stay in `work` for `label_of_loss`."""
     T, n_states = u.shape
     D, before, H, best, came = work.values, work.split, work.H, work.rows[0], work.scratch[0]
     own, size = 0.0, 1
@@ -52,8 +52,8 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
 
 
 @kernel
-def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
-    """The label of cost c, after `levels`."""
+def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
+    """The label of cost c, after `best_of_losses`."""
     s = np.int64(work.choice[0, c, 0])
     for t in range(truth.shape[0] - 1, -1, -1):
         label[t] = s
@@ -64,7 +64,7 @@ def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
 
 
 @kernel
-def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) -> None:
+def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
     """The label with the largest score plus `lam` times its loss: Viterbi."""
     T, n_states = u.shape
     now, then, before = work.rows[0], work.rows[1], work.split

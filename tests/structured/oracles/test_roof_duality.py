@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing import structured_cases as cases
 
-from widemargin.structured.oracles import max_flow
-from widemargin.structured.oracles import qpbo_loops as qpbo
+from widemargin.structured.oracles import max_flow, roof_duality
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.qpbo import RoofOracle
+from widemargin.structured.oracles.roof_duality import RoofOracle
 
 LAMBDAS = (0.0, 2.0, 0.5, 0.0, 1.0)  # up and down: warm starts in both directions
 
@@ -82,21 +81,20 @@ def test_compiled_is_plain_python():
         flip, build, augment, read, shift, unflip = (
             getattr(function, "py_func", function) if plain else function
             for function in (
-                qpbo.flip_coordinates,
-                qpbo.build,
+                roof_duality.flip_coordinates,
+                roof_duality.build,
                 max_flow.augment,
-                qpbo.read,
-                qpbo.shift,
-                qpbo.unflip,
+                roof_duality.read,
+                roof_duality.shift,
+                roof_duality.unflip,
             )
         )
         v, t = np.empty(k), np.empty(theta.shape[0])
         flip(u, theta, truth, pairs, v, t)
-        first, after, head = (np.empty(m, dtype=np.int64) for m in (2 * k + 2, n_arcs, n_arcs))
-        cap, scratch = np.empty(n_arcs), np.empty((4, 2 * k + 2), dtype=np.int64)
-        constant = build(v, t, pairs, np.empty(k), first, after, head, cap)
-        constant += shift(0.5, np.ones(k), cap)
-        flow = augment(first, after, head, cap, 2 * k, 2 * k + 1, 1e-12, *scratch)
+        graph, scratch = max_flow.empty_graph(2 * k + 2, n_arcs), np.empty((4, 2 * k + 2), dtype=np.int64)
+        constant = build(v, t, pairs, graph)
+        constant += shift(0.5, np.ones(k), graph.cap)
+        flow = augment(graph, 2 * k, 2 * k + 1, 1e-12, scratch)
         mu, pair_mu = np.empty(k), np.empty(theta.shape[0])
         value = read(v, t, pairs, scratch[0], mu, pair_mu)
         unflip(mu, pair_mu, truth, pairs)
@@ -113,12 +111,8 @@ def test_maximum_flow_against_scipy():
         n = 8
         capacity = rng.integers(0, 6, (n, n)) * (rng.random((n, n)) < 0.4)
         np.fill_diagonal(capacity, 0)
-        first, e = np.full(n, -1, dtype=np.int64), 0
-        after, head = np.empty(2 * n * n, dtype=np.int64), np.empty(2 * n * n, dtype=np.int64)
-        cap = np.zeros(2 * n * n)
+        graph, e = max_flow.empty_graph(n, 2 * n * n), 0
         for a, b in np.argwhere(capacity):
-            e = max_flow.add_arc(e, a, b, float(capacity[a, b]), 0.0, first, after, head, cap)
-        flow = max_flow.augment(
-            first, after, head, cap, 0, n - 1, 1e-12, *np.empty((4, n), dtype=np.int64)
-        )  # fmt: skip
+            e = max_flow.add_arc(e, a, b, float(capacity[a, b]), 0.0, graph)
+        flow = max_flow.augment(graph, 0, n - 1, 1e-12, np.empty((4, n), dtype=np.int64))
         assert flow == maximum_flow(csr_array(capacity.astype(np.int32)), 0, n - 1).flow_value

@@ -2,13 +2,36 @@
 
 import numpy as np
 
+from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer
-from widemargin.structured.oracles import closure as loops
+from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer, PartialOracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.partial import PartialOracle
+from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
 
-__all__ = ["ClosureOracle", "best_closure"]
+__all__ = ["ClosureOracle", "best_closure", "fill_graph"]
+
+_NOTHING = 1e-12  # relative capacity that counts as none: far below what decides a label, far above rounding
+
+
+@kernel
+def fill_graph(gain: Floats, arcs: Ints, graph: ResidualGraph) -> float:
+    """Arcs whose least cut leaves the best closed set on the source's side; returns the largest absolute gain.
+
+    To leave out a node that gains cuts its arc from the source, to take in one that loses cuts its arc to the sink. The
+    arcs from children to parents cannot be cut: a child on the source's side keeps its parents there.
+    """
+    k = gain.shape[0]
+    source, sink = k, k + 1
+    e, largest = 0, 0.0
+    for node in range(k):
+        largest = max(largest, abs(gain[node]))
+        if gain[node] > 0.0:
+            e = add_arc(e, source, node, gain[node], 0.0, graph)
+        else:
+            e = add_arc(e, node, sink, -gain[node], 0.0, graph)
+    for i in range(arcs.shape[0]):
+        e = add_arc(e, arcs[i, 1], arcs[i, 0], np.inf, 0.0, graph)
+    return largest
 
 
 def best_closure(gain: Floats, arcs: Ints) -> Ints:
@@ -26,13 +49,10 @@ def best_closure(gain: Floats, arcs: Ints) -> Ints:
         0 or 1; the smallest such set.
     """
     k = gain.shape[0]
-    n_arcs = 2 * (k + arcs.shape[0])
-    label = np.empty(k, dtype=np.int64)
-    loops.closure(
-        np.ascontiguousarray(gain, dtype=np.float64), arcs, np.empty(k + 2, np.int64), np.empty(n_arcs, np.int64),
-        np.empty(n_arcs, np.int64), np.empty(n_arcs), np.empty((4, k + 2), np.int64), label,
-    )  # fmt: skip
-    return label
+    graph, scratch = empty_graph(k + 2, 2 * (k + arcs.shape[0])), np.empty((4, k + 2), np.int64)
+    largest = fill_graph(np.ascontiguousarray(gain, dtype=np.float64), arcs, graph)
+    augment(graph, k, k + 1, _NOTHING * largest, scratch)
+    return (scratch[0, :k] >= 0).astype(np.int64)
 
 
 class ClosureOracle(PartialOracle):

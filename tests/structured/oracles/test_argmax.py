@@ -9,11 +9,9 @@ from testing import structured_cases as cases
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, TREE, UNARY, workspace
 from widemargin.structured.models import MultiLabelModel
-from widemargin.structured.oracles import chain_loops as chain
-from widemargin.structured.oracles import hierarchy_loops as hierarchy
-from widemargin.structured.oracles import label_tree, unary
-from widemargin.structured.oracles.argmax import argmax, levels
-from widemargin.structured.oracles.levels import LevelOracle
+from widemargin.structured.oracles import closed_sets, label_tree, viterbi
+from widemargin.structured.oracles.argmax import argmax, best_of_losses
+from widemargin.structured.oracles.compiled_oracles import LossOracle
 
 seeds = st.integers(0, 10**6)
 weight_kinds = st.sampled_from(cases.WEIGHTS)
@@ -101,7 +99,7 @@ def test_weights_without_a_unit_leave_the_free_question():
 def test_a_unit_other_than_one_has_products_but_no_integer_levels():
     model, truth, u, theta, brute = cases.multi_label(0, 5, "tree")
     half = model.structure._replace(weight=0.5 * model.structure.weight, unit=0.5)
-    oracle = LevelOracle(u, theta, truth, half)
+    oracle = LossOracle(u, theta, truth, half)
     assert oracle.capabilities == {"free", "direct"}
     answer = oracle.direct()
     assert answer.h * answer.g == pytest.approx(0.5 * brute.best_product())
@@ -134,11 +132,12 @@ def test_compiled_is_plain_python(name, rescale, monkeypatch):
         answers = []
         for plain in (False, True):
             if plain:
-                for module in (unary, label_tree, hierarchy, chain):
-                    for function in ("levels", "at_level", "free"):
-                        kernel = getattr(module, function)
-                        monkeypatch.setattr(module, function, getattr(kernel, "py_func", kernel))
-                for part in ("levels", "at_level", "free"):
+                for module in (label_tree, closed_sets, viterbi):
+                    for function in ("best_of_losses", "label_of_loss", "free", "sort_flips", "flip_best"):
+                        kernel = getattr(module, function, None)
+                        if kernel is not None:
+                            monkeypatch.setattr(module, function, getattr(kernel, "py_func", kernel))
+                for part in ("best_of_losses", "label_of_loss", "free"):
                     kernel = argmax.py_func.__globals__[part]
                     monkeypatch.setitem(argmax.py_func.__globals__, part, getattr(kernel, "py_func", kernel))
             work, label = workspace(model.structure, u.shape[0]), np.empty_like(truth)
@@ -152,8 +151,8 @@ def test_unary_levels_stop_early_without_changing_the_product():
     model, truth, _, theta, _ = cases.multi_label(7, 7, None)
     u = (2.0 * truth[None, :] - 1.0) * np.linspace(0.2, 0.5, 7)  # every flip loses
     few, every = workspace(model.structure), workspace(model.structure)
-    levels(u, theta, truth, model.structure, few, False)
-    levels(u, theta, truth, model.structure, every, True)
+    best_of_losses(u, theta, truth, model.structure, few, False)
+    best_of_losses(u, theta, truth, model.structure, every, True)
     known = np.isfinite(few.H)
     assert not known.all()
     assert (few.H[known] == every.H[known]).all()

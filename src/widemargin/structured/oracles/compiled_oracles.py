@@ -1,18 +1,16 @@
-"""Oracles whose argmax is compiled: independent labels, label trees, closed hierarchies, chains."""
+"""Oracles whose argmax is compiled: dynamic programmes by loss, and local search."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import CHAIN, HIERARCHY, SLACK, Structure
-from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer
+from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, Desk, Structure
+from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
-from widemargin.structured.oracles.desk import Desk
-from widemargin.structured.oracles.partial import PartialOracle
+from widemargin.structured.oracles.roof_duality import RoofOracle
 
-__all__ = ["LevelOracle", "largest_loss"]
+__all__ = ["GreedyOracle", "LossOracle"]
 
 
 def largest_loss(truth: Ints, structure: Structure) -> float:
@@ -24,7 +22,7 @@ def largest_loss(truth: Ints, structure: Structure) -> float:
     return float(structure.weight[0].sum())
 
 
-class LevelOracle(PartialOracle):
+class LossOracle(PartialOracle):
     """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
 
     Parameters
@@ -49,7 +47,7 @@ class LevelOracle(PartialOracle):
         truth: Ints,
         structure: Structure,
         desk: Desk | None = None,
-        restore: Callable[[Ints], Any] | None = None,
+        restore: Callable[[Ints], object] | None = None,
     ) -> None:
         self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
         self._desk = desk or Desk(structure)
@@ -67,7 +65,7 @@ class LevelOracle(PartialOracle):
         """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
         work = self._desk.work(self._u.shape[0])
         if self._desk.owner is not self:
-            loops.levels(self._u, self._theta, self._truth, self._structure, work, True)
+            loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
         return work.H
 
@@ -88,7 +86,7 @@ class LevelOracle(PartialOracle):
         if not 0 <= c < H.shape[0] or H[c] == -np.inf:
             return None
         label = np.empty_like(self._truth)
-        loops.at_level(int(c), self._truth, self._structure, self._desk.work(self._u.shape[0]), label)
+        loops.label_of_loss(int(c), self._truth, self._structure, self._desk.work(self._u.shape[0]), label)
         return self._answer(label, H[c], c * self._structure.unit)
 
     def levels(self) -> Floats:
@@ -102,3 +100,60 @@ class LevelOracle(PartialOracle):
         self._desk.owner = None
         h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
         return self._answer(label, h, g)
+
+
+class GreedyOracle(PartialOracle):
+    """Pairs of any sign on any graph: a greedy path, climbing, seeded restarts; bounds from the roof dual.
+
+    Parameters
+    ----------
+    u : ndarray of shape (1, k)
+    theta : ndarray of shape (P,)
+    truth : ndarray of shape (k,)
+    structure : Structure
+        Of kind GREEDY.
+    desk, restore
+        As in `LossOracle`.
+
+    Attributes
+    ----------
+    exact : bool
+        False: the labels of `direct` and `free` need not be the best ones; `relaxed` gives bounds.
+    """
+
+    exact = False
+    capabilities = frozenset({FREE, DIRECT})
+
+    def __init__(
+        self,
+        u: Floats,
+        theta: Floats,
+        truth: Ints,
+        structure: Structure,
+        desk: Desk | None = None,
+        restore: Callable[[Ints], object] | None = None,
+    ) -> None:
+        self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
+        self._desk = desk or Desk(structure)
+        self._restore = restore or np.copy
+        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
+        self.largest_loss = largest_loss(truth, structure)
+
+    def free(self, lam: float) -> Answer:
+        """A label with a large `h + lam g`."""
+        lam = float(lam)
+        scaled = self._structure._replace(weight=lam * self._structure.weight)
+        label = np.empty_like(self._truth)
+        h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
+        wrong = label != self._truth
+        return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
+
+    def direct(self) -> Answer:
+        """A label with a large `h g`; y_i, (1, 0) where none is positive."""
+        label = np.empty_like(self._truth)
+        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, self._desk.work(1), label)
+        return Answer(self._restore(label), float(h), float(g))
+
+    def relaxed(self) -> RoofOracle:
+        """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""
+        return RoofOracle(self._u, self._theta, self._truth, self._structure)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from testing import structured_cases as cases
 
 from widemargin.structured.compiled import DECODE, MARGIN, SLACK, workspace
-from widemargin.structured.oracles import greedy_loops as greedy
+from widemargin.structured.oracles import local_search
 
 seeds = st.integers(0, 10**6)
 
@@ -39,7 +39,7 @@ def test_no_flip_and_no_swap_improves(rescale):
     for seed in range(20):
         model, truth, u, theta, brute = cases.multi_label(seed, 6, "full", oracle="greedy", restarts=1)
         label = np.empty_like(truth)
-        h, g = greedy.search(u, theta, truth, rescale, model.structure, workspace(model.structure), label)
+        h, g = local_search.search(u, theta, truth, rescale, model.structure, workspace(model.structure), label)
         value = {MARGIN: brute.h + brute.g, SLACK: brute.h * brute.g, DECODE: brute.h}[rescale]
         reached = {MARGIN: h + g, SLACK: h * g, DECODE: h}[rescale]
         for y, other in zip(brute.labels, value, strict=True):
@@ -51,7 +51,7 @@ def test_no_flip_and_no_swap_improves(rescale):
 def test_same_seed_same_labels_and_plain_python():
     model, truth, u, theta, _ = cases.multi_label(11, 7, "full", oracle="greedy", restarts=3)
     runs = []
-    for search in (greedy.search, greedy.search, greedy.search.py_func):
+    for search in (local_search.search, local_search.search, local_search.search.py_func):
         work, label = workspace(model.structure, seed=4), np.empty_like(truth)
         for _ in range(3):
             point = search(u, theta, truth, SLACK, model.structure, work, label)

@@ -4,31 +4,30 @@ Not exact. The first path starts at the truth and flips the best label k times; 
 flips and swaps until neither helps; random starts do the same climb.
 """
 
-from typing import Any
-
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import MARGIN, SLACK, Structure, Work
 
 __all__ = ["search"]
 
-_MARGIN, _SLACK = 0, 1
 _PATIENCE = 10  # flips of the path without a better labelling after which it ends
 
 
 @kernel
-def _value(h: float, g: float, rescale: int) -> Any:
+def _value(h: float, g: float, rescale: int) -> float:
     """What is maximised."""
-    if rescale == _SLACK:
+    if rescale == SLACK:
         return h * g
-    return h + g if rescale == _MARGIN else h
+    return h + g if rescale == MARGIN else h
 
 
 @kernel
-def _flip(index: int, T: Any, slope: Any, y: Any) -> Any:
+def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
     """Flip a label; keeps the slopes, returns the gain in score."""
     up = 1.0 - 2.0 * y[index]
-    gain = up * slope[index]
+    gain: float = up * slope[index]
     y[index] = 1 - y[index]
     for other in range(y.shape[0]):
         slope[other] += up * T[index, other]
@@ -36,7 +35,9 @@ def _flip(index: int, T: Any, slope: Any, y: Any) -> Any:
 
 
 @kernel
-def _climb(h: float, g: float, truth: Any, rescale: int, weight: Any, T: Any, slope: Any, y: Any) -> Any:
+def _climb(
+    h: float, g: float, truth: Ints, rescale: int, weight: Floats, T: Floats, slope: Floats, y: Ints
+) -> tuple[float, float]:
     """Best flips, then best swaps of a flipped label against another, as long as they improve; returns (h, g)."""
     k = truth.shape[0]
     value = _value(h, g, rescale)
@@ -71,7 +72,9 @@ def _climb(h: float, g: float, truth: Any, rescale: int, weight: Any, T: Any, sl
 
 
 @kernel
-def _path(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: Any, label: Any) -> Any:
+def _path(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
     """Fill T and the slopes at the truth, then flip the best label again and again; the best labelling into `label`."""
     k = truth.shape[0]
     T, slope, y = work.values[0], work.rows[0], work.scratch[0, : truth.shape[0]]
@@ -108,7 +111,7 @@ def _path(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: An
 
 
 @kernel
-def _start(truth: Any, flips: Any, weight: Any, work: Any) -> Any:
+def _start(truth: Ints, flips: Ints, weight: Floats, work: Work) -> tuple[float, float]:
     """Slopes and state of the truth with some labels flipped; returns (h, g)."""
     k = truth.shape[0]
     slope, y = work.rows[0], work.scratch[0, : truth.shape[0]]
@@ -123,7 +126,9 @@ def _start(truth: Any, flips: Any, weight: Any, work: Any) -> Any:
 
 
 @kernel
-def search(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: Any, label: Any) -> Any:
+def search(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
     """The best label found for a rescaling (0 margin, 1 slack, 2 score alone); returns its (h, g).
 
     The cursor in the table of random draws is `work.scratch[3, 0]`.

@@ -8,7 +8,7 @@ from testing import structured_cases as cases
 
 from widemargin.structured.compiled import DECODE, MARGIN, PATHS, SLACK, workspace
 from widemargin.structured.oracle import CONE, LEVELS
-from widemargin.structured.oracles import paths
+from widemargin.structured.oracles import closed_sets
 from widemargin.structured.oracles.argmax import argmax, loss, score
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.by_loss import all_losses
@@ -61,7 +61,7 @@ def test_the_truth_has_no_loss_at_all(seed, k, over, weight):
     """Not by rounding either: a tiny loss would be the smallest one."""
     model, truth, u, _, brute = cases.paths(seed, k, over, weight)
     work = workspace(model.structure)
-    end = paths.points(u, truth, model.structure, work)
+    end = closed_sets.path_points(u, truth, model.structure, work)
     assert work.rows[1][end] == 0.0
     assert work.rows[0][end] == pytest.approx(u[0] @ truth, abs=1e-9)
     np.testing.assert_allclose(np.sort(work.rows[1][:k][model.structure.ends == 1]), np.sort(brute.g), atol=1e-9)
@@ -72,7 +72,7 @@ def test_the_truth_has_no_loss_at_all(seed, k, over, weight):
 def test_compiled_loops_are_python_loops(over, by_product):
     model, truth, u, _, _ = cases.paths(3, 8, over, "reals")
     found = []
-    for run in (paths.argmax, paths.argmax.py_func):
+    for run in (closed_sets.best_path, closed_sets.best_path.py_func):
         label = np.empty_like(truth)
         point = run(u, truth, by_product, 0.7, model.structure, workspace(model.structure), label)
         found.append((point, label.tolist()))

@@ -1,23 +1,27 @@
-"""Closed label sets of a forest (a label is active only where its parent is): the best of every number of errors.
+"""Label sets closed under the ancestors of a forest, and single paths of it.
 
-A node may err in two ways, each with its own cost: in being active, and in being a deepest active node (a leaf of the
+Closed sets (a label is active only where its parent is): the best of every number of errors, by dynamic programming. A
+node may err in two ways, each with its own cost: in being active, and in being a deepest active node (a leaf of the
 label set, where a path stops). Loss over "nodes" uses the first, over "leaves" the second. `E[q, c]` is the best of the
 strict descendants of an active q where at least one child is active; where none is, the value is 0 and the cost
 `silent[q]`.
+
+Paths, from a root to a node where one may end, are few: all of them are looked at, by running sums from the roots down.
 """
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._numba import kernel
-from widemargin.structured.oracles.unary import all_one, take_largest
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import Structure, Work
+from widemargin.structured.oracles.label_tree import all_one, take_largest
 
-__all__ = ["at_level", "deepest", "free", "levels"]
+__all__ = ["best_of_losses", "best_path", "deepest", "free", "label_of_loss", "path_points", "path_to"]
 
 
 @kernel
-def deepest(label: Any, structure: Any, out: Any) -> None:
+def deepest(label: Ints, structure: Structure, out: Ints) -> None:
     """Mark the active nodes without an active child."""
     k = label.shape[0]
     for q in range(k):
@@ -28,7 +32,7 @@ def deepest(label: Any, structure: Any, out: Any) -> None:
 
 
 @kernel
-def _last_level(u: Any, truth: Any, structure: Any, work: Any) -> int:
+def _last_loss(u: Floats, truth: Ints, structure: Structure, work: Work) -> int:
     """The last cost at which H may be positive, for loss over nodes with costs 1: as if sets need not be closed."""
     k, gain = truth.shape[0], work.rows[0]
     for q in range(k):
@@ -37,8 +41,8 @@ def _last_level(u: Any, truth: Any, structure: Any, work: Any) -> int:
 
 
 @kernel
-def levels(u: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
-    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`.
+def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
+    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `label_of_loss`.
 
     Without `everything` it leaves out costs beyond which H is negative for good (-inf), where that is easily known.
     """
@@ -47,7 +51,7 @@ def levels(u: Any, truth: Any, structure: Any, work: Any, everything: bool) -> N
     size, silent, stop = work.scratch[0], work.scratch[1], work.scratch[2]
     most = work.H.shape[0]
     if not everything and all_one(structure.cost[0]) and most == k + 1:
-        most = _last_level(u, truth, structure, work) + 1
+        most = _last_loss(u, truth, structure, work) + 1
     deepest(truth, structure, stop)
     for q in range(k + 1):
         E[q, 0, 0], size[q], silent[q] = -np.inf, 1, 0
@@ -87,7 +91,9 @@ def levels(u: Any, truth: Any, structure: Any, work: Any, everything: bool) -> N
 
 
 @kernel
-def _first_active(q: int, quiet: int, m: int, together: int, M: Any, P: Any, split: Any) -> None:
+def _first_active(
+    q: int, quiet: int, m: int, together: int, M: Floats, P: Floats, split: npt.NDArray[np.int32]
+) -> None:
     """Fill P with the branch of q as the first active child: the children before it cost `quiet`."""
     for c in range(together):
         P[c] = -np.inf
@@ -98,7 +104,9 @@ def _first_active(q: int, quiet: int, m: int, together: int, M: Any, P: Any, spl
 
 
 @kernel
-def _merge(q: int, before: int, m: int, most: int, done: Any, M: Any, P: Any, split: Any) -> None:
+def _merge(
+    q: int, before: int, m: int, most: int, done: Floats, M: Floats, P: Floats, split: npt.NDArray[np.int32]
+) -> None:
     """Join the branch of q with those before it, one of which is active, up to the cost `most - 1`."""
     for a in range(before):
         base = done[a]
@@ -112,8 +120,8 @@ def _merge(q: int, before: int, m: int, most: int, done: Any, M: Any, P: Any, sp
 
 
 @kernel
-def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
-    """The label of cost c, after `levels`."""
+def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
+    """The label of cost c, after `best_of_losses`."""
     k = truth.shape[0]
     stop, budget = work.scratch[2], work.scratch[3]
     budget[k] = c
@@ -137,7 +145,7 @@ def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
 
 
 @kernel
-def free(u: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) -> None:
+def free(u: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
     """The label with the largest score plus `lam` times its loss: max-product, no levels."""
     k = truth.shape[0]
     best, below, top, stop = work.rows[0], work.rows[1], work.rows[2], work.scratch[2]
@@ -163,3 +171,63 @@ def free(u: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) 
             label[q] = 1 if best[q] > 0.0 else 0
         else:
             label[q] = 1 if label[p] and not alone[p] and (best[q] > 0.0 or favourite[p] == q) else 0
+
+
+@kernel
+def path_points(u: Floats, truth: Ints, structure: Structure, work: Work) -> int:
+    """Score and loss of the path to every node, into `work.rows[0]` and `work.rows[1]` of k + 1 entries.
+
+    The loss over nodes is what lies on one of the two paths, less twice what they share: exactly 0 for the truth.
+
+    Returns
+    -------
+    end : int
+        The node where the truth ends; k where `truth` is empty, the path of no nodes.
+    """
+    k: int = truth.shape[0]
+    f, g, size, shared = work.rows[0], work.rows[1], work.rows[2], work.rows[3]
+    f[k], size[k], shared[k] = 0.0, 0.0, 0.0
+    end = k
+    for position in range(k - 1, -1, -1):  # parents before children
+        q = structure.order[position]
+        p, w = structure.parent[q], structure.weight[0, q]
+        f[q] = f[p] + u[0, q]
+        size[q] = size[p] + w
+        shared[q] = shared[p]
+        if truth[q]:
+            shared[q] += w
+            end = q
+    own = structure.weight[1, end] if end < k else 0.0
+    for q in range(k):
+        g[q] = size[q] + size[end] - 2.0 * shared[q]
+        if q != end:
+            g[q] += structure.weight[1, q] + own
+    return end
+
+
+@kernel
+def path_to(node: int, structure: Structure, label: Ints) -> None:
+    """The path from a root to a node, into `label`."""
+    label[:] = 0
+    while node < label.shape[0]:
+        label[node] = 1
+        node = structure.parent[node]
+
+
+@kernel
+def best_path(
+    u: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
+    """The path with the largest `h g`, or `h + lam g`; returns its (h, g)."""
+    k = truth.shape[0]
+    end = path_points(u, truth, structure, work)
+    f, g = work.rows[0], work.rows[1]
+    top, best = -np.inf, k
+    for q in range(k):
+        if structure.ends[q]:
+            h = 1.0 + f[q] - f[end]
+            value = h * g[q] if by_product else h + lam * g[q]
+            if value > top:
+                top, best = value, q
+    path_to(best, structure, label)
+    return 1.0 + f[best] - f[end], g[best]
