@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.card import CARD_KEYS
+from widemargin.cli.console import CARD_KEYS
 from widemargin_papers.reproductions.figures import FIGURES
 
 __all__ = ["make_parser"]

@@ -3,8 +3,7 @@
 import argparse
 from typing import Any
 
-from widemargin.cli.console import Progress, say
-from widemargin.cli.deadline import Deadline
+from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.workers import connected
 from widemargin.datasets import data_folder
 from widemargin.exceptions import DataError
