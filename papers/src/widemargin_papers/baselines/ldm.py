@@ -10,9 +10,8 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.estimators.margins.pursuit_space import KernelSpace, PlainSpace, asked_kernel, model_scores
+from widemargin.extending import Floats, KernelModel
 from widemargin.kernels.functions import KERNELS, check_precomputed
 from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin.extending import Floats, limit_threads
 from widemargin.structured.learners import n_slack
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.models import MultiLabelModel
