@@ -135,7 +135,7 @@ def length_of(part: Features | Column | Table) -> int:
     DataError
         If it is a dict, which cannot be sliced.
     """
-    if isinstance(part, dict):
+    if isinstance(part, dict) and not sp.issparse(part):  # scipy keeps one kind of sparse matrix in dicts
         raise DataError(f"a dict of {len(part)} entries was given in place of a table. {ONE_TABLE}")
     shape = getattr(part, "shape", None)
     if shape:

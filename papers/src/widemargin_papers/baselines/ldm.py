@@ -10,10 +10,8 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space, model_scores
-from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel
+from widemargin.extending import Floats, KernelModel, refuse_overflow
 from widemargin.kernels.functions import KERNELS, check_precomputed
 from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (

@@ -14,21 +14,21 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import (
+from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.extending import (
     CURES,
     DTYPES,
+    Floats,
     interrupted,
     labels_of,
+    limit_threads,
     refuse_missing,
+    refuse_one_class,
+    refuse_overflow,
+    warn,
     worst,
 )
-from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.goals._warn import warn
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
