@@ -49,8 +49,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         "solvers/kernel_svm/batch_perceptron/water_level_loops.py": WATER,
     },
     "searches": {
-        f"structured/search/{name}.py": SEARCHES
-        for name in ("angular", "binary", "bisecting", "edge", "hull", "by_loss", "best_label", "sarawagi_gupta")
+        f"structured/search/{name}.py": SEARCHES for name in ("angular", "edge", "hull", "by_loss", "best_label")
     },
     "sdca": {
         f"solvers/paper_nest/{name}.py": [

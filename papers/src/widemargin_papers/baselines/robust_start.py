@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.smooth.lbfgs import Coordinates
 from widemargin_papers.baselines.linear_classifier import Task, norms2

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import skew
 
-from widemargin._typing import Floats, Ints
 from widemargin.datasets import (
     Rows,
     load_a9a,
@@ -22,6 +21,7 @@ from widemargin.datasets import (
     load_spruce,
     synthetic_rows,
 )
+from widemargin.extending import Floats, Ints
 from widemargin.losses.margin import CATONI
 from widemargin.problems.margin_pursuit import data_driven_scale
 from widemargin.solvers.smooth import margin_sgd

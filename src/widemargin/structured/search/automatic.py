@@ -6,12 +6,9 @@ from widemargin._papers import papers_module
 from widemargin.exceptions import CapabilityError, OracleError
 from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Answer, Found, Search
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
 from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
 from widemargin.structured.search.edge import edge
 from widemargin.structured.search.hull import hull
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
 
 __all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
 
@@ -22,9 +19,6 @@ SEARCHES: dict[str, Search] = {
     "angular": angular,
     "level": loss_by_loss,
     "hull": hull,
-    "bisecting": bisecting,
-    "binary": binary,
-    "sarawagi-gupta": sarawagi_gupta,
 }
 
 EXACT = frozenset(name for name, search in SEARCHES.items() if getattr(search, "exact", False))
