@@ -7,8 +7,7 @@ from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.binary import binary
 from widemargin.structured.search.bisecting import bisecting
-from widemargin.structured.search.edge import Mixture, _between, edge
-from widemargin.structured.search.hull import hull
+from widemargin.structured.search.hull import Mixture, _between, edge, hull
 
 TRUTH, A, B = (1.0, 0.0), (2.0, 1.0), (0.5, 3.0)
 

@@ -13,7 +13,7 @@ from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.automatic import EXACT, SEARCHES, automatic, named
 from widemargin.structured.search.by_loss import all_losses, loss_by_loss
-from widemargin.structured.search.edge import Mixture, edge
+from widemargin.structured.search.hull import Mixture, edge
 
 TRUTH = (1.0, 0.0)
 SCALES = st.sampled_from([1e-8, 1e-3, 1.0, 1e3, 1e8])

@@ -9,8 +9,7 @@ from widemargin.structured.search.angular import angular
 from widemargin.structured.search.binary import binary
 from widemargin.structured.search.bisecting import bisecting
 from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
-from widemargin.structured.search.edge import edge
-from widemargin.structured.search.hull import hull
+from widemargin.structured.search.hull import edge, hull
 from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
 
 __all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
