@@ -1,9 +1,7 @@
 """Margin pursuit: a classifier whose margins gather around a level, `MarginPursuitClassifier`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from numbers import Integral, Real
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from widemargin._threads import limit_threads
 from widemargin._typing import Features, Floats, Ints, Seed
 from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
+from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
     DTYPES,
@@ -28,7 +28,6 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 )
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
-from widemargin.estimators.margins.pursuit_space import MappedSpace, make_space, model_scores
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FEATURE_MAPS
@@ -258,14 +257,24 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
-            space = make_space(self._with_options(), X, weight)
+            if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
+                refuse_overflow(X)
+            known_map = vars(self).get("feature_map_") if self.warm_start else None
+            space = make_space(
+                SpaceParameters.of(self, options),
+                X,
+                weight,
+                random_state=self.random_state,
+                by_factor=True,
+                known_map=known_map,
+            )
             kept = isinstance(space, MappedSpace) and space.fitted
             if before is not None and kept != before.pop("mapped"):
                 before = None
-            rows = RowBlocks([(space.features(X), None)])
+            rows = RowBlocks([(space.features([X])[0], None)])
             runs = self._train(rows, codes, weight, before, budget, options)
             points = np.array([run.result.point for run in runs])
-            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]), X)
+            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget, options)
         return self
@@ -356,10 +365,6 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         """What `solver_options` says."""
         return PursuitOptions.of(self.solver_options)
 
-    def _with_options(self) -> SimpleNamespace:
-        """Parameters, options and fitted attributes side by side, as the spaces of features read them."""
-        return SimpleNamespace(**vars(self) | asdict(self._options))
-
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
 
@@ -369,7 +374,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             With a precomputed kernel the values with all training rows.
         """
         X = self._checked_new(X)
-        scores = model_scores(self._with_options(), X)
+        scores = model_scores(self, X, SpaceParameters.of(self, self._options))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
