@@ -20,8 +20,7 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
-from widemargin.solvers.convex.convex_step import ConvexChoice
-from widemargin.solvers.convex.kernel_step import KernelChoice
+from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.ramp.majorization import ConvexSolver
 
 __all__ = ["CoefficientsOfLinearModels", "KernelSpace", "LinearSpace", "MappedSpace", "make_space", "model_scores"]
@@ -55,9 +54,9 @@ class LinearSpace:
 
     def lift(self, problem: RateConstrainedProblem, solver: str) -> tuple[RateConstrainedProblem, ConvexSolver]:
         """The problem to solve, and its convex solver; the names of the solvers appear in `used`."""
-        choice = ConvexChoice(solver, problem.n_features)
-        self.used = choice.used
-        return problem, choice
+        step = ConvexStep(solver, problem.n_features)
+        self.used = step.used
+        return problem, step
 
     def adopt(self, model: Any, w: Floats, b: float, sign: float) -> None:
         """Set the fitted attributes of a model `f(x) = <w, x> - b`; `sign` is -1 where `f > 0` means `classes_[0]`."""
@@ -116,9 +115,9 @@ class KernelSpace(LinearSpace):
                 "or solver='cutting-plane', which computes rows again that do not fit (slow)."
             )
         rows = self._gram(problem.rows, whole)
-        choice = KernelChoice(solver, rows)
-        self.used = choice.used
-        return replace(problem, rows=rows), choice
+        step = KernelStep(solver, rows)
+        self.used = step.used
+        return replace(problem, rows=rows), step
 
     def adopt(self, model: Any, w: Floats, b: float, sign: float) -> None:
         """Set the fitted attributes of a model `f(x) = sum_i w_i K(x_i, x) - b`."""
