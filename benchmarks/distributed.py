@@ -54,6 +54,7 @@ from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
+from widemargin.rows import Rows
 from widemargin.solvers.convex import level_method, newton
 
 Case = dict[str, Any]
@@ -140,7 +141,7 @@ def first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
 def problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
     """The problem that `fit` solves, with the regulariser of `problem_of`."""
     goal = goal if isinstance(goal, Goal) else Goal.parse(goal)
-    source = make_source(None, X, y, classes=(-1.0, 1.0), populations=populations, n_rows=len(y))
+    source = make_source(Rows(X, y, populations=populations), classes=(-1.0, 1.0))
     return build_problem(bind(goal, [source]), [X], 10.0 / len(y), fit_intercept=True)
 
 

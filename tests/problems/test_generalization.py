@@ -12,12 +12,13 @@ from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.generalization import Datasets, capacity, datasets_of, violation_bound
+from widemargin.rows import Rows
 
 
 def tied_goal(text, y, populations=None, external=None):
     goal = Goal.parse(text)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=populations, external=external, n_rows=len(y)
+        baselines_used(goal), Rows(y=y, populations=populations, external=external or {}), classes=(0, 1)
     )
     return bind(goal, sources, warn_trivial=False)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.checks.findings import Findings
-from widemargin.cli.goals_file.goals_file import GoalsFile
-from widemargin.cli.goals_file.reader import mention
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.column_roles import Rows, as_external, held_out
 from widemargin.estimators.rate_constrained.proof import TIGHTENINGS
 from widemargin.estimators.thresholds.guarantee import margins
@@ -20,6 +20,7 @@ from widemargin.goals.binding.sources import make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.text.scanner import statements
+from widemargin.rows import Rows as DataRows
 
 __all__ = ["check_goals"]
 
@@ -131,10 +132,8 @@ def _bind(goals: GoalsFile, goal: Goal, rows: Rows, external: Mapping[str, Rows]
     classes = np.unique(rows.labels).tolist() if rows.labels is not None else [goals.data.positive]
     if len(classes) == 1:  # another label than this one has to be there for the pair to be known
         classes = [value for value in classes if value != goals.data.positive] + [goals.data.positive]
-    sources = make_sources(
-        baselines_used(goal), None, rows.labels, classes=positive_class(classes, goals.data.positive),
-        populations=rows.table, external=as_external(external), n_rows=len(rows),
-    )  # fmt: skip
+    main = DataRows(y=rows.labels, populations=rows.table, external=as_external(external) or {})
+    sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
     return bind(goal, sources, warn_trivial=False, need_objective=False)
 
 

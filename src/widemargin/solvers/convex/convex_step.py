@@ -20,11 +20,11 @@ nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._papers import papers_module
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
@@ -39,16 +39,17 @@ _SOLVE: dict[str, Callable[..., ConvexResult]] = {
     "newton": newton.solve,
     "interior-point": interior_point.solve,
     "cutting-plane": cutting_plane.solve,
-    "cutting-plane-maximisation": partial(cutting_plane.solve, chooser="maximisation"),
-    "cutting-plane-centre-of-mass": partial(
-        cutting_plane.solve, chooser="centre_of_mass", bias_chooser="centre_of_mass"
-    ),
     "bundle": level_method.solve,
 }
 
-SOLVERS = ("auto", *(name for name in _SOLVE if name != "bundle"))
+_OF_THE_PAPER = {
+    "cutting-plane-maximisation": "solve_by_maximisation",
+    "cutting-plane-centre-of-mass": "solve_by_centre_of_mass",
+}
+
+SOLVERS = ("auto", "newton", "interior-point", "cutting-plane", *_OF_THE_PAPER)
 """Names; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA) with the cut chooser that was measured
-to be the quickest, the other two are with the paper's own (appendices E.1 with F.2.1, and E.2 with F.2.2)."""
+to be the quickest. The last two, with the paper's own choosers, are in widemargin-papers."""
 
 BLOCK_SOLVERS = ("auto", "newton", "bundle")
 """Names for rows in blocks."""
@@ -120,13 +121,15 @@ class ConvexStep:
     Raises
     ------
     CapabilityError
-        If the name is unknown or that of a solver over blocks, or the solver needs a d x d matrix that is too large.
+        If the name is unknown, that of a solver over blocks, or of one in widemargin-papers where that package is
+        missing; or if the solver needs a d x d matrix that is too large.
     """
 
     name: str
     n_features: int
     options: StepOptions = StepOptions()
     used: list[str] = field(default_factory=list)
+    _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
     _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
     _lopsided: dict[int, bool] = field(default_factory=dict)  # by number of rows, too: a sample may differ from all
 
@@ -141,6 +144,9 @@ class ConvexStep:
                 f"solver={self.name!r} factors a matrix of {d} x {d} numbers ({8e-9 * d**2:.1f} GB); above {largest} "
                 "features use 'auto' or 'cutting-plane'."
             )
+        if self.name in _OF_THE_PAPER:
+            choosers = papers_module("solvers.cut_choosers", f"solver={self.name!r}")
+            self._solve_with[self.name] = getattr(choosers, _OF_THE_PAPER[self.name])
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """The solvers to try in turn, see the module's head."""
@@ -192,7 +198,7 @@ class ConvexStep:
     def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
         if name not in self.used:
             self.used.append(name)
-        return _SOLVE[name](sub, **options)
+        return self._solve_with[name](sub, **options)
 
 
 class KernelStep(ConvexStep):
