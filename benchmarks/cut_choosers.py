@@ -35,13 +35,14 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import ConvexResult
 from widemargin.solvers.convex import pmm_newton
 from widemargin.solvers.paper_nest import cutting_plane
+from widemargin_papers.solvers.cut_choosers import bias_centre_of_mass, make_chooser
 
 CASES: dict[str, dict[str, Any]] = {
     "level": {},
     "maximisation": {"chooser": "maximisation"},
     "centre of mass": {"chooser": "centre_of_mass"},
-    "level, bias by centre of mass": {"bias_chooser": "centre_of_mass"},
-    "both by centre of mass": {"chooser": "centre_of_mass", "bias_chooser": "centre_of_mass"},
+    "level, bias by centre of mass": {"bias_chooser": bias_centre_of_mass},
+    "both by centre of mass": {"chooser": "centre_of_mass", "bias_chooser": bias_centre_of_mass},
 }
 """Chooser of the multipliers; the bias is chosen by minimisation unless it is said."""
 
@@ -123,7 +124,8 @@ def run_task(name: str, sub: ConvexSubproblem, repeats: int) -> list[dict[str, A
     runs: dict[str, list[ConvexResult]] = {case: [] for case in CASES}
 
     def one(case: str) -> None:
-        runs[case].append(cutting_plane.solve(sub, tol=GAPS[-1], rho=RHO, **CASES[case]))
+        chosen = CASES[case] | {"chooser": make_chooser(CASES[case].get("chooser", "level"))}  # keeps state
+        runs[case].append(cutting_plane.solve(sub, tol=GAPS[-1], rho=RHO, **chosen))
 
     timings = interleave({case: partial(one, case) for case in CASES}, repeats)
     rows = []

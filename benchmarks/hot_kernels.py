@@ -30,7 +30,7 @@ def water_level() -> Action:
 
 def sdca_epoch() -> Action:
     """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
-    from widemargin.solvers.paper_nest import sdca_loops as sdca
+    from widemargin.solvers.paper_nest import sdca
 
     block = _rows(10_000).blocks[0]
     n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]

@@ -110,7 +110,7 @@ def stochastic(X: Any, y: Floats, repeats: int) -> dict[str, float]:
     makes: dict[str, Callable[[int], Any]] = {
         "margin pursuit": lambda k: MarginPursuitClassifier(scale=1.0, solver="sgd", max_iter=k, random_state=0),
         "margin pursuit, averaged": lambda k: MarginPursuitClassifier(
-            scale=1.0, solver="sgd", max_iter=k, average=True, random_state=0
+            scale=1.0, solver="sgd", max_iter=k, random_state=0, solver_options={"average": True}
         ),
     }
     for loss in PEER_LOSSES:

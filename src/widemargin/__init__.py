@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svm.pareto import pareto_path as pareto_path
     from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
     from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
+    from widemargin.estimators.margins.options import PursuitOptions as PursuitOptions
     from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained.cross_validated import (
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
@@ -56,6 +57,7 @@ __all__ = [
     "MarginPursuitClassifier",
     "MultiLabelSVC",
     "MulticlassSVC",
+    "PursuitOptions",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
@@ -89,6 +91,7 @@ _HOMES = {
     "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
     "MarginPursuitClassifier": "widemargin.estimators.margins.margin_pursuit",
     "MultiLabelSVC": "widemargin.estimators.structured.multilabel_svc",
+    "PursuitOptions": "widemargin.estimators.margins.options",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",

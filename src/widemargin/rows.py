@@ -5,7 +5,7 @@ kept aside for a proof, and blocks of rows that do not fit in memory. Rows in me
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -138,10 +138,12 @@ def length_of(part: Features | Column | Table) -> int:
     DataError
         If it is a dict, which cannot be sliced.
     """
-    if isinstance(part, dict):
+    if isinstance(part, dict) and not sp.issparse(part):  # scipy keeps one kind of sparse matrix in dicts
         raise DataError(f"a dict of {len(part)} entries was given in place of a table. {ONE_TABLE}")
     shape = getattr(part, "shape", None)
-    return int(shape[0]) if shape else len(part)  # type: ignore[arg-type]
+    if shape:
+        return int(shape[0])
+    return len(part) if isinstance(part, Sized) else len(np.asarray(part))
 
 
 def take(part: P, index: Index) -> P:

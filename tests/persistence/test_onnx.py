@@ -64,7 +64,11 @@ MODELS = {
         FLOOR, kernel="rbf", feature_map="nystroem", solver_options={"n_components": 30}, random_state=0
     ),
     "nystroem poly": MarginPursuitClassifier(
-        kernel="poly", degree=2, coef0=1.0, feature_map="nystroem", n_components=15, random_state=0
+        kernel="poly",
+        feature_map="nystroem",
+        n_components=15,
+        random_state=0,
+        solver_options={"degree": 2, "coef0": 1.0},
     ),
     "threshold of features": GoalThresholdClassifier(
         MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", n_components=20, random_state=0),

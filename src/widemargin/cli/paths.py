@@ -10,7 +10,7 @@ from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import Progress
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.tables.column_roles import as_external
 from widemargin.cli.tables.table_files import table_files
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data

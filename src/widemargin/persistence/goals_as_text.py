@@ -23,7 +23,15 @@ __all__ = [
 
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
-MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {}
+MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
+    "MarginPursuitClassifier": {
+        name: name
+        for name in (
+            "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
+            "on_interrupt",
+        )
+    },
+}  # fmt: skip
 """Constructor parameters that older files hold and today's class does not take any more.
 
 Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is forgotten.

@@ -40,7 +40,7 @@ __all__ = [
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
-        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "RateConstrainedClassifier",
+        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
         "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),

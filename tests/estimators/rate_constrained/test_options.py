@@ -6,7 +6,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from widemargin import RateConstrainedClassifier, RateConstrainedClassifierCV, TrainingOptions, load_model, save_model
-from widemargin.estimators.rate_constrained.options import as_options
 from widemargin.exceptions import DataError
 
 
@@ -41,7 +40,7 @@ def test_options_are_cloned_searched_over_and_shown(data):
     search = GridSearchCV(RateConstrainedClassifier(), {"solver_options": [{"tol": 1e-3}, options]}, cv=2).fit(*data)
     assert search.best_params_["solver_options"] in ({"tol": 1e-3}, options)
     assert repr(options) == "TrainingOptions(step_tol=0.01)"
-    assert as_options(None) == TrainingOptions()
+    assert TrainingOptions.of(None) == TrainingOptions()
 
 
 def test_options_are_stored_with_the_model(data, tmp_path):
@@ -54,4 +53,4 @@ def test_models_stored_when_options_were_parameters_are_read():
     model = RateConstrainedClassifier.__new__(RateConstrainedClassifier)
     model.__setstate__({"C": 0.5, "tol": 1e-5, "degree": 2, "verbose": 0})
     assert (model.C, model.max_steps) == (0.5, 5)
-    assert as_options(model.solver_options) == TrainingOptions(tol=1e-5, degree=2)
+    assert TrainingOptions.of(model.solver_options) == TrainingOptions(tol=1e-5, degree=2)

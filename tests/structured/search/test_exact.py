@@ -11,9 +11,13 @@ from point_oracles import PointOracle, hull_optimum
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.automatic import EXACT, SEARCHES, automatic, named
+from widemargin.structured.search.automatic import EXACT, automatic, named
+from widemargin.structured.search.automatic import SEARCHES as OWN
 from widemargin.structured.search.by_loss import all_losses, loss_by_loss
 from widemargin.structured.search.edge import Mixture, edge
+from widemargin_papers.solvers import label_searches
+
+SEARCHES = OWN | label_searches.SEARCHES
 
 TRUTH = (1.0, 0.0)
 SCALES = st.sampled_from([1e-8, 1e-3, 1.0, 1e3, 1e8])

@@ -10,12 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._binary import BinaryGoalMixin
 from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.extending import BinaryGoalMixin, Floats, limit_threads, warn
 from widemargin.goals import Population
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
 from widemargin.linalg.equal_rows import canonical_rows

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
 from widemargin.datasets import EDUCATION, MALE, Adult
+from widemargin.extending import Floats, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources

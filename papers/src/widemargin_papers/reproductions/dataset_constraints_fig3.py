@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin import RateConstrainedClassifier
 from widemargin.datasets import Adult
-from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.extending import Floats
 from widemargin.goals import Goal, errors, false_positives, recall
 from widemargin.losses.ramp import ramp
 from widemargin_papers.baselines import ShiftedSVC

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.checks.findings import Findings
-from widemargin.cli.goals_file.goals_file import GoalsFile
-from widemargin.cli.goals_file.reader import mention
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.column_roles import Rows, as_external, held_out
 from widemargin.estimators.rate_constrained.proof import TIGHTENINGS
 from widemargin.estimators.thresholds.guarantee import margins

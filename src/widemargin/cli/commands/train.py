@@ -12,8 +12,9 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, table_text
-from widemargin.cli.goals_file.replaced import free_name
+from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.goals_file.rules import free_name
 from widemargin.cli.junit import Case, Suite, audit_suite, write_junit
 from widemargin.cli.tables.column_roles import Rows, as_external
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("reading the table")
         data = read_data(goals)
         try:
-            result = _fit(goals, data, options.model or goals.output, progress)
+            result = _fit(goals, data, options.model or goals.outputs.model, progress)
         except InfeasibleGoalError as error:
             if options.junit is not None:
                 failure = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))

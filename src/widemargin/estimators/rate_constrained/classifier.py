@@ -13,27 +13,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Matrix
 from widemargin.distributed.choice import block_map
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.tables import is_collection
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
 from widemargin.estimators._progress import watchers
+from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan, train
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, find_out, measure_other
-from widemargin.estimators.rate_constrained.options import TrainingOptions, as_options, gathered
+from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import OutcomeMixin
 from widemargin.estimators.rate_constrained.over_blocks import BlockTrainingMixin
 from widemargin.estimators.rate_constrained.prediction import DTYPES, PredictionMixin
 from widemargin.estimators.rate_constrained.proof import KeptRows, keep_rows, train_validated
 from widemargin.estimators.rate_constrained.refit import RefitMixin
-from widemargin.estimators.rate_constrained.spaces import (
-    CoefficientsOfLinearModels,
-    LinearSpace,
-    make_space,
-)
-from widemargin.exceptions import DataError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
@@ -44,6 +40,18 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]
+
+
+class _CoefficientsOfLinearModels:
+    """Class attribute `coef_`: found only where `fit` has set none on the instance."""
+
+    def __get__(self, model: object, owner: type) -> Any:
+        if model is not None and "dual_coef_" in vars(model):
+            raise AttributeError(
+                "a kernel model has no coef_: it is a combination of support_vectors_ with the weights dual_coef_. "
+                "For coefficients use kernel=None, or a feature_map."
+            )
+        raise AttributeError("coef_ is set by fit.")
 
 
 class RateConstrainedClassifier(
@@ -252,7 +260,7 @@ class RateConstrainedClassifier(
         self.random_state = random_state
         self.solver_options = solver_options
 
-    coef_ = CoefficientsOfLinearModels()
+    coef_ = _CoefficientsOfLinearModels()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the attributes of a stored model, in which the options of training may be parameters."""
@@ -261,7 +269,7 @@ class RateConstrainedClassifier(
     @property
     def _options(self) -> TrainingOptions:
         """The options of training, checked."""
-        return as_options(self.solver_options)
+        return TrainingOptions.of(self.solver_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -399,7 +407,7 @@ class RateConstrainedClassifier(
         budget: Budget,
         baselines: Mapping[str, Any] | None = None,
         start: tuple[Floats, float] | None = None,
-        space: LinearSpace | None = None,
+        space: ColumnSpace | None = None,
         kept: KeptRows | None = None,
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
@@ -410,7 +418,7 @@ class RateConstrainedClassifier(
         solving = self._options
         options = step_plan(self.C, self.max_steps, solving.tol, solving.step_tol)
         with limit_threads(self.n_jobs), refuse_overflow(matrices):
-            space = space or make_space(self, X, weight, n_sources=len(matrices))
+            space = space or self._space(X, weight, n_sources=len(matrices))
             fit = partial(
                 train, matrices=matrices, space=space, lam=2.0 / (total * self.C), fit_intercept=solving.fit_intercept,
                 enforcement=self.enforce, solver=solving.solver, options=options, start=start, budget=budget,
@@ -420,7 +428,7 @@ class RateConstrainedClassifier(
                 validated = train_validated(self, tied, *proof, fit=fit, space=space, budget=budget)
                 tied, matrices = proof
             trained = fit(tied) if validated is None else validated.trained
-            space.adopt(self, trained.best.w, trained.best.b, self._direction())
+            self._adopt_point(space, trained.best.w, trained.best.b)
             self._adopt(trained, tied, matrices, validated)
             other = partial(measure_other, self, space, tied, matrices)
             found = None if validated else find_out(self, trained, other)
@@ -444,6 +452,22 @@ class RateConstrainedClassifier(
         except ValueError as error:
             raise DataError(f"external {name!r}: {error}") from error
         return canonical_rows(checked)
+
+    def _space(self, X: Matrix, weight: Floats | None, *, n_sources: int) -> ColumnSpace:
+        """What the model is linear in, settled on its training rows X."""
+        if self.kernel == "precomputed" and (n_sources > 1 or self.calibration is not None):
+            what = "external data" if n_sources > 1 else "calibration"
+            raise CapabilityError(
+                f"kernel='precomputed' cannot be used with {what}: it needs kernel values with rows that the matrix "
+                "does not hold. Give the kernel by name or as a function."
+            )
+        return make_space(SpaceParameters.of(self, self._options), X, weight, random_state=self.random_state)
+
+    def _adopt_point(self, space: ColumnSpace, w: Floats, b: float) -> None:
+        """Set the fitted attributes of a model `f(x) = <w, x> - b` of the positive class."""
+        sign = self._direction()
+        space.adopt(self, sign * w[None, :])
+        self.intercept_ = np.array([-sign * b])
 
     def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
         return watchers(self.callbacks, self._options.verbose)

@@ -17,7 +17,7 @@ from widemargin._typing import Floats
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting
-from widemargin.estimators.rate_constrained.options import TrainingOptions, as_options
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.estimators.rate_constrained.validated_point import RULES
 from widemargin.estimators.rate_constrained.validation import ValidationRows, choose_setting, make_splits, validate
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
@@ -233,7 +233,7 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         if self.refit:
             chosen = RateConstrainedClassifier(self.goal, C=self.C_, max_steps=self.n_steps_, **shared)
             self._refit(chosen, budget, X, y, sample_weight, populations, external)
-        if budget.interrupted and as_options(self.solver_options).on_interrupt == "raise":
+        if budget.interrupted and TrainingOptions.of(self.solver_options).on_interrupt == "raise":
             raise KeyboardInterrupt
         return self
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin.exceptions import DataError
+from widemargin.estimators._options import SolverOptions
 from widemargin.solvers.convex.convex_step import SOLVERS
 
-__all__ = ["TrainingOptions", "as_options", "gathered"]
+__all__ = ["TrainingOptions", "gathered"]
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, repr=False)
+class TrainingOptions(SolverOptions):
     """How `RateConstrainedClassifier` and `RateConstrainedClassifierCV` train, where the defaults do not suit.
 
     Given as `solver_options=TrainingOptions(tol=1e-6)`, or as a dict, `solver_options={"tol": 1e-6}`.
@@ -89,33 +89,8 @@ class TrainingOptions:
         "verbose": ["verbose"],
     }
 
-    def __post_init__(self) -> None:
-        validate_parameter_constraints(self._constraints, vars(self), caller_name="TrainingOptions")
-
-    def __repr__(self) -> str:
-        changed = (item for item in fields(self) if getattr(self, item.name) != item.default)
-        return f"TrainingOptions({', '.join(f'{item.name}={getattr(self, item.name)!r}' for item in changed)})"
-
 
 _NAMES = tuple(item.name for item in fields(TrainingOptions))
-
-
-def as_options(given: TrainingOptions | Mapping[str, object] | None) -> TrainingOptions:
-    """Options from what an estimator was given; None is all defaults.
-
-    Raises
-    ------
-    DataError
-        If a dict has a key that is no option.
-    ValueError
-        If a value is outside its range.
-    """
-    if isinstance(given, TrainingOptions):
-        return given
-    unknown = [key for key in given or {} if key not in _NAMES]
-    if unknown:
-        raise DataError(f"solver_options has no option {unknown[0]!r}; there are {', '.join(_NAMES)}.")
-    return TrainingOptions(**(given or {}))  # type: ignore[arg-type]
 
 
 def gathered(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from widemargin.distributed.local import SerialMap
 from widemargin.distributed.recipes import ArrayRows, rows_of
 from widemargin.distributed.tables import computed
 from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.blocks import (
     Labels,
     blocked_problem,
@@ -22,7 +23,6 @@ from widemargin.estimators.rate_constrained.blocks import (
 )
 from widemargin.estimators.rate_constrained.fitting import step_plan, train_problem
 from widemargin.estimators.rate_constrained.infeasibility import find_out
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, positive_class
@@ -144,7 +144,7 @@ class BlockTrainingMixin:
                 )  # fmt: skip
             finally:
                 rows.blocks.close()
-            LinearSpace().adopt(self, trained.best.w, trained.best.b, self._direction())
+            self._adopt_point(ColumnSpace(), trained.best.w, trained.best.b)
             self._adopt_course(trained)
             self._adopt_report(trained, *counted_predictions(together, labels, trained.best.w, trained.best.b))
             self.n_passes_ = rows.n_passes

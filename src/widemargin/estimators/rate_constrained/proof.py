@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from widemargin._typing import Floats
 from widemargin.estimators._calibration import take_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.fitting import Trained
-from widemargin.estimators.rate_constrained.spaces import LinearSpace, model_scores
 from widemargin.estimators.thresholds.candidates import Choice, choose_threshold
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
@@ -135,7 +135,7 @@ def train_validated(
     kept_matrices: Sequence[Any],
     *,
     fit: Callable[..., Trained],
-    space: LinearSpace,
+    space: ColumnSpace,
     budget: Budget,
 ) -> Validated:
     """Train the family and choose model and threshold.
@@ -149,7 +149,7 @@ def train_validated(
         Features of each source of `kept`.
     fit : callable
         Trains on a tied goal.
-    space : LinearSpace
+    space : ColumnSpace
         What the models are linear in.
     budget : Budget
         Where it is spent, the models so far are the family.
@@ -187,11 +187,12 @@ def train_validated(
     return _refused(kept, found, proofs, sizes)
 
 
-def _scores(estimator: Any, model: Trained, space: LinearSpace, matrices: Sequence[Any]) -> list[Floats]:
+def _scores(estimator: Any, model: Trained, space: ColumnSpace, matrices: Sequence[Any]) -> list[Floats]:
     """Scores of a model's positive class on checked rows, by the attributes that it would set."""
-    other, sign = copy.copy(estimator), estimator._direction()
-    space.adopt(other, model.best.w, model.best.b, sign)
-    return [sign * model_scores(other, X) for X in matrices]
+    other = copy.copy(estimator)
+    other._adopt_point(space, model.best.w, model.best.b)
+    scores: list[Floats] = other._positive_scores(matrices)
+    return scores
 
 
 def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:

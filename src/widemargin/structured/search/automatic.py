@@ -1,17 +1,14 @@
 """Which search: the library's own by name, what "auto" takes, those of the papers, and those that users write."""
 
-import importlib
 import inspect
 
+from widemargin._papers import papers_module
 from widemargin.exceptions import CapabilityError, OracleError
 from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Answer, Found, Search
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
 from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
 from widemargin.structured.search.edge import edge
 from widemargin.structured.search.hull import hull
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
 
 __all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
 
@@ -22,9 +19,6 @@ SEARCHES: dict[str, Search] = {
     "angular": angular,
     "level": loss_by_loss,
     "hull": hull,
-    "bisecting": bisecting,
-    "binary": binary,
-    "sarawagi-gupta": sarawagi_gupta,
 }
 
 EXACT = frozenset(name for name, search in SEARCHES.items() if getattr(search, "exact", False))
@@ -78,13 +72,8 @@ def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Sear
         raise CapabilityError(
             f"search={name!r} is not one of 'auto', {', '.join(map(repr, [*SEARCHES, *IN_PAPERS]))}, and no function."
         )
-    try:
-        papers: dict[str, Search] = importlib.import_module("widemargin_papers.solvers.label_searches").SEARCHES
-    except ImportError as error:
-        raise CapabilityError(
-            f"search={name!r} lives in widemargin-papers, which is not installed: install it, or use search='auto'."
-        ) from error
-    return name, papers[name]
+    searches: dict[str, Search] = papers_module("solvers.label_searches", f"search={name!r}").SEARCHES
+    return name, searches[name]
 
 
 def _check_signature(search: Search) -> str:

@@ -20,7 +20,7 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_svm.progress import Best, Watch
-from widemargin.solvers.paper_nest.sdca_loops import balance
+from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = ["Block", "bounds", "conclude", "feasible", "finish", "responses", "solve", "status_of", "violation"]
 

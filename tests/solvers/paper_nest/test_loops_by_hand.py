@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest import kernel_ascent, sdca
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
 quarters = st.integers(-8, 8).map(lambda k: k / 4.0)  # scores that fall on the kinks -1/2 and 1/2, exactly
 
@@ -27,29 +28,29 @@ def losses(z, plus, minus):
     ],
 )  # fmt: skip
 def test_the_step_in_one_variable(z, q, xi, expected):
-    assert loops.coordinate_step(z, xi, 2.0, 1.0, q) == expected
+    assert sdca.coordinate_step(z, xi, 2.0, 1.0, q) == expected
 
 
 @given(st.lists(quarters, min_size=1, max_size=6), quarters, st.integers(0, 1000))
 def test_the_sum_of_the_losses_and_its_right_derivative(s, b, seed):
     s = np.array(s)
     plus, minus = np.random.default_rng(seed).integers(0, 4, (2, s.shape[0])).astype(float)
-    assert loops.hinge_sum(s, b, plus, minus) == losses(s - b, plus, minus)
+    assert hinges.hinge_sum(s, b, plus, minus) == losses(s - b, plus, minus)
     ahead = losses(s - (b + 0.125), plus, minus)  # no kink in between: the slope is the difference quotient
-    assert loops.bias_slope(s, b, plus, minus) == 8.0 * (ahead - losses(s - b, plus, minus))
+    assert hinges.bias_slope(s, b, plus, minus) == 8.0 * (ahead - losses(s - b, plus, minus))
 
 
 def test_a_side_that_is_not_kept_has_no_weight():
     plus, minus = np.empty(4), np.empty(4)
     weight, cell, keep = np.array([2.0, 3.0, 4.0, 5.0]), np.array([1, 0, 1, 0]), np.array([0, 1, 2, 3])
-    loops.side_weights(weight, cell, keep, np.array([0.5, 0.25]), np.array([3.0, 7.0]), plus, minus)
+    hinges.side_weights(weight, cell, keep, np.array([0.5, 0.25]), np.array([3.0, 7.0]), plus, minus)
     np.testing.assert_array_equal(plus, [0.0, 1.5, 0.0, 2.5])
     np.testing.assert_array_equal(minus, [0.0, 0.0, 28.0, 15.0])
 
 
 def test_the_dual_value_is_least_at_the_ends_of_the_box():
     xi, plus, minus = np.array([1.0, 2.0, -1.0, 1.5]), np.full(4, 2.0), np.full(4, 1.0)
-    assert loops.dual_sums(xi, plus, minus) == (1.5 + 1.0 + 0.5 + 1.25, 3.5)
+    assert hinges.dual_sums(xi, plus, minus) == (1.5 + 1.0 + 0.5 + 1.25, 3.5)
 
 
 def test_shares_and_back():
@@ -57,14 +58,14 @@ def test_shares_and_back():
     plus, minus = np.array([2.0, 2.0, 2.0, 0.0, 0.0, 2.0, 2.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
     xi = np.array([1.0, 1.5, -0.5, -0.25, -1.0, 2.0, 0.5])
     up, um, back = np.empty(7), np.empty(7), np.empty(7)
-    loops.shares(xi, plus, minus, up, um)
+    hinges.shares(xi, plus, minus, up, um)
     np.testing.assert_array_equal(up, [1.0, 1.0, 0.25, 1.0, 0.0, 1.0, 0.25])
     np.testing.assert_array_equal(um, [1.0, 0.5, 1.0, 0.25, 1.0, 0.0, 1.0])
-    loops.xi_from_shares(up, um, plus, minus, back)
+    hinges.xi_from_shares(up, um, plus, minus, back)
     np.testing.assert_array_equal(back, xi)
-    loops.xi_from_shares(np.full(7, 1.5), np.zeros(7), plus, minus, back)
+    hinges.xi_from_shares(np.full(7, 1.5), np.zeros(7), plus, minus, back)
     np.testing.assert_array_equal(back, plus)
-    loops.xi_from_shares(np.zeros(7), np.full(7, 1.5), plus, minus, back)
+    hinges.xi_from_shares(np.zeros(7), np.full(7, 1.5), plus, minus, back)
     np.testing.assert_array_equal(back, -minus)
 
 
@@ -73,14 +74,14 @@ def test_rows_that_move_come_first_and_the_others_rest():
     rows, rest, delay = np.array([3, 2, 4, 5, 0, 1]), np.array([0, 0, 0, 2, 0, 1]), np.array([3, 1, 1, 7, 3, 1])
     plus, minus, norms2, xi = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 4.0), np.full(6, 1.0)
     s = np.array([0.25, 1.0, -0.25, 9.0, -1.0, 9.0])
-    assert loops.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.0, 0.5) == (4, 2)
+    assert kernel_ascent.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.0, 0.5) == (4, 2)
     assert rows[:2].tolist() == [4, 1]
     assert sorted(rows) == list(range(6))
     np.testing.assert_array_equal(rest, [5, 0, 3, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
     np.testing.assert_array_equal(delay, [5, 0, 3, 7, 0, 1])
     rows, rest, delay = np.arange(6), np.zeros(6, int), np.zeros(6, int)
     s = np.full(6, 0.75)  # the bias makes 1/4 of it
-    assert loops.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.5, 0.5) == (6, 0)
+    assert kernel_ascent.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.5, 0.5) == (6, 0)
 
 
 @pytest.mark.parametrize("scale", [0.5, 4.0])
@@ -96,9 +97,9 @@ def test_steps_on_kernel_rows_keep_the_scores(scale):
     expected = xi.copy()
     for i in rows:
         z = -scale * K[i] @ expected - 0.25
-        expected[i] = loops.coordinate_step(z, expected[i], 2.0, 1.0, K[i, i] * scale)
+        expected[i] = sdca.coordinate_step(z, expected[i], 2.0, 1.0, K[i, i] * scale)
     held = K[rows[::-1]]  # in another order: `slot` says where
-    loops.ascend_kernel(held, np.array([2, 1, 0]), rows, plus, minus, np.diag(K).copy(), xi, c, s, 0.25, scale)
+    kernel_ascent.ascend_kernel(held, np.array([2, 1, 0]), rows, plus, minus, np.diag(K).copy(), xi, c, s, 0.25, scale)
     np.testing.assert_allclose(xi, expected, atol=1e-12)
     np.testing.assert_allclose(c, -scale * xi, atol=1e-12)
     np.testing.assert_allclose(s, K @ c, atol=1e-10)
@@ -117,7 +118,7 @@ def test_steps_on_kernel_rows_keep_the_scores(scale):
 )
 def test_balancing_a_column(xi, x, target, expected):
     xi = np.array(xi)
-    loops.balance_column(xi, np.array(x), target)
+    hinges.balance_column(xi, np.array(x), target)
     np.testing.assert_allclose(xi, expected, atol=1e-15)
 
 
@@ -132,14 +133,14 @@ def test_an_epoch_visits_chunks_and_lets_rows_rest(dense):
     w = rng.normal(size=3)
     mine, v, still = xi.copy(), w.copy(), set()
     for i in (4, 0, 1, 3):
-        new = loops.coordinate_step(float(X[row_of[i]] @ v) - b, mine[i], 2.0, 1.0, q[i])
+        new = sdca.coordinate_step(float(X[row_of[i]] @ v) - b, mine[i], 2.0, 1.0, q[i])
         still |= {i} if new == mine[i] else set()
         v -= (new - mine[i]) * scale * X[row_of[i]]
         mine[i] = new
     block = (X, row_of)
     if not dense:
         block = (X.ravel(), np.tile(np.arange(3), 5), np.arange(0, 16, 3), row_of)
-    epoch = loops.epoch_dense if dense else loops.epoch_csr
+    epoch = sdca.epoch_dense if dense else sdca.epoch_csr
     visits = epoch(*block, np.array([2, 0, 1]), 2, rest, delay, 5, plus, minus, q, xi, w, b, scale)
     assert visits == 4
     np.testing.assert_allclose(xi, mine, atol=1e-14)

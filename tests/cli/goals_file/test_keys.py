@@ -8,10 +8,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from widemargin.cli.goals_file import kinds as goals_kinds
-from widemargin.cli.goals_file.json_schema import goals_schema
-from widemargin.cli.goals_file.keys import GOALS_FILE, documented_keys
-from widemargin.cli.goals_file.kinds import Kind
+from widemargin.cli.goals_file import keys as goals_kinds
+from widemargin.cli.goals_file.keys import Kind, documented_keys, goals_schema
 from widemargin.cli.goals_file.reader import read_values
 from widemargin.cli.main import main
 
@@ -129,5 +127,5 @@ def test_every_key_is_documented_with_its_default():
 
 
 def test_keys_have_descriptions():
-    assert all(len(key.about) > 5 for key in documented_keys().values())
-    assert GOALS_FILE.parts["data"].about.endswith(".")
+    assert all(len(entry.part.about) > 5 for entry in documented_keys().values())
+    assert SCHEMA["properties"]["data"]["description"].endswith(".")

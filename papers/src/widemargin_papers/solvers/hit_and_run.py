@@ -8,10 +8,9 @@ again and again: samples that a cut leaves are uniform in what is left, and give
 import numpy as np
 from scipy.optimize import linprog
 
-from widemargin._typing import Floats
-from widemargin.solvers.paper_nest import hit_and_run_loops as loops
+from widemargin.extending import Floats, kernel
 
-__all__ = ["HitAndRun", "inner_point"]
+__all__ = ["HitAndRun", "inner_point", "walk"]
 
 _STEPS = 50  # steps a run, times the square of the dimension: so many a uniform sample costs from a round start
 _FEWEST, _MOST = 2_000, 100_000
@@ -85,7 +84,7 @@ class HitAndRun:
             directions = self._rng.standard_normal(part.shape) @ root.T
             lengths = np.empty(part.shape[0])
             slack = np.maximum(b - A @ x, 0.0)
-            loops.walk(slack, directions @ A.T, self._rng.random(part.shape[0]), lengths)
+            walk(slack, directions @ A.T, self._rng.random(len(part)), lengths)
             np.cumsum(lengths[:, None] * directions, axis=0, out=part)
             part += x
             x = part[-1]
@@ -118,3 +117,31 @@ def inner_point(A: Floats, b: Floats, scale: Floats) -> Floats | None:
         return None
     x = found.x[:-1] * scale
     return x if (A @ x < b).all() else None
+
+
+@kernel
+def walk(slack: Floats, slopes: Floats, draws: Floats, steps: Floats) -> None:
+    """Move along given directions to uniform points of the chords, and write the lengths of the moves to `steps`.
+
+    Parameters
+    ----------
+    slack : ndarray of shape (r,)
+        `slack - A x` at the start, all >= 0; changed to that of the end.
+    slopes : ndarray of shape (k, r)
+        `A` times the direction of each step.
+    draws : ndarray of shape (k,)
+        Uniform numbers of [0, 1).
+    steps : ndarray of shape (k,)
+    """
+    for t in range(draws.shape[0]):
+        back, forth = -1e300, 1e300
+        for r in range(slack.shape[0]):
+            slope = slopes[t, r]
+            if slope > 0.0:
+                forth = min(forth, slack[r] / slope)
+            elif slope < 0.0:
+                back = max(back, slack[r] / slope)
+        step = back + draws[t] * (forth - back)
+        steps[t] = step
+        for r in range(slack.shape[0]):
+            slack[r] = max(0.0, slack[r] - step * slopes[t, r])

@@ -1,18 +1,63 @@
-"""Compiled moments of the region between concave cuts of two multipliers and a level (the paper's Equation 12, m = 2).
+"""The centre of mass of the region that the cuts leave (the paper's Equation 12), exactly for m <= 2 multipliers.
 
-The region `{(x, y, z): 0 <= z <= value_s + excess_s . (x, y) for all s, (x, y) in a box}` falls into one piece a cut:
-above the convex polygon where this cut is positive and the lowest of all. A piece is cut from the box line by line.
+The volume of that region is what a step of the centre-of-mass cutting plane shrinks by 1 - 1/2e at least. Above the box
+the region `{(x, y, z): 0 <= z <= value_s + excess_s . (x, y) for all s}` falls into one piece a cut: over the convex
+polygon where this cut is positive and the lowest of all. A piece is cut from the box line by line.
 """
 
-from typing import Any
+from typing import NamedTuple
 
-from widemargin._numba import kernel
+import numpy as np
 
-__all__ = ["clip", "moments"]
+from widemargin.extending import Floats, kernel
+from widemargin.solvers.paper_nest.level_method import CutRegion
+
+__all__ = ["Mass", "clip", "exact_mass", "halfspaces", "moments"]
+
+
+class Mass(NamedTuple):
+    """Volume of a region and its centre of mass (v, z)."""
+
+    volume: float
+    v: Floats
+    z: float
+
+
+def halfspaces(region: CutRegion) -> tuple[Floats, Floats]:
+    """A of shape (k + 2m + 1, m + 1) and b with the region `{x = (v, z): A x <= b}`."""
+    k, m = region.excess.shape
+    eye, none = np.eye(m), np.zeros((m, 1))
+    cuts = np.hstack([-region.excess, np.ones((k, 1))])
+    floor = np.append(np.zeros(m), -1.0)
+    A = np.vstack([cuts, np.hstack([eye, none]), np.hstack([-eye, none]), floor])
+    return A, np.concatenate([region.value, region.top, np.zeros(m), [-region.lower]])
+
+
+def exact_mass(region: CutRegion) -> Mass | None:
+    """Volume and centre of mass for at most two multipliers; None where the volume vanishes.
+
+    Raises
+    ------
+    ValueError
+        For more multipliers.
+    """
+    m = region.top.shape[0]
+    if m > 2:
+        raise ValueError(f"{m} multipliers: the exact centre of mass is for at most two; sample it")
+    excess = np.zeros((region.value.shape[0], 2))  # below two: the prism of width one over the region
+    excess[:, :m] = region.excess
+    box = np.append(region.top, [1.0, 1.0])[:2]
+    room = 2 * region.value.shape[0] + 16
+    out = np.empty(4)
+    moments(region.value - region.lower, excess, box, np.empty((room, 2)), np.empty((room, 2)), out)
+    if not out[0] > 0.0:
+        return None
+    centre = out[1:] / out[0]
+    return Mass(float(out[0]), np.clip(centre[:m], 0.0, region.top), region.lower + float(centre[2]))
 
 
 @kernel
-def clip(polygon: Any, n: int, a: float, b: float, c: float, out: Any) -> int:
+def clip(polygon: Floats, n: int, a: float, b: float, c: float, out: Floats) -> int:
     """Write the part of a convex polygon with `a x + b y + c >= 0` to `out`; return its number of corners.
 
     `polygon` and `out` have shape (capacity, 2); the polygon has its corners in order in the first n rows.
@@ -39,7 +84,7 @@ def clip(polygon: Any, n: int, a: float, b: float, c: float, out: Any) -> int:
 
 
 @kernel
-def moments(value: Any, excess: Any, top: Any, polygon: Any, other: Any, out: Any) -> None:
+def moments(value: Floats, excess: Floats, top: Floats, polygon: Floats, other: Floats, out: Floats) -> None:
     """Set `out` to the volume of the region and its first moments in x, y and z.
 
     `value` has shape (k,), `excess` (k, 2), `top` (2,); `polygon` and `other` are work space of shape (2 k + 16, 2).

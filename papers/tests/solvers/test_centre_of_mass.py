@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from scipy.spatial import ConvexHull, Delaunay, HalfspaceIntersection
 from testing.cut_regions import degenerate_regions, random_region, region_of
 
-from widemargin.solvers.paper_nest import hypograph_loops as loops
-from widemargin.solvers.paper_nest.hit_and_run import inner_point
-from widemargin.solvers.paper_nest.hypograph import exact_mass
+from widemargin_papers.solvers import centre_of_mass as loops
+from widemargin_papers.solvers.centre_of_mass import exact_mass, halfspaces
+from widemargin_papers.solvers.hit_and_run import inner_point
 
 
 def qhull_mass(region):
     """Volume and centre of mass of a region: its corners, cut into simplices."""
-    A, b = region.halfspaces
+    A, b = halfspaces(region)
     inner = inner_point(A, b, np.append(region.top, region.upper - region.lower))
     corners = HalfspaceIntersection(np.column_stack([A, -b]), inner).intersections
     simplices = corners[Delaunay(corners).simplices]
@@ -101,7 +101,7 @@ def test_nothing_left_and_too_many_multipliers():
 
 def test_halfspaces_hold_what_lies_between_the_cuts_and_the_level():
     region = random_region(1, 3)
-    A, b = region.halfspaces
+    A, b = halfspaces(region)
     rng = np.random.default_rng(0)
     for _ in range(200):
         v, z = rng.uniform(-0.1, 1.1, 3), rng.uniform(region.lower - 0.1, region.upper + 0.1)

@@ -2,19 +2,17 @@
 
 import numpy as np
 
-from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
+from widemargin.extending import Floats
 from widemargin.solvers.base import Budget
-from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothResult, Trace
+from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
 __all__ = ["solve"]
-
-_FAR = 1e20
-"""An objective so many times the first one is on its way to infinity."""
 
 
 def solve(
     problem: SmoothProblem,
+    /,
     *,
     tol: float = 1e-6,
     start: Floats | None = None,
@@ -45,22 +43,23 @@ def solve(
         If the step is so long that the steps diverge.
     """
     budget = budget or Budget()
-    trace, n_iter = Trace(problem, "gd", tol, budget), 0
+    recorder, n_iter = SmoothRecorder(problem, "gd", tol, budget), 0
     point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
     try:
         step = 1.0 / max(problem.smoothness(), 1e-300) if step is None else step
         while not budget.exhausted:
-            value, gradient = trace.value_gradient(point)
-            if not abs(value) <= _FAR * max(1.0, abs(trace.history[0]["value"]) if trace.history else abs(value)):
+            value, gradient = recorder.value_gradient(point)
+            first = recorder.history[0]["value"] if recorder.history else value
+            if not abs(value) <= 1e20 * max(1.0, abs(first)):  # on its way to infinity
                 raise CapabilityError(
                     f"gradient descent diverges: after {n_iter} steps of size {step:.3g} the objective is {value:.2g}. "
                     f"Steps below {2.0 / problem.smoothness():.2g} converge: lower step_size, or leave it None."
                 )
-            trace.note(n_iter, value, gradient)
-            if trace.converged(point) or n_iter >= max_iter:
+            recorder.note(n_iter, value, gradient)
+            if recorder.converged(point) or n_iter >= max_iter:
                 break
             point = point - step * gradient
             n_iter += 1
     except KeyboardInterrupt:
         budget.interrupted = True
-    return trace.result(point, n_iter)
+    return recorder.result(point, n_iter)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from testing.cut_regions import random_region
 
-from widemargin.solvers.paper_nest import hit_and_run_loops as loops
-from widemargin.solvers.paper_nest.hit_and_run import HitAndRun, inner_point
-from widemargin.solvers.paper_nest.hypograph import exact_mass
+from widemargin_papers.solvers import hit_and_run as loops
+from widemargin_papers.solvers.centre_of_mass import exact_mass, halfspaces
+from widemargin_papers.solvers.hit_and_run import HitAndRun, inner_point
 
 
 def scale_of(region):
@@ -30,7 +30,7 @@ def test_a_long_simplex_is_sampled_uniformly():
 @pytest.mark.parametrize("seed", range(6))
 def test_the_mean_is_the_exact_centre_of_mass(seed, thin):
     region = random_region(seed, 2, thin=thin)
-    points = HitAndRun(seed).sample(*region.halfspaces, scale_of(region))
+    points = HitAndRun(seed).sample(*halfspaces(region), scale_of(region))
     mass = exact_mass(region)
     off = (points.mean(axis=0) - np.append(mass.v, mass.z)) / points.std(axis=0)
     assert np.abs(off).max() < 0.2  # 2000 steps, worth some hundred independent points
@@ -40,8 +40,8 @@ def test_the_mean_is_the_exact_centre_of_mass(seed, thin):
 def test_half_of_the_volume_lies_beyond_no_centre(m):
     region = random_region(4, m, k=3 * m)
     sampler = HitAndRun(1)
-    centre = sampler.sample(*region.halfspaces, scale_of(region)).mean(axis=0)
-    points = np.concatenate([sampler.sample(*region.halfspaces, scale_of(region)) for _ in range(5)])
+    centre = sampler.sample(*halfspaces(region), scale_of(region)).mean(axis=0)
+    points = np.concatenate([sampler.sample(*halfspaces(region), scale_of(region)) for _ in range(5)])
     for direction in np.random.default_rng(0).standard_normal((50, m + 1)):
         share = np.mean(points @ direction > centre @ direction)
         assert 1.0 / np.e - 0.05 <= share <= 1.0 - 1.0 / np.e + 0.05  # Gruenbaum, for an exact centre
@@ -49,10 +49,10 @@ def test_half_of_the_volume_lies_beyond_no_centre(m):
 
 def test_a_cut_leaves_a_warm_start(monkeypatch):
     region = random_region(2, 3)
-    A, b = region.halfspaces
+    A, b = halfspaces(region)
     sampler, cold = HitAndRun(0), HitAndRun(5)
     centre = sampler.sample(A, b, scale_of(region)).mean(axis=0)
-    monkeypatch.setattr("widemargin.solvers.paper_nest.hit_and_run.inner_point", None)  # not asked for
+    monkeypatch.setattr("widemargin_papers.solvers.hit_and_run.inner_point", None)  # not asked for
     normal = np.array([1.0, 0.5, -0.5, 0.0])
     cut = np.vstack([A, normal]), np.append(b, normal @ centre)
     warm = sampler.sample(*cut, scale_of(region))
@@ -65,7 +65,7 @@ def test_a_cut_leaves_a_warm_start(monkeypatch):
 
 def test_same_seed_gives_the_same_points():
     region = random_region(7, 3)
-    first, second, other = (HitAndRun(seed).sample(*region.halfspaces, scale_of(region)) for seed in (1, 1, 2))
+    first, second, other = (HitAndRun(seed).sample(*halfspaces(region), scale_of(region)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, second)
     assert (first != other).any()
 

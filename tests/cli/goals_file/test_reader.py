@@ -4,7 +4,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import GoalsFileError
 from widemargin.goals import Goal
@@ -61,7 +61,7 @@ def problems(tmp_path, text):
 def test_everything_is_read_and_paths_are_relative_to_the_file(tmp_path):
     goals = read(tmp_path, GOOD)
     assert goals.data.table == tmp_path / "people.csv"
-    assert goals.output == tmp_path / "out" / "people.skops"
+    assert goals.outputs.model == tmp_path / "out" / "people.skops"
     assert (goals.data.target, goals.data.positive, goals.data.features) == ("income", ">50K", None)
     assert (goals.data.protected, goals.data.ignore, goals.data.words) == (("sex",), ("id",), ("zip",))
     assert goals.data.split is not None
@@ -81,7 +81,7 @@ def test_everything_is_read_and_paths_are_relative_to_the_file(tmp_path):
 
 def test_defaults(tmp_path):
     goals = read(tmp_path, SMALL)
-    assert goals.data.split is None and goals.audit_goal is None and goals.output is None
+    assert goals.data.split is None and goals.audit_goal is None and goals.outputs.model is None
     assert goals.baselines == {} and goals.data.protected == ()
     model = goals.model
     assert (model.C, model.enforce, model.numbers, model.bins) == (0.2, "deterministic", "scale", 30)
