@@ -118,11 +118,11 @@ def constrained_fit() -> Action:
 
 
 def _bcfw(kind: str) -> Action:
-    from widemargin.structured.learners import bcfw
+    from widemargin.structured.learners import block_frank_wolfe
     from widemargin.structured.learners.problem import StructuredProblem
 
     problem = StructuredProblem(*_structured(kind), C=0.1, rescaling="slack")
-    return lambda: bcfw.solve(problem, tol=1e-12, max_iter=3)
+    return lambda: block_frank_wolfe.solve(problem, tol=1e-12, max_iter=3)
 
 
 def _argmax(kind: str) -> Action:
