@@ -1,10 +1,13 @@
 """The plot of a path over nu: `ParetoDisplay`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widemargin._typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ParetoDisplay"]
 
@@ -43,7 +46,7 @@ class ParetoDisplay:
         self.least_norm = least_norm
 
     @classmethod
-    def from_path(cls, path: Any, *, ax: Any = None, **kwargs: Any) -> "ParetoDisplay":
+    def from_path(cls, path: Any, *, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
         """Plot what `widemargin.pareto_path` gives.
 
         Parameters
@@ -61,7 +64,7 @@ class ParetoDisplay:
         display = cls(norm=path.norm, mean_hinge=path.mean_hinge, nu=path.nu, least_norm=path.least_norm)
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> "ParetoDisplay":
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
         """Draw the front, on a logarithmic axis of the norm.
 
         Parameters
@@ -89,7 +92,12 @@ class ParetoDisplay:
         found = np.isfinite(self.norm)
         order = np.argsort(self.norm[found], kind="stable")
         norm, hinge = self.norm[found][order], self.mean_hinge[found][order]
-        style = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"} | kwargs
+        style: dict[str, Any] = {
+            "marker": "o",
+            "markersize": 4,
+            "linewidth": 1.2,
+            "label": "classifiers found",
+        } | kwargs
         (self.line_,) = ax.plot(norm, hinge, **style)
         left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
         x, y = self._ruled_out(left, 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0))))

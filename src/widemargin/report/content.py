@@ -184,9 +184,11 @@ def _changes(
     return tuple(found)
 
 
-def _of_main_rows(model: Model) -> Classifier | Column | None:
+def _of_main_rows(model: Model) -> Classifier | Column:
     """A classifier as it is; of predictions by data set those of the main rows."""
-    return model.get(None, model.get("")) if isinstance(model, Mapping) else model
+    if not isinstance(model, Mapping):
+        return model
+    return model[None if None in model else ""]
 
 
 def _margins(model: Model, goal: Goal, rows: Rows, report: GoalReport) -> Margins | str:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import html
 import json
-from typing import Any
+from collections.abc import Mapping
 
 __all__ = ["Child", "Html", "element", "embedded_json", "fingerprint", "joined", "section", "table"]
 
@@ -54,7 +54,7 @@ def joined(*children: Child) -> Html:
     )
 
 
-def embedded_json(content: Any, identifier: str) -> Html:
+def embedded_json(content: Mapping[str, object], identifier: str) -> Html:
     """A data block that scripts can read and that nothing in `content` can end or execute.
 
     `<`, `>`, `&` and the line separators U+2028 and U+2029 are written as escapes of JSON.

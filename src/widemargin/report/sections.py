@@ -4,7 +4,6 @@ What is known, what only the owner can say, and what it was all made from.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
@@ -344,7 +343,7 @@ def record(content: Content) -> Html | None:
     return section("record", "Data and settings", *parts)
 
 
-def _value(value: Any) -> list[Child]:
+def _value(value: object) -> list[Child]:
     """Texts of several lines line by line; lists with commas."""
     if isinstance(value, list | tuple):
         return [", ".join(map(str, value)) or "none"]

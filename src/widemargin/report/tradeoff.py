@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
@@ -300,7 +301,7 @@ def _unit_of_label(content: Content, label: str) -> Unit:
     return Unit.NUMBER
 
 
-def _at(values: Any, i: int) -> float | None:
+def _at(values: Floats, i: int) -> float | None:
     value = float(values[i])
     return value if np.isfinite(value) else None
 
