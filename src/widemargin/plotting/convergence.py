@@ -141,10 +141,7 @@ class ConvergenceDisplay:
         self.lines_: dict[str, Any] = {}
         for number, (name, excess) in enumerate(self.excess.items()):
             shown = excess > 0.0
-            style: dict[str, Any] = {
-                "color": list(COLOURS.values())[number % len(COLOURS)],
-                "marker": "osD^v"[number % 5],
-            }
+            color, marker = list(COLOURS.values())[number % len(COLOURS)], "osD^v"[number % 5]
             (self.lines_[name],) = ax.plot(
                 self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
                 linewidth=1.3, label=name, color=color, marker=marker,

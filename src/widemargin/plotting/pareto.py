@@ -8,6 +8,7 @@ from widemargin._typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 __all__ = ["ParetoDisplay"]
 
@@ -92,13 +93,8 @@ class ParetoDisplay:
         found = np.isfinite(self.norm)
         order = np.argsort(self.norm[found], kind="stable")
         norm, hinge = self.norm[found][order], self.mean_hinge[found][order]
-        style: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 4,
-            "linewidth": 1.2,
-            "label": "classifiers found",
-        } | kwargs
-        (self.line_,) = ax.plot(norm, hinge, **style)
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"}
+        self.line_: Line2D = ax.plot(norm, hinge, **(style | kwargs))[0]
         left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
         x, y = self._ruled_out(left, 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0))))
         self.ruled_out_ = ax.fill_between(x, y, alpha=0.15, color="gray", linewidth=0.0, label="no classifier is here")

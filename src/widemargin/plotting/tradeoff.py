@@ -172,13 +172,7 @@ class TradeoffDisplay:
             )  # fmt: skip
         if self.held_out is not None and self.held_out_values is not None:
             order = np.argsort(self.held_out_values, kind="stable")
-            style: dict[str, Any] = {
-                "fmt": "o-",
-                "markersize": 4,
-                "linewidth": 1.2,
-                "elinewidth": 0.8,
-                "capsize": 2,
-            } | kwargs
+            style: dict[str, Any] = {"fmt": "o-", "markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2}
             error = self.held_out_values_error
             self.held_out_bars_ = ax.errorbar(
                 self.held_out_values[order], self.held_out[order], yerr=_taken(self.held_out_error, order),
