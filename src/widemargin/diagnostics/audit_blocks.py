@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts
-from widemargin.distributed.base import Block
-from widemargin.distributed.choice import block_map
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import as_frame, is_collection, part_recipes

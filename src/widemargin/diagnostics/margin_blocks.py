@@ -8,8 +8,8 @@ import numpy as np
 from widemargin.diagnostics.audit_blocks import Roles, needed_columns, roles_of
 from widemargin.diagnostics.margin_counts import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import group_rows, margins_of, row_weights, weighted_quantiles
-from widemargin.distributed.base import Block
-from widemargin.distributed.choice import block_map
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, part_recipes
 from widemargin.exceptions import DataError
