@@ -53,7 +53,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.models.multilabel": ("MultiLabelModel",),
     "widemargin_papers.baselines": (
         "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",
-        "MarginDistributionClassifier", "MedianOfMeansClassifier", "ShiftedSVC", "ZafarClassifier",
+        "MarginDistributionClassifier", "MedianOfMeansClassifier", "NormBallSVC", "ShiftedSVC", "SimbaClassifier",
+        "ZafarClassifier",
     ),
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {
