@@ -3,7 +3,7 @@
 The dual function `F(v) = min_{w,b} Psi(w, b, v)` is concave, and `Psi(w_s, b_s, .)` is affine in v for a fixed point.
 So every primal point is a cut: `F(v) <= f_s + c_s . v` with objective f_s and excesses c_s. The maximum of the cuts
 over a box, an LP in m + 1 variables, is the upper bound U; SDCA (and the bias search) give lower bounds. Where to look
-next is the business of a chooser (`level_method.py`).
+next is the business of a chooser (`multiplier_search.py`).
 
 Two things are added to Algorithm 2. The LP's own multipliers weigh the points into one, `w = sum_s theta_s w_s`
 (Dantzig and Wolfe): by convexity its objective is at most U and its excesses at most those of the LP, so it is the
@@ -22,7 +22,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
-from widemargin.solvers.paper_nest.level_method import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import Choice, Chooser, CutRegion, LevelMethod
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["CutModel", "NestOptions", "solve"]
