@@ -41,7 +41,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
         "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
+        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralOptions", "StructuralSVM", "ThermometerEncoder",
+        "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
