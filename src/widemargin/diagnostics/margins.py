@@ -156,12 +156,12 @@ def _distinct(y: Column | None) -> npt.NDArray[Any]:
     return np.unique(labels)
 
 
-def _innermost(clf: Any) -> object:
+def _innermost(clf: object) -> object:
     """The classifier inside searches and pipelines, whose scores they give."""
     for _ in range(100):
-        inner = getattr(clf, "best_estimator_", None)
-        if inner is None and callable(getattr(clf, "__getitem__", None)) and getattr(clf, "steps", None):
-            inner = clf.steps[-1][1]
+        inner, steps = getattr(clf, "best_estimator_", None), getattr(clf, "steps", None)
+        if inner is None and steps and callable(getattr(clf, "__getitem__", None)):
+            inner = steps[-1][1]
         if inner is None:
             return clf
         clf = inner

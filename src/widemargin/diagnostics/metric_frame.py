@@ -3,19 +3,21 @@
 import dataclasses
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._text import printable
+from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
@@ -26,7 +28,7 @@ from widemargin.goals.measuring.rates_of_predictions import RateTable, form_valu
 __all__ = ["GroupRates", "as_metric", "metric_frame"]
 
 Method = Literal["between_groups", "to_overall"]
-Group = Any
+Group: TypeAlias = Hashable
 Value = float | None
 
 
@@ -140,13 +142,13 @@ class GroupRates:
 
 def metric_frame(
     rates: Goal | str | Expression | Sequence[str | Expression],
-    y_true: Any,
-    y_pred: Any,
-    groups: Any,
+    y_true: Column | None,
+    y_pred: Column,
+    groups: Column | Table,
     *,
-    sample_weight: Any = None,
-    baselines: Mapping[str, Any] | None = None,
-    pos_label: Any = None,
+    sample_weight: Column | None = None,
+    baselines: Mapping[str, Column] | None = None,
+    pos_label: Label = None,
 ) -> GroupRates:
     """Rates of predictions over all rows and by group, with the numbers of fairlearn's MetricFrame.
 
@@ -199,7 +201,7 @@ def metric_frame(
     return GroupRates(tuple(forms), whole, by_group, counts, int(np.count_nonzero(numbers < 0)))
 
 
-def as_metric(rate: str | Expression, *, pos_label: Any = None) -> Callable[..., float]:
+def as_metric(rate: str | Expression, *, pos_label: Label = None) -> Callable[..., float]:
     """A rate of the goal language as a function `metric(y_true, y_pred, sample_weight=None)`.
 
     Such functions can be given to fairlearn's MetricFrame and to `sklearn.metrics.make_scorer`. The value is NaN where
@@ -216,7 +218,7 @@ def as_metric(rate: str | Expression, *, pos_label: Any = None) -> Callable[...,
         raise DataError(f"one rate is needed; got {listing(list(forms))}.")
     name = next(iter(forms))
 
-    def metric(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    def metric(y_true: Column, y_pred: Column, sample_weight: Column | None = None) -> float:
         y_pred = np.asarray(y_pred)
         classes = None if pos_label is None else pos_label
         if pos_label is None:  # a group may hold one class only; then 1 stands for the positive one
@@ -256,8 +258,8 @@ def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[
     return forms
 
 
-def _sides(entry: Any) -> tuple[Linear, ...]:
-    return (entry.lhs, entry.rhs) if hasattr(entry, "lhs") else ()
+def _sides(entry: Constraint | Bundle) -> tuple[Linear, ...]:
+    return (entry.lhs, entry.rhs) if isinstance(entry, Constraint) else ()
 
 
 def _parsed(text: str) -> Linear:
@@ -286,13 +288,13 @@ def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:
     return Ratio(numerator, denominator, atom.name, population, atom.baseline, atom.beta)
 
 
-def _groups(groups: Any, n: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
+def _groups(groups: Column | Table, n: int) -> tuple[list[Group], Ints]:
     """The groups in order, and the number of each row's one (-1: none)."""
-    columns = [column_of("groups", groups)] if not is_frame(groups) else []
     if is_frame(groups):
         table = PopulationTable.build(groups)
-        assert table is not None
-        columns = [table.column(name) for name in table.columns]
+        columns = [] if table is None else [table.column(name) for name in table.columns]
+    else:
+        columns = [column_of("groups", groups)]
     if not columns or any(len(column.values) != n for column in columns):
         raise DataError(f"groups must have a value for each of the {n} rows.")
     rows: list[Any] = list(zip(*(column.to_values().tolist() for column in columns), strict=True))
@@ -307,7 +309,7 @@ def _groups(groups: Any, n: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
     return [key[0] if len(columns) == 1 else key for key in keys], numbers
 
 
-def _part(source: Source, rows: npt.NDArray[np.bool_]) -> Source:
+def _part(source: Source, rows: Bools) -> Source:
     return Source(
         None,
         None if source.labels is None else source.labels[rows],
@@ -318,7 +320,7 @@ def _part(source: Source, rows: npt.NDArray[np.bool_]) -> Source:
     )
 
 
-def _measured(forms: Mapping[str, Linear], source: Source, positive: npt.NDArray[np.bool_]) -> dict[str, Value]:
+def _measured(forms: Mapping[str, Linear], source: Source, positive: Bools) -> dict[str, Value]:
     rates = list(dict.fromkeys(rate for form in forms.values() for rate in form.rates))
     needy = [rate for rate in rates if rate.definition.needs_label]
     if needy and source.labels is None:

@@ -11,11 +11,10 @@ import numpy as np
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.coefficients import assemble
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, dropped_texts
+from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal

@@ -161,7 +161,7 @@ class ColumnDigest:
                 continue
         return sorted(set(moments))
 
-    def _note(self, key: Key, value: Any) -> None:
+    def _note(self, key: Key, value: np.generic | Scalar) -> None:
         self._least[key] = min(self._least[key], value) if key in self._least else value
 
     def _keep_texts(self, texts: Iterable[str]) -> None:

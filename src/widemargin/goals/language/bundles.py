@@ -26,9 +26,8 @@ from widemargin.goals.language.checks import (
     shown,
     typed,
 )
-from widemargin.goals.language.constraints import Constraint, options_text
+from widemargin.goals.language.constraints import Constraint, Ruled, options_text
 from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.options import Ruled
 from widemargin.goals.language.populations import EVERYONE, Population, as_population
 from widemargin.goals.language.predicates import Column, Compare
 from widemargin.goals.text.printing import column_text, list_text, literal_text, name_text, number_text, quoted

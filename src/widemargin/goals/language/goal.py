@@ -12,7 +12,7 @@ from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.linear import Linear
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.rates import error_rate
-from widemargin.goals.measuring.tiers import at_level, level_of
+from widemargin.goals.language.tiers import at_level, level_of
 from widemargin.goals.text.parser import parse_goal
 from widemargin.goals.text.printing import name_text, quoted
 

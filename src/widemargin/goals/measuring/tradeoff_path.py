@@ -197,7 +197,7 @@ class TradeoffPath:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Any) -> "TradeoffPath":
+    def from_dict(cls, plain: object) -> "TradeoffPath":
         """A path from what `to_dict` returned (also after JSON), without models.
 
         Raises
@@ -343,7 +343,7 @@ class TradeoffPath:
 _NOT_STORED = ("coef", "intercept", "models")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays as lists with None for NaN, tuples as lists."""
     if isinstance(value, np.ndarray):
         rows = value.astype(object)
@@ -390,7 +390,7 @@ def _measures_from(plain: dict[str, Any], k: int, m: int) -> Measures:
     return measures
 
 
-def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
+def _numbers(values: object, shape: tuple[int, ...], name: str) -> Floats:
     """An array of numbers, NaN where there is None."""
     array = np.array(values, dtype=object).reshape(shape) if 0 in shape else np.array(values, dtype=object)
     if array.shape != shape:
@@ -401,13 +401,13 @@ def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
     return array.astype(np.float64)
 
 
-def _flags(values: Any, k: int, name: str) -> Flags:
+def _flags(values: object, k: int, name: str) -> Flags:
     if not isinstance(values, list) or len(values) != k or not all(isinstance(value, bool) for value in values):
         raise ValueError(f"{name} is no list of {k} times true or false")
     return np.array(values, dtype=np.bool_)
 
 
-def _texts(values: Any, name: str) -> tuple[str, ...]:
+def _texts(values: object, name: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} holds something that is no text")
     return tuple(values)
