@@ -24,10 +24,8 @@ from widemargin.goals.measuring.counting import CountedRows
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, length_of
 
-__all__ = ["ALL_ROWS", "ComparisonCounts", "PopulationComparison"]
+__all__ = ["ComparisonCounts", "PopulationComparison"]
 
-ALL_ROWS = "all rows"
-MOST_GROUPS = 50
 _OTHER = "the first classifier"
 
 _Estimate = tuple[float | None, float | None, float | None]
@@ -205,7 +203,7 @@ class ComparisonCounts:
 
     def _memberships(self, source: Source, labels: Signs, notes: list[str]) -> Iterator[tuple[str, Bools]]:
         prefix = "" if source.name is None else f"{source.name}: "
-        yield source.name or ALL_ROWS, np.ones(source.n_rows, bool)
+        yield source.name or "all rows", np.ones(source.n_rows, bool)
         named = self._named[source.name]
         for name, population in named.items():
             if population.uses_label and not labels.any():
@@ -215,7 +213,7 @@ class ComparisonCounts:
         bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
         for column in dict.fromkeys(entry.column for entry in bundles if _source_of(entry) == source.name):
             values = [] if source.table is None else source.table.column(column).distinct()
-            if len(values) > MOST_GROUPS:
+            if len(values) > 50:  # more lines would bury the others
                 notes.append(f"column {column} has {len(values)} values; they are not compared one by one.")
                 continue
             for value in values:

@@ -264,16 +264,9 @@ def _sides(entry: Constraint | Bundle) -> tuple[Linear, ...]:
 
 def _parsed(text: str) -> Linear:
     """Read an expression: the left-hand side of a constraint that is always true to its form."""
-    return Goal.parse(f"minimize {text}").objective if "/" not in text and not _is_ratio(text) else _ratio_of(text)
-
-
-def _is_ratio(text: str) -> bool:
-    return text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio"))
-
-
-def _ratio_of(text: str) -> Linear:
-    entry = Goal.parse(f"subject to {text} >= 0.5").constraints[0]
-    return _sides(entry)[0]
+    if "/" in text or text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio")):
+        return _sides(Goal.parse(f"subject to {text} >= 0.5").constraints[0])[0]
+    return Goal.parse(f"minimize {text}").objective
 
 
 def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:

@@ -23,14 +23,29 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
 
-__all__ = ["ColumnDigest", "ColumnUse", "columns_used"]
+__all__ = ["COUNTED", "ColumnDigest", "ColumnUse", "CountingLimits", "columns_used"]
 
-MAX_VALUES = 10_000
-"""Most distinct values of a column whose values are all compared with each other."""
 
-KEPT_TEXTS = 100
-"""Texts kept beside the constants, so that a message can say what values there are."""
+@dataclasses.dataclass(frozen=True)
+class CountingLimits:
+    """How much is kept of rows that are counted and forgotten.
 
+    Attributes
+    ----------
+    kinds : int
+        Most kinds of rows; a goal over a few columns has some hundreds. Each is an entry of a Python dict.
+    values : int
+        Most distinct values of a column whose values are all compared with each other (a bundle's).
+    texts : int
+        Texts kept of a column beside the goal's own, so that a message can say what values there are.
+    """
+
+    kinds: int = 1_000_000
+    values: int = 10_000
+    texts: int = 100
+
+
+COUNTED = CountingLimits()
 Key = Scalar | None
 
 
@@ -168,12 +183,12 @@ class ColumnDigest:
         """Constants and the first few others: which ones does not depend on the order in which they came."""
         wanted = {value for value in self.use.constants if isinstance(value, str)}
         everything = self._texts.union(texts)
-        self._texts = frozenset([*(everything & wanted), *sorted(everything - wanted)[:KEPT_TEXTS]])
+        self._texts = frozenset([*(everything & wanted), *sorted(everything - wanted)[: COUNTED.texts]])
 
     def _check_number(self) -> None:
-        if len(self._least) > MAX_VALUES:
+        if len(self._least) > COUNTED.values:
             raise DataError(
-                f"column {self.name!r} has more than {MAX_VALUES} distinct values, and the goal compares them all. "
+                f"column {self.name!r} has more than {COUNTED.values} distinct values, and the goal compares them all. "
                 "Group the values, or list some with values=."
             )
 

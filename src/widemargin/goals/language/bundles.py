@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.checks import (
-    MAX_NAME,
+    LIMITS,
     ColumnName,
     Literal,
     checked_column,
@@ -35,7 +35,6 @@ from widemargin.goals.text.printing import column_text, list_text, literal_text,
 __all__ = [
     "BUNDLE_FUNCTIONS",
     "BUNDLE_KINDS",
-    "MAX_PAIRS",
     "Bundle",
     "demographic_parity",
     "equal_opportunity",
@@ -51,9 +50,6 @@ BUNDLE_KINDS = MappingProxyType(
     }
 )
 """The rates that a bundle compares."""
-
-MAX_PAIRS = 1000
-"""Most constraints that a bundle may expand to."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,10 +174,10 @@ class Bundle(Ruled):
         if len(wanted) < 2:
             raise DataError(f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, needs 2.")
         number = (len(wanted) * (len(wanted) - 1) if self.reference is None else 2 * len(wanted)) * len(self.rates)
-        if number > MAX_PAIRS:
+        if number > LIMITS.bundle:
             raise DataError(
                 f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, which makes {number}"
-                f" constraints (at most {MAX_PAIRS}). Group the values, list some with values=, or give reference=."
+                f" constraints (at most {LIMITS.bundle}). Group the values, list some with values=, or give reference=."
             )
         groups = {typed(value): self._group(value) for value in wanted}
         return tuple(self._constraint(rate, groups, a, b) for rate in self.rates for a, b in self._pairs(wanted))
@@ -202,7 +198,7 @@ class Bundle(Ruled):
         name = _condition_name(self.column, value)
         if within.name is not None or within.where is not None:
             name = f"{within.name or within.reference} and {name}"
-        return group.named(name) if len(name) <= MAX_NAME and name.isprintable() else group
+        return group.named(name) if len(name) <= LIMITS.name and name.isprintable() else group
 
     def _constraint(
         self, rate: str, groups: dict[tuple[bool, Literal], Population], a: Literal, b: Literal

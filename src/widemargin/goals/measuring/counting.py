@@ -16,18 +16,15 @@ from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.columns import TableColumn
-from widemargin.goals.binding.digest import ColumnDigest, ColumnUse, Key
+from widemargin.goals.binding.digest import COUNTED, ColumnDigest, ColumnUse, Key
 from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.checks import ColumnName
-from widemargin.goals.measuring.bootstrap import MAX_WEIGHTS, weight_level
+from widemargin.goals.measuring.bootstrap import BOOTSTRAP, weight_level
 
 __all__ = ["Counted", "CountedRows"]
 
 Flags = npt.NDArray[np.bool_]
-
-MAX_KINDS = 1_000_000
-"""Most kinds of rows; a goal over a few columns has some hundreds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -145,10 +142,10 @@ class CountedRows:
     def _note(self, key: tuple[Key, ...], count: int, weight: float, share: float) -> None:
         before = self._kinds.get(key, (0, 0.0, 0.0))
         self._kinds[key] = (before[0] + count, before[1] + weight, before[2] + share)
-        if len(self._kinds) > MAX_KINDS:
+        if len(self._kinds) > COUNTED.kinds:
             raise DataError(
-                f"the goal tells more than {MAX_KINDS} kinds of rows apart, too many to count. Use fewer or coarser "
-                "columns in its populations and bundles, or measure the rows in memory by widemargin.audit."
+                f"the goal tells more than {COUNTED.kinds} kinds of rows apart, too many to count. Use fewer or "
+                "coarser columns in its populations and bundles, or measure the rows in memory by widemargin.audit."
             )
 
     def _agree(self, has_labels: bool, has_ramp: bool) -> None:
@@ -161,7 +158,7 @@ class CountedRows:
     def _learn_weights(self, weights: frozenset[float], *, binned: bool) -> None:
         """Keep weights apart while they are few, as the bootstrap does; beyond, by their level."""
         self._weights |= weights
-        if self._binned or not (binned or len(self._weights) > MAX_WEIGHTS):
+        if self._binned or not (binned or len(self._weights) > BOOTSTRAP.weights):
             return
         self._binned, self._weights = True, frozenset()
         kinds, self._kinds = self._kinds, {}

@@ -20,13 +20,13 @@ from typing import Generic, TypeVar
 
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import checked_min_rows, checked_name, checked_on_small, shown
+from widemargin.goals.language.checks import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.populations import Population
 from widemargin.goals.text.conversion import Converter, suggestion, too_deep
 from widemargin.goals.text.printing import normal_name
-from widemargin.goals.text.scanner import MAX_CHARACTERS, MAX_DEPTH, Statement, statements
+from widemargin.goals.text.scanner import Statement, statements
 
 __all__ = ["parse_goal"]
 
@@ -41,7 +41,7 @@ def parse_goal(
     populations: Mapping[str, Population] | None = None,
     *,
     build: Callable[..., G],
-    max_characters: int = MAX_CHARACTERS,
+    max_characters: int = LIMITS.characters,
 ) -> G:
     """Read a goal; the public door is `Goal.parse`, which describes the parameters.
 
@@ -195,8 +195,8 @@ def _body(statement: Statement, skip: int) -> ast.Call:
         raise statement.error(_reason(error), _place(error, rest, len(statement.text))) from None
     if not isinstance(tree, ast.Call):
         raise GoalError("no expression could be read.")
-    if too_deep(tree, MAX_DEPTH):
-        raise GoalError(f"nested more than {MAX_DEPTH} deep.")
+    if too_deep(tree, LIMITS.depth):
+        raise GoalError(f"nested more than {LIMITS.depth} deep.")
     return tree
 
 
