@@ -178,7 +178,7 @@ class ComparisonCounts:
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
         """The populations, all rows first, those of external data sets last, and what is to be said about them."""
-        found, notes = [], list[str]()
+        lines, notes = [], list[str]()
         for part_name, part in self._parts.items():
             if part_name is not None and not part.n_rows:
                 notes.append(f"external data set {part_name}: no rows were given.")
@@ -191,7 +191,7 @@ class ComparisonCounts:
             wrong = differ & ~right & (labels != 0)
             for name, inside in self._memberships(source, labels, notes):
                 tallies = [_tally(source, inside & rows) for rows in (np.ones_like(differ), differ, right, wrong)]
-                found.append(_compared(name, tallies, names, confidence, power, gain))
+                lines.append(_compared(name, tallies, names, confidence, power, gain))
             if source.weight is not None:
                 everyone = _tally(source, np.ones_like(differ))
                 where = "rows" if part_name is None else f"the rows of {part_name}"
@@ -199,7 +199,7 @@ class ComparisonCounts:
                     f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
                     f"effective numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
                 )
-        return tuple(found), notes
+        return tuple(lines), notes
 
     def _memberships(self, source: Source, labels: Signs, notes: list[str]) -> Iterator[tuple[str, Bools]]:
         prefix = "" if source.name is None else f"{source.name}: "
@@ -258,12 +258,12 @@ def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Populati
     """The goal's populations of the main rows or an external data set, each once, by name (or condition)."""
     seen: set[object] = {(source, None)}
     for entry in goal.constraints:
-        found: list[Population] = []
+        mentioned: list[Population] = []
         if isinstance(entry, Constraint):
-            found = [*entry.lhs.populations, *entry.rhs.populations]
+            mentioned = [*entry.lhs.populations, *entry.rhs.populations]
         elif isinstance(entry, Bundle) and entry.population is not None:
-            found = [entry.population]
-        for population in found:
+            mentioned = [entry.population]
+        for population in mentioned:
             if population.source == source and population.rows not in seen:
                 seen.add(population.rows)
                 yield population.name or str(population.where), population

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import printable
+from widemargin._text import aligned, printable
 from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
@@ -65,28 +65,30 @@ class GroupRates:
     def difference(self, method: Method = "between_groups") -> dict[str, Value]:
         """Largest difference between two groups, or between a group and all rows."""
         self._check(method)
-        found: dict[str, Value] = {}
+        differences: dict[str, Value] = {}
         for rate in self.rates:
             values, whole = self._known(rate), self.overall[rate]
             if method == "between_groups":
-                found[rate] = max(values) - min(values) if values else None
+                differences[rate] = max(values) - min(values) if values else None
             else:
-                found[rate] = max(abs(value - whole) for value in values) if values and whole is not None else None
-        return found
+                differences[rate] = (
+                    max(abs(value - whole) for value in values) if values and whole is not None else None
+                )
+        return differences
 
     def ratio(self, method: Method = "between_groups") -> dict[str, Value]:
         """Smallest ratio of two groups' values, or of a group's and that of all rows (or its inverse): at most 1."""
         self._check(method)
-        found: dict[str, Value] = {}
+        ratios: dict[str, Value] = {}
         for rate in self.rates:
             values, whole = self._known(rate), self.overall[rate]
             if method == "between_groups":
-                found[rate] = _quotient(min(values), max(values)) if values else None
+                ratios[rate] = _quotient(min(values), max(values)) if values else None
             else:
                 pairs = [] if whole is None else [(min(value, whole), max(value, whole)) for value in values]
                 shares = [share for low, high in pairs if (share := _quotient(low, high)) is not None]
-                found[rate] = min(shares, default=None)
-        return found
+                ratios[rate] = min(shares, default=None)
+        return ratios
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, fit for JSON."""
@@ -108,12 +110,7 @@ class GroupRates:
         return pd.DataFrame.from_dict(self.by_group, orient="index", columns=list(self.rates)).astype(float)
 
     def __str__(self) -> str:
-        table = self._table()
-        widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
-        return "\n".join(
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-            for row in table
-        )
+        return "\n".join(aligned(self._table()))
 
     __repr__ = __str__
 
@@ -224,10 +221,10 @@ def as_metric(rate: str | Expression, *, pos_label: Label = None) -> Callable[..
         if pos_label is None:  # a group may hold one class only; then 1 stands for the positive one
             seen = {value for values in (y_true, y_pred) for value in column_of("labels", values).distinct()}
             classes = 1 if seen <= {0, 1} else None
-        found = metric_frame(
+        frame = metric_frame(
             name, y_true, y_pred, np.zeros(len(y_pred)), sample_weight=sample_weight, pos_label=classes
         )
-        value = found.overall[name]
+        value = frame.overall[name]
         return math.nan if value is None else value
 
     metric.__name__ = metric.__qualname__ = name
@@ -326,5 +323,5 @@ def _measured(forms: Mapping[str, Linear], source: Source, positive: Bools) -> d
     cell = space.parts[None].cell
     said = positive.astype(np.float64) if source.weight is None else source.weight * positive
     values = table.values(np.bincount(cell, said, space.n_cells).astype(np.float64))
-    found = {name: float(form_value(form, table, values)) for name, form in forms.items()}
-    return {name: None if math.isnan(value) else value for name, value in found.items()}
+    measured = {name: float(form_value(form, table, values)) for name, form in forms.items()}
+    return {name: None if math.isnan(value) else value for name, value in measured.items()}

@@ -90,10 +90,10 @@ def bind(
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     """Every source that a goal uses, the main rows (None) among them, and the baselines it asks there."""
-    found: dict[str | None, dict[str, None]] = {None: {}}
+    names_by_source: dict[str | None, dict[str, None]] = {None: {}}
 
     def note(population: Population, *names: str | None) -> None:
-        found.setdefault(population.source, {}).update(
+        names_by_source.setdefault(population.source, {}).update(
             dict.fromkeys(name for name in (*population.baselines, *names) if name is not None)
         )
 
@@ -103,7 +103,7 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     for bundle in goal.constraints:
         if isinstance(bundle, Bundle):
             note(_within(bundle))
-    return {name: tuple(names) for name, names in found.items()}
+    return {name: tuple(names) for name, names in names_by_source.items()}
 
 
 def _lacks_labels(form: Linear, by_name: Mapping[str | None, Source]) -> bool:
@@ -152,9 +152,9 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source], bundles: dict[Co
         # values that nobody in the population has would only make empty groups; listed ones are looked for everywhere
         everywhere = population.where is None or ruled.values is not None
         rows = None if everywhere else members(population, source).true
-        made = ruled.expand(source.table.column(ruled.column).distinct(rows))
-        bundles.update(dict.fromkeys(made, ruled.label or ruled.text))
-        yield from made
+        expanded = ruled.expand(source.table.column(ruled.column).distinct(rows))
+        bundles.update(dict.fromkeys(expanded, ruled.label or ruled.text))
+        yield from expanded
 
 
 def _source(name: str | None, by_name: Mapping[str | None, Source], text: str) -> Source:

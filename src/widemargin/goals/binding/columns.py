@@ -186,11 +186,11 @@ def _from_dictionary(name: str | int, array: pa.DictionaryArray, dtype: str, *, 
     levels = array.dictionary.to_pylist()
     codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    known = {level for level in levels if level is not None}
+    categories_set = {level for level in levels if level is not None}
     if not declared:
         seen = np.bincount(codes if missing is None else codes[~missing], minlength=len(levels))
-        known = {level for level, count in zip(levels, seen, strict=True) if count and level is not None}
-    categories = tuple(sorted(known))
+        categories_set = {level for level, count in zip(levels, seen, strict=True) if count and level is not None}
+    categories = tuple(sorted(categories_set))
     place = {level: code for code, level in enumerate(categories)}
     table = np.array([place.get(level, -1) for level in levels] or [-1], dtype=np.int32)
     renumbered = table[codes]
@@ -232,10 +232,10 @@ def close_match(wanted: object, known: Sequence[object], *, cutoff: float = 0.6)
     """
     by_text = {str(value): value for value in known}
     folded = {text.strip().casefold(): text for text in by_text}
-    found = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
+    matches = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
         folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1, cutoff=cutoff)
     ]
-    return f" Did you mean {by_text[found[0]]!r}?" if found else ""
+    return f" Did you mean {by_text[matches[0]]!r}?" if matches else ""
 
 
 def listing(values: Sequence[object], limit: int = 10) -> str:

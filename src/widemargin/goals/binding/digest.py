@@ -63,10 +63,10 @@ class ColumnUse:
 
 def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
     """By source (None: the main rows) and column, how a goal looks at it."""
-    found: dict[str | None, dict[ColumnName, ColumnUse]] = {}
+    uses: dict[str | None, dict[ColumnName, ColumnUse]] = {}
 
     def note(source: str | None, column: ColumnName, use: ColumnUse) -> None:
-        columns = found.setdefault(source, {})
+        columns = uses.setdefault(source, {})
         columns[column] = use.joined(columns.get(column, ColumnUse()))
 
     def note_population(population: Population) -> None:
@@ -83,7 +83,7 @@ def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
             within = EVERYONE if entry.population is None else entry.population
             note_population(within)
             note(within.source, entry.column, ColumnUse(frozenset(entry.values or ()), entry.values is None))
-    return found
+    return uses
 
 
 def _constants(leaf: Compare | IsIn | IsNull | IsTrue) -> Iterable[Scalar]:
@@ -132,18 +132,18 @@ class ColumnDigest:
 
     def _text_keys(self, column: TableColumn) -> list[Key]:
         texts = sorted(value for value in self.use.constants if isinstance(value, str))
-        known = column.categories
-        self._keep_texts(known)
+        categories = column.categories
+        self._keep_texts(categories)
         if self.use.every_value:
-            present = [known[code] for code in np.unique(column.values).tolist() if code >= 0]
+            present = [categories[code] for code in np.unique(column.values).tolist() if code >= 0]
             self._least.update({text: text for text in present})
             self._check_number()
-            return list(known)
+            return list(categories)
         keys: list[Key] = [2 * (place := bisect.bisect_left(texts, text)) + int(text in texts[place : place + 1])
-                           for text in known]  # fmt: skip
+                           for text in categories]  # fmt: skip
         for code in np.unique(column.values).tolist():
             if code >= 0:
-                self._note(keys[code], known[code])
+                self._note(keys[code], categories[code])
         return keys
 
     def _value_keys(self, column: TableColumn) -> tuple[npt.NDArray[np.int64], list[Key]]:

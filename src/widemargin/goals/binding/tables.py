@@ -190,8 +190,8 @@ def _refuse_twice(data: object, what: str) -> None:
     if not hasattr(data, "__len__"):  # a lazy frame, which would have to be read for its names
         return
     names = getattr(data, "column_names", None)  # of pyarrow, whose `columns` are the arrays
-    found = Counter(getattr(data, "columns", ()) if names is None else names)
-    twice = [name for name, number in found.items() if number > 1]
+    counts = Counter(getattr(data, "columns", ()) if names is None else names)
+    twice = [name for name, number in counts.items() if number > 1]
     if twice:
         raise DataError(
             f"{what} has more than one column {listing(twice, 3)}; rename them or drop all but one of each."

@@ -122,8 +122,8 @@ class Bundle(Ruled):
     def _set_values(self) -> None:
         values = checked_literals(self.values, "values")
         self._set("values", values)
-        known = {typed(value) for value in values}
-        if self.reference is not None and typed(self.reference) not in known:
+        keys = {typed(value) for value in values}
+        if self.reference is not None and typed(self.reference) not in keys:
             raise GoalError(f"reference={shown(self.reference)} is not among values={list_text(values)}.")
         if len(values) < 2:
             raise GoalError(f"values={list_text(values)}: at least two values are needed for a comparison.")
@@ -162,14 +162,14 @@ class Bundle(Ruled):
         DataError
             If there are fewer than two values, or too many.
         """
-        found = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
-        wanted = found if self.values is None else self.values
+        present = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
+        wanted = present if self.values is None else self.values
         asked = wanted if self.reference is None else (*wanted, self.reference)
         for value in asked:
-            if value not in found:
+            if value not in present:
                 raise GoalError(
                     f"{self}: {literal_text(value)} is no value of column {column_text(self.column)};"
-                    f" found: {shown(list(found))}."
+                    f" found: {shown(list(present))}."
                 )
         if len(wanted) < 2:
             raise DataError(f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, needs 2.")

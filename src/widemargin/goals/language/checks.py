@@ -139,13 +139,13 @@ def checked_literals(values: object, what: str) -> tuple[Literal, ...]:
         raise GoalError(f"{what} must be a list of values, got {shown(values)}. Write [{shown(values)}] for one value.")
     if isinstance(values, (set, frozenset)):  # the order of a set differs between processes
         values = sorted(values, key=lambda value: (type(value).__name__, repr(value)))
-    kept: dict[tuple[bool, Literal], Literal] = {}
+    literals: dict[tuple[bool, Literal], Literal] = {}
     for value in values:
         literal = checked_literal(value)
-        kept.setdefault(typed(literal), literal)
-    if not kept:
+        literals.setdefault(typed(literal), literal)
+    if not literals:
         raise GoalError(f"{what} is empty; give at least one value.")
-    return tuple(kept.values())
+    return tuple(literals.values())
 
 
 def typed(value: Literal) -> tuple[bool, Literal]:

@@ -110,7 +110,7 @@ class CountedRows:
         -------
         ndarray of int32, shape (n_rows,)
         """
-        known = {
+        number_of_kind = {
             (key[0], *key[2:-1]): number for (key, _), number in zip(self._ordered(), of_kind.tolist(), strict=True)
         }
         labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
@@ -123,7 +123,7 @@ class CountedRows:
         cell, _, n_cells = packer.finish()
         first = _first_of_each(cell, n_cells)
         columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
-        return np.array([known[key] for key in zip(*columns, strict=True)], dtype=np.int32)[cell]
+        return np.array([number_of_kind[key] for key in zip(*columns, strict=True)], dtype=np.int32)[cell]
 
     def join(self, other: "CountedRows") -> None:
         """Take in the kinds of other rows of the same source."""

@@ -62,8 +62,8 @@ class Statement:
     def error(self, message: str, at: int | None = None) -> GoalParseError:
         """The documented error, with line and statement; `at` is the place of the cause in `text`, if it is known."""
         line, column = self.place(self._named_in(message) if at is None else at)
-        told = f"line {self.line}: {excerpt(self.text)}: {message}"
-        return GoalParseError(told, line=line, column=column, reason=message)
+        message_with_line = f"line {self.line}: {excerpt(self.text)}: {message}"
+        return GoalParseError(message_with_line, line=line, column=column, reason=message)
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column of a place in `text`."""
