@@ -186,6 +186,7 @@ class ComparisonCounts:
             counted = part.counted()
             source = counted.source
             labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
+            # Only rows on which the two differ tell which one is better; B is right there if it says the label.
             differ = counted.positive != (source.baselines[_OTHER] > 0)
             right = differ & ((labels > 0) == counted.positive) & (labels != 0)
             wrong = differ & ~right & (labels != 0)

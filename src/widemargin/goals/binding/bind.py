@@ -68,10 +68,12 @@ def bind(
     bundles: dict[Constraint, str] = {}
     constraints = tuple(_expanded(goal, by_name, bundles))
     objective = goal.objective
+    # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
     if not need_objective and _lacks_labels(objective, by_name):
         objective = Linear((), 0.0)
     rates = list(dict.fromkeys([*objective.rates, *(rate for c in constraints for rate in _rates(c))]))
     _check_sources(rates, by_name, constraints)
+    # On the path of a bound every goal asks for the same memberships, so the cells of the goal before serve again.
     covered = like is not None and like.space.names == tuple(by_name) and like.space.covers(rates)
     space = like.space if like is not None and covered else _cell_space(rates, sources)
     table = RateTable.build(rates, space)
@@ -79,6 +81,7 @@ def bind(
     kept, dropped = _sift(constraints, table, space, bundles)
     if dropped and like is None:
         _warn_dropped(dropped, len(constraints))
+    # Rates that only dropped constraints looked at need not be measured any more.
     used = {*objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
     tied = assemble(goal, kept, dropped, table, space, sources, objective)

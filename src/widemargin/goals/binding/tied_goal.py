@@ -256,6 +256,8 @@ def assemble(
     `objective` is the goal's, or a form without rates where that one cannot be measured.
     """
     alpha0, beta0 = table.weighted(objective)
+    # What both predictions cost alike cannot be learned away. Taken out as a constant, it leaves one zero in every pair
+    # of coefficients, and the hinge bounds of the solvers as tight as they can be.
     common = np.minimum(alpha0, beta0)
     constant = objective.constant + float(common @ space.weight)
     alpha0 -= common
@@ -301,6 +303,7 @@ class _Forms:
     def __iter__(self) -> Iterator[tuple[slice, Floats, Floats]]:
         """Cells, their signed coefficients and what both predictions have in common, shapes (m, width)."""
         for block in self.table.blocks():
+            # A constraint `>=` is the constraint `<=` of its negative.
             alpha, beta = (self.sign[:, None] * (self.factors @ part) for part in (block.alpha, block.beta))
             yield block.place, alpha - beta, np.minimum(alpha, beta)
 
@@ -322,6 +325,7 @@ class _Forms:
         np.cumsum(lengths, out=starts[1:])
         column, value = np.empty(number, index), np.empty(number)
         for place, signed, _ in self:
+            # The first pass counted the entries of every cell, so each block knows where its own begin.
             mine = slice(starts[place.start], starts[place.stop])
             by_cell = signed.T
             owner, column[mine] = np.nonzero(by_cell)

@@ -151,6 +151,7 @@ def slack_replicates(
     slack = np.empty(number)
     step = max(1, BOOTSTRAP.draws // max(1, len(kinds.count)))
     for start in range(0, number, step):
+        # Some replicates at a time, so that the drawn counts stay small whatever the number of kinds.
         stop = min(start + step, number)
         mass, weight = _draw(kinds, len(first), stop - start, rng)
         values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
@@ -223,6 +224,7 @@ def _draw(kinds: _Kinds, n_groups: int, number: int, rng: np.random.Generator) -
     _, starts = np.unique(kinds.stratum, return_index=True)
     for start, stop in zip(starts, [*starts[1:], len(kinds.stratum)], strict=True):
         count = kinds.count[start:stop]
+        # Half a row stands for a prediction that was never seen; it may be drawn, but the sample does not grow by it.
         rows = round(float(count[count >= 1].sum()))
         drawn = rng.multinomial(rows, count / count.sum(), size=number).T.astype(np.float64)
         place = (kinds.group[start:stop], np.arange(stop - start))

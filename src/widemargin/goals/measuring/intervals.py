@@ -128,6 +128,7 @@ def slack_intervals(
         if ends is not None:
             intervals.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
+        # A stream of its own: the interval of a constraint does not move when another one is added to the goal.
         rng = np.random.default_rng([seed, j])
         rows = tally(tied, signs) if rows is None else rows
         slack, size = slack_replicates(item, tied, rows, n_replicates, rng)

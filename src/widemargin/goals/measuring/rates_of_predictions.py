@@ -149,6 +149,7 @@ class RateTable:
 
     def _made(self) -> Iterator[CellBlock]:
         width = max(BLOCKS.least_cells, BLOCKS.entries // max(1, len(self.rates)))
+        # A block never crosses two sources: the memberships of a source say nothing of the rows of another.
         for source, part in self.space.parts.items():
             here = [j for j, rate in enumerate(self.rates) if rate.population.source == source]
             for low in range(0, part.n_cells if here else 0, width):
@@ -173,6 +174,7 @@ class RateTable:
         """
         above = np.zeros(len(self.rates))
         for block in self.blocks():
+            # A rate counts the weight predicted positive in some cells and the weight predicted negative in others.
             said = positive[block.place]
             above += block.alpha @ said + block.beta @ (self.space.weight[block.place] - said)
         return rate_values(above, self.total, self.is_count)
