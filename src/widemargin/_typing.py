@@ -14,16 +14,21 @@ from narwhals.typing import IntoDataFrame, IntoSeries
 __all__ = [
     "JSON",
     "Bools",
+    "Cells",
     "Classifier",
     "Column",
     "Features",
+    "Flags",
     "Floats",
     "Index",
+    "Integers",
     "Ints",
     "Label",
     "Matrix",
+    "Reals",
     "Seed",
     "Signs",
+    "Singles",
     "Table",
 ]  # fmt: skip
 
@@ -33,6 +38,15 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Signs: TypeAlias = npt.NDArray[np.int8]
 """Labels or predictions as +1 and -1; 0 where a label is missing."""
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Singles: TypeAlias = npt.NDArray[np.float32]
+Reals: TypeAlias = npt.NDArray[np.floating[Any]]
+"""Numbers in single or double precision, as the user's data are."""
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+"""Integers of any width: the indices of a CSR matrix, say."""
+Cells: TypeAlias = npt.NDArray[np.int32]
+"""The cell (group of rows with the same coefficients) of each row; -1 for none."""
+Flags: TypeAlias = npt.NDArray[np.uint8]
+"""A few bits for each row."""
 Index: TypeAlias = npt.NDArray[np.integer[Any]] | slice
 """Which rows: their numbers, or a run of them."""
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]] | sp.csr_matrix

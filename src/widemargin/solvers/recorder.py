@@ -29,8 +29,8 @@ class Recorder(Generic[Point]):
 
     Parameters
     ----------
-    stage : str
-        Name of the solver for callbacks.
+    stage : str or None
+        Name of the solver for callbacks; None where the callbacks are told by whoever calls the solver.
     budget : Budget
     tol : float
         Relative gap at which the run has converged.
@@ -49,7 +49,7 @@ class Recorder(Generic[Point]):
         An entry per look: `iteration`, `seconds`, `primal`, `dual` and what the solver adds.
     """
 
-    def __init__(self, stage: str, budget: Budget, tol: float, copy: Callable[[Point], Point]) -> None:
+    def __init__(self, stage: str | None, budget: Budget, tol: float, copy: Callable[[Point], Point]) -> None:
         self.stage, self.budget, self.tol = stage, budget, tol
         self.point: Point | None = None
         self.primal, self.dual = float("inf"), float("-inf")
@@ -86,7 +86,8 @@ class Recorder(Generic[Point]):
             "dual": self.dual,
         }
         self.history.append(entry | facts)
-        self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
+        if self.stage is not None:
+            self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
         return self.gap <= self.tol
 
     def status(self, *, converged: bool) -> Status:

@@ -16,8 +16,7 @@ from widemargin.estimators.kernel_svm.kernel_model import CURES, interrupted, na
 from widemargin.estimators.kernel_svm.pairs_fit import Solved
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.definiteness import Spectrum
-from widemargin.kernels.functions import Kernel
+from widemargin.kernels.functions import Kernel, Spectrum
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.automatic import Chosen
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult

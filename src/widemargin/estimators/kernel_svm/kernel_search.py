@@ -41,9 +41,8 @@ from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceW
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget, Progress
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals
-from widemargin.solvers.kernel_svm.problem import KernelProblem
-from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals, NuSearch
+from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 __all__ = ["CS", "GAMMAS", "Cell", "KernelSearch", "kernel_search"]
 
@@ -496,4 +495,4 @@ class _Part:
         self.index = np.flatnonzero(mine & (weight > 0.0))
         y = np.where(codes[self.index] == split.positive, 1.0, -1.0)
         problem = KernelProblem(matrix.subset(self.index), y, weight[self.index], fit_intercept)
-        self.duals = Duals(problem, tol=TOL, near=NEAR, widest=WIDEST, budget=budget)
+        self.duals = Duals(problem, NuSearch(tol=TOL, near=NEAR, widest=WIDEST), budget=budget)

@@ -52,9 +52,9 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
-from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, stopping
+from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.hold_out import choose_rows
+from widemargin.solvers.kernel_svm.stopping import choose_rows
 
 __all__ = ["KernelSVC"]
 
@@ -382,7 +382,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         warn_of_scales(self, kernel, rows)
         warn_of_steepness(self, kernel, rows)
         with np.errstate(over="ignore"):
-            upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
+            upper, tol = self.C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
         if upper.max() > _LARGEST:
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to {_LARGEST:g} at most.")
         if tol is None:

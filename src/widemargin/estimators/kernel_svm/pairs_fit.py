@@ -12,15 +12,13 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.kernels.backend import squared_norms
-from widemargin.kernels.definiteness import Spectrum, refuse_indefinite, sampled_spectrum
-from widemargin.kernels.functions import Kernel
+from widemargin.kernels.functions import Kernel, Spectrum, refuse_indefinite, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import NEED_NORMS, Chosen, choose
-from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS
-from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
 __all__ = ["Options", "Solved", "Split", "Training", "definiteness", "kernel_rows", "splits", "train"]
 
@@ -222,7 +220,7 @@ class _Share:
     def solve(self, chosen: Chosen, problem: KernelProblem, options: Options, positive: bool) -> KernelResult:
         """Solve a problem within the share."""
         self._counts = "max_iter" not in chosen.options
-        tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
+        tol = HoldOutOptions.without_rows if options.tol is None and problem.upper.all() else options.tol
         solve = partial(
             chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
             max_iter=max(1, self._most) if self._most >= 0 else None, positive=positive,

@@ -17,6 +17,7 @@ from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClass
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
@@ -118,8 +119,8 @@ def pareto_path(
     with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
         task = model._prepare(X, y, sample_weight)
         found = nu_path(
-            task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, batch=model.batch_size,
-            seed=task.seed,
+            task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, seed=task.seed,
+            options=BatchOptions(batch=model.batch_size),
         )  # fmt: skip
         points = list(found)
     path = _path(points, list(_models(model, points, task)))

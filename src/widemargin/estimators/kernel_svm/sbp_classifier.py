@@ -29,16 +29,16 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.estimators.rate_constrained.spaces import model_scores
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
-from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.functions import KERNELS, check_precomputed, refuse_indefinite, resolve_kernel, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import BATCH, solve, solve_published
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS, choose_rows
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
 __all__ = ["INDEFINITE", "SBPClassifier", "Task"]
 
@@ -197,7 +197,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         coef0: float = 0.0,
         fit_intercept: bool = True,
         algorithm: str = "batch",
-        batch_size: int = BATCH,
+        batch_size: int = 256,
         tol: float | None = None,
         validation_fraction: float = 0.1,
         max_iter: int = 10_000,
@@ -272,7 +272,9 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
                 if self.algorithm == "published":
                     result = solve_published(task.problem, nu=float(self.nu), **options)
                 else:
-                    result = solve(task.problem, nu=float(self.nu), batch=self.batch_size, **options)
+                    result = solve(
+                        task.problem, nu=float(self.nu), options=BatchOptions(batch=self.batch_size), **options
+                    )
         self._adopt(result, task)
         self._conclude(result, budget)
         return self
@@ -297,7 +299,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         if tol is None:
             held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
             upper[held] = 0.0
-            tol = None if held.shape[0] else WITHOUT_ROWS
+            tol = None if held.shape[0] else HoldOutOptions.without_rows
         return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
 
     def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
