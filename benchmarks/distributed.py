@@ -49,10 +49,12 @@ from widemargin import RateConstrainedClassifier
 from widemargin.datasets import load_covtype
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
+from widemargin.rows import Rows
 from widemargin.solvers.convex import level_method as bundle_blocks
 from widemargin.solvers.convex import pmm_newton
 
@@ -73,7 +75,7 @@ def fit(goal: Any, X: Any, y: Any, populations: Any = None, **options: Any) -> R
     """In memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = RateConstrainedClassifier(goal, on_infeasible="warn", **options)
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options))
         return model.fit(X, y, populations=populations)
 
 
@@ -81,7 +83,9 @@ def fit_blocks(goal: Any, blocks: BlockMap, options: Case | None = None, **more:
     """Over blocks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model: RateConstrainedClassifier = RateConstrainedClassifier(goal, on_infeasible="warn", **options or {})
+        model: RateConstrainedClassifier = RateConstrainedClassifier(
+            goal, on_infeasible="warn", **gathered(options or {})
+        )
         model.fit_blocks(blocks, **more)
         return model
 
@@ -138,7 +142,7 @@ def first_step(problem: Any, gap: float = 1e-6, solver: Any = pmm_newton) -> Any
 def problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
     """The problem that `fit` solves, with the regulariser of `problem_of`."""
     goal = goal if isinstance(goal, Goal) else Goal.parse(goal)
-    source = make_source(None, X, y, classes=(-1.0, 1.0), populations=populations, n_rows=len(y))
+    source = make_source(Rows(X, y, populations=populations), classes=(-1.0, 1.0))
     return build_problem(bind(goal, [source]), [X], 10.0 / len(y), fit_intercept=True)
 
 
@@ -216,9 +220,9 @@ def problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
     """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
     labels = Labels((-1.0, 1.0), goal if isinstance(goal, Goal) else Goal.parse(goal), {})
     found = survey(blocks)
-    counts, bound = counted_goal(blocks, labels)
+    counts, tied = counted_goal(blocks, labels)
     return blocked_problem(
-        blocks, labels, counts, bound, found, lam=10.0 / found.weight, fit_intercept=True, scratch=None
+        blocks, labels, counts, tied, found, lam=10.0 / found.weight, fit_intercept=True, scratch=None
     )  # fmt: skip
 
 

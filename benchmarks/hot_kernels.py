@@ -30,7 +30,7 @@ def water_level() -> Action:
 
 def sdca_epoch() -> Action:
     """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
-    from widemargin.solvers.paper_nest import sdca_loops as sdca
+    from widemargin.solvers.paper_nest import sdca
 
     block = _rows(10_000).blocks[0]
     n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]
@@ -142,7 +142,7 @@ def _argmax(kind: str) -> Action:
 
 def qpbo() -> Action:
     """Roof duals of 50 models with 30 labels and all pairs, at three prices of loss each, warm from one to the next."""
-    from widemargin.structured.oracles.qpbo import RoofOracle
+    from widemargin.structured.oracles.roof_duality import RoofOracle
 
     rng = np.random.default_rng(0)
     model, X, Y = _structured("full", n=50, k=30)
@@ -205,7 +205,7 @@ def _adult(n: int) -> Any:
 
 
 def _rows(n: int) -> Any:
-    from widemargin.linalg.rows import RowBlocks
+    from widemargin.linalg.matrix_blocks import RowBlocks
 
     return RowBlocks([(_adult(n).X, None)])
 

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.distributed.local import SerialMap
 from widemargin.distributed.recipes import ArrayRows
-from widemargin.linalg.rows import RowBlocks
-from widemargin.problems.blocked import BlockedProblem
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 
 __all__ = ["ForgetfulMap", "StoppedError", "blocked"]
@@ -53,7 +52,9 @@ def _problem_of(data: Any, message: tuple[RateConstrainedProblem, np.ndarray]) -
     return replace(head, rows=RowBlocks([(data["X"], None)], centre), weight=data["weight"], cell=data["cell"])
 
 
-def blocked(problem: RateConstrainedProblem, block_rows: int, kind: type[SerialMap] = SerialMap) -> BlockedProblem:
+def blocked(
+    problem: RateConstrainedProblem, block_rows: int, kind: type[SerialMap] = SerialMap
+) -> RateConstrainedProblem:
     """The same problem with its rows in blocks."""
     parts = [block.X[block.row_of] for block in problem.rows.blocks]
     X = sp.csr_matrix(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
@@ -67,4 +68,4 @@ def blocked(problem: RateConstrainedProblem, block_rows: int, kind: type[SerialM
     head = replace(problem, rows=nothing, weight=np.zeros(0), cell=np.zeros(0, np.int32))
     blocks = kind(recipes).prepared(_problem_of, (head, centre))
     rows = BlockedRows(blocks, problem.rows.n_rows, d, problem.rows.n_stored, centre)
-    return BlockedProblem(head, rows, np.bincount(problem.cell, minlength=problem.coef.n_cells))
+    return head.over(rows, np.bincount(problem.cell, minlength=problem.coef.n_cells))

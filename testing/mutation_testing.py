@@ -34,27 +34,30 @@ LIBRARIES = ("numpy", "scipy.optimize", "scipy.sparse", "sklearn.svm", "numba", 
 SEARCHES = [
     f"tests/structured/search/test_{name}.py" for name in ("ends", "records", "questions", "paper", "exact")
 ]  # quickest first
-WATER = [f"tests/solvers/test_water_{name}.py" for name in ("bands", "level")]
+WATER = [f"tests/solvers/kernel_svm/batch_perceptron/test_water_{name}.py" for name in ("bands", "level")]
 
 GROUPS: dict[str, dict[str, list[str]]] = {
     "goals": {
-        f"goals/{name}.py": [f"tests/goals/test_{name}.py"]
-        for name in ("binding", "measure", "linear", "parser", "intervals")
-    }
-    | {"goals/language/linear.py": ["tests/goals/language/test_ranges.py", "tests/goals/language/test_linear.py"]},
+        "goals/binding/bind.py": ["tests/goals/binding/test_bind.py"],
+        "goals/measuring/rates_of_predictions.py": ["tests/goals/measuring/test_rates_of_predictions.py"],
+        "goals/language/linear.py": ["tests/goals/language/test_ranges.py", "tests/goals/language/test_linear.py"],
+        "goals/text/parser.py": ["tests/goals/text/test_parser.py"],
+        "goals/measuring/intervals.py": ["tests/goals/measuring/test_intervals.py"],
+    },
     "water": {
         "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,
-        "solvers/kernel_svm/batch_perceptron/water_level_loops.py": WATER,
     },
     "searches": {
-        f"structured/search/{name}.py": SEARCHES
-        for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
+        f"structured/search/{name}.py": SEARCHES for name in ("angular", "edge", "hull", "by_loss", "best_label")
     },
     "sdca": {
-        "solvers/paper_nest/sdca_loops.py": [
-            "tests/solvers/paper_nest/test_sdca_loops.py",
+        f"solvers/paper_nest/{name}.py": [
+            "tests/solvers/paper_nest/test_loops_by_hand.py",
             "tests/solvers/paper_nest/test_sdca.py",
-        ],
+        ]
+        for name in ("sdca", "weighted_hinges")
+    }
+    | {
         "solvers/kernel_svm/sdca.py": ["tests/solvers/kernel_svm/test_sdca.py"],
     },
 }

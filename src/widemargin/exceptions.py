@@ -38,7 +38,7 @@ class WidemarginError(Exception):
 
 
 class GoalError(WidemarginError, ValueError):
-    """A goal that makes no sense, by itself or on the data it was bound to."""
+    """A goal that makes no sense, by itself or on the data it was tied to."""
 
 
 class GoalParseError(GoalError):

@@ -39,7 +39,7 @@ from widemargin.cli.models import load_candidate
 from widemargin.cli.tables.table_blocks import Block
 from widemargin.exceptions import ModelFileError, ModelFileWarning, WidemarginError
 from widemargin.persistence import load_plain_model, save_model
-from widemargin.persistence.trees import check_trees
+from widemargin.persistence.model_file_check import check_trees
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))

@@ -5,11 +5,10 @@ import pytest
 from testing.blocked import blocked
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 
 
-def both(seed: int = 0, **options: object) -> tuple[RateConstrainedProblem, BlockedProblem, np.ndarray, float]:
+def both(seed: int = 0, **options: object) -> tuple[RateConstrainedProblem, RateConstrainedProblem, np.ndarray, float]:
     problem, w, b = random_ramp_problem(seed, 90, 4, 3, **options)
     return problem, blocked(problem, 20), w, b
 

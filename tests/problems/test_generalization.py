@@ -7,16 +7,18 @@ import pyarrow as pa
 import pytest
 
 from widemargin import External, RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.generalization import Datasets, capacity, datasets_of, violation_bound
+from widemargin.rows import Rows
 
 
-def bound_goal(text, y, populations=None, external=None):
+def tied_goal(text, y, populations=None, external=None):
     goal = Goal.parse(text)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=populations, external=external, n_rows=len(y)
+        baselines_used(goal), Rows(y=y, populations=populations, external=external or {}), classes=(0, 1)
     )
     return bind(goal, sources, warn_trivial=False)
 
@@ -38,7 +40,7 @@ def test_the_factor_and_the_violations_by_hand():
 
 def test_error_rate_and_recall_are_about_the_two_labels():
     y = np.array([1] * 4 + [0] * 16)
-    data = datasets_of(bound_goal("minimize error_rate()\nsubject to recall() >= 0.8", y))
+    data = datasets_of(tied_goal("minimize error_rate()\nsubject to recall() >= 0.8", y))
     assert as_dict(data) == {4.0: (0.2, 1.0), 16.0: (0.8, 0.0)}
 
 
@@ -48,7 +50,7 @@ def test_a_ratio_between_groups_has_the_groups_for_data_sets():
     b = population(sex == "M")
     minimize error_rate()
     subject to positive_rate(a) >= 0.8 * positive_rate(b)"""
-    data = datasets_of(bound_goal(text, np.arange(20) % 2, table))
+    data = datasets_of(tied_goal(text, np.arange(20) % 2, table))
     np.testing.assert_array_equal(np.sort(data.size), [5, 10, 10, 15])  # women, both labels, men
     np.testing.assert_allclose(np.sort(data.constraints.ravel()), [0, 0, 0.8, 1.0])
     np.testing.assert_allclose(np.sort(data.objective), [0, 0, 0.5, 0.5])
@@ -57,7 +59,7 @@ def test_a_ratio_between_groups_has_the_groups_for_data_sets():
 def test_churn_is_about_what_the_baseline_says_and_needs_no_labels():
     external = {"traffic": External(None, deployed=[1] * 3 + [0] * 9)}
     text = 'traffic = external()\nminimize error_rate()\nsubject to churn("deployed", on=traffic) <= 0.1'
-    data = datasets_of(bound_goal(text, np.array([0, 1]), external=external))
+    data = datasets_of(tied_goal(text, np.array([0, 1]), external=external))
     found = {size: c[0] for size, c in zip(data.size, data.constraints, strict=True)}
     assert found[3.0] == pytest.approx(0.25) and found[9.0] == pytest.approx(0.75)
 
@@ -73,7 +75,7 @@ def test_churn_is_about_what_the_baseline_says_and_needs_no_labels():
 )
 def test_the_same_rows_under_several_names_are_one_data_set(constraint, coefficient):
     y = np.array([1] * 5 + [0] * 5)
-    data = datasets_of(bound_goal(f"minimize error_rate()\nsubject to {constraint}", y))
+    data = datasets_of(tied_goal(f"minimize error_rate()\nsubject to {constraint}", y))
     assert len(data.size) == 2
     np.testing.assert_allclose(np.sort(data.constraints[:, 0]), [0.0, coefficient])
 
@@ -82,7 +84,7 @@ def fitted(n=400, **parameters):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + rng.normal(size=n) > 0.3).astype(int)
-    clf = RateConstrainedClassifier("subject to recall() >= 0.8", on_infeasible="warn", **parameters)
+    clf = RateConstrainedClassifier("subject to recall() >= 0.8", on_infeasible="warn", **gathered(parameters))
     return clf.fit(X, y), X, y
 
 

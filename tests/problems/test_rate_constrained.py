@@ -26,10 +26,11 @@ from widemargin.goals import (
 )
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.rows import Rows
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -62,17 +63,12 @@ class Data:
         self.old = rng.integers(0, 2, n_traffic)
         self.weight_traffic = rng.integers(1, 3, n_traffic).astype(float)
 
-    def bind(self, rows: Any = slice(None), traffic: Any = slice(None), *, weighted: bool = True) -> BoundGoal:
-        sources = make_sources(
-            baselines_used(GOAL), self.X[rows], self.y[rows], classes=(0, 1),
-            sample_weight=self.weight[rows] if weighted else None, populations=pd.DataFrame({"sex": self.sex[rows]}),
-            external={
-                "traffic": External(
-                    self.X_traffic[traffic], old=self.old[traffic],
-                    sample_weight=self.weight_traffic[traffic] if weighted else None,
-                )
-            },
-        )  # fmt: skip
+    def bind(self, rows: Any = slice(None), traffic: Any = slice(None), *, weighted: bool = True) -> TiedGoal:
+        traffic_weight = self.weight_traffic[traffic] if weighted else None
+        external = {"traffic": External(self.X_traffic[traffic], old=self.old[traffic], sample_weight=traffic_weight)}
+        weight, table = self.weight[rows] if weighted else None, pd.DataFrame({"sex": self.sex[rows]})
+        main = Rows(self.X[rows], self.y[rows], weight, table, external)
+        sources = make_sources(baselines_used(GOAL), main, classes=(0, 1))
         return bind(GOAL, sources, warn_trivial=False)
 
     def naive(self) -> dict[str | None, NaiveSource]:
@@ -89,7 +85,7 @@ def build(data: Data, *, storage: Any = np.asarray, merge: bool = True, **option
 @pytest.mark.parametrize("seed", range(4))
 def test_ramp_and_hard_values_follow_the_definition(seed: int) -> None:
     data = Data(seed)
-    bound, problem = data.bind(), build(data)
+    tied, problem = data.bind(), build(data)
     rng = np.random.default_rng(seed + 100)
     w, b = rng.standard_normal(3), 0.1
     scores = {None: data.X @ w - b, "traffic": data.X_traffic @ w - b}
@@ -102,7 +98,7 @@ def test_ramp_and_hard_values_follow_the_definition(seed: int) -> None:
     ):
         naive = data.naive()
         expected = naive_form(GOAL.objective, naive, p)
-        assert objective * problem.objective_scale + bound.objective_constant == pytest.approx(expected, abs=1e-12)
+        assert objective * problem.objective_scale + tied.objective_constant == pytest.approx(expected, abs=1e-12)
         slack = np.array([naive_constraint(constraint, naive, p) for constraint in GOAL.constraints])
         weight = np.concatenate([data.weight])
         positive = float(weight @ p[None])  # the denominator of precision
@@ -171,7 +167,7 @@ def test_rows_that_no_rate_looks_at_are_left_out() -> None:
     data = Data(0)
     goal = Goal(error_rate(WOMEN), positive_rate(WOMEN) >= 0.2)
     table = pd.DataFrame({"sex": data.sex})
-    sources = make_sources(baselines_used(goal), data.X, data.y, classes=(0, 1), populations=table)
+    sources = make_sources(baselines_used(goal), Rows(data.X, data.y, populations=table), classes=(0, 1))
     for merge in (True, False):
         problem = build_problem(bind(goal, sources), [data.X], 0.1, merge=merge)
         assert problem.weight.sum() == (data.sex == "F").sum() == problem.cell_weight.sum()
@@ -186,15 +182,15 @@ def test_cells_that_no_constraint_touches_are_merged_by_their_objective() -> Non
     X = np.ones((n, 1))
     parts = [Population(f"p{j}", where=col(f"p{j}")) for j in range(5)]
     goal = Goal(error_rate(), [recall(part) >= 0.5 for part in parts])
-    bound = bind(goal, make_sources({None: ()}, X, y, classes=(False, True), populations=table))
-    problem = build_problem(bound, [X], 0.1)
+    tied = bind(goal, make_sources({None: ()}, Rows(X, y, populations=table), classes=(False, True)))
+    problem = build_problem(tied, [X], 0.1)
     signatures = {tuple(row) for row in table[y].to_numpy().tolist() if any(row)}
     idle_positive = int((~table[y].any(axis=1)).any())
-    assert problem.coef.n_cells == len(signatures) + idle_positive + 1 < bound.coefficients.n_cells
+    assert problem.coef.n_cells == len(signatures) + idle_positive + 1 < tied.coefficients.n_cells
     assert problem.rows.n_rows == problem.coef.n_cells  # X is the same everywhere, so equal rows are merged
     for mass_of in (np.zeros_like, np.copy):
-        whole, merged = mass_of(bound.cell_weight), mass_of(problem.cell_weight)
-        objective, values = bound.coefficients.totals(whole, bound.cell_weight - whole, 5)
+        whole, merged = mass_of(tied.cell_weight), mass_of(problem.cell_weight)
+        objective, values = tied.coefficients.totals(whole, tied.cell_weight - whole, 5)
         loss, excess = problem.values(merged)
         assert loss * problem.objective_scale == pytest.approx(objective, rel=1e-12)
         np.testing.assert_allclose(excess + problem.gamma, values / problem.constraint_scale, rtol=1e-12, atol=1e-15)
@@ -273,22 +269,23 @@ def test_a_problem_with_some_constraints_and_one_of_them_as_objective() -> None:
 # --- another goal on the same rows -----------------------------------------------------------------------------------
 
 
-def _bound_at(data: Data, goal: Goal, like: BoundGoal | None = None) -> BoundGoal:
+def _tied_at(data: Data, goal: Goal, like: TiedGoal | None = None) -> TiedGoal:
     sources = make_sources(
-        baselines_used(goal), data.X, data.y, classes=(0, 1), sample_weight=data.weight,
-        populations=pd.DataFrame({"sex": data.sex}),
-    )  # fmt: skip
+        baselines_used(goal),
+        Rows(data.X, data.y, sample_weight=data.weight, populations=pd.DataFrame({"sex": data.sex})),
+        classes=(0, 1),
+    )
     return bind(goal, sources, warn_trivial=False, like=like)
 
 
 def test_a_problem_bound_again_is_the_problem_built_anew() -> None:
     data = Data(0)
     goal = Goal(error_rate(), [(positive_rate(WOMEN) >= 0.8 * positive_rate(MEN)).named("fair"), precision() >= 0.5])
-    first = _bound_at(data, goal)
+    first = _tied_at(data, goal)
     problem = build_problem(first, [data.X], 0.1)
     for moved in (goal.with_level(0.3, "fair"), goal.with_level(0.7, "precision() >= 0.5")):
-        bound = _bound_at(data, moved, first)
-        again, fresh = problem.rebound(first, bound), build_problem(bound, [data.X], 0.1)
+        tied = _tied_at(data, moved, first)
+        again, fresh = problem.retied(first, tied), build_problem(tied, [data.X], 0.1)
         assert again is not None
         assert again.rows is problem.rows
         w = np.random.default_rng(0).standard_normal(3)
@@ -303,10 +300,10 @@ def test_rows_that_are_looked_at_in_another_way_are_merged_anew() -> None:
     data = Data(0)
     narrow = Goal(error_rate(WOMEN), positive_rate(MEN) <= 0.5)
     wide = Goal(error_rate(), [positive_rate(WOMEN) >= 0.1, positive_rate(MEN) <= 0.5])
-    first = _bound_at(data, wide)
-    second = _bound_at(data, narrow, first)
-    assert build_problem(second, [data.X], 0.1).rebound(second, first) is None  # the rows of neither sex are not there
-    assert build_problem(first, [data.X], 0.1).rebound(first, second) is None
+    first = _tied_at(data, wide)
+    second = _tied_at(data, narrow, first)
+    assert build_problem(second, [data.X], 0.1).retied(second, first) is None  # the rows of neither sex are not there
+    assert build_problem(first, [data.X], 0.1).retied(first, second) is None
 
 
 def test_another_lambda_changes_the_regulariser_only() -> None:

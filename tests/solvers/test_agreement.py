@@ -12,6 +12,7 @@ from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.preprocessing.tables import TablePreprocessor
 from widemargin.problems.rate_constrained import build_problem
+from widemargin.rows import Rows
 from widemargin.solvers.base import Status
 from widemargin.solvers.convex import interior_point, pmm_newton
 from widemargin.solvers.paper_nest import cutting_plane
@@ -48,7 +49,7 @@ def convex_step(adult, n, m, *, fit_intercept, step):
     lines = ['women = population(sex == "Female")', 'men = population(sex == "Male")', "minimize error_rate()"]
     goal = Goal.parse("\n".join(lines + [f"subject to {text}" for text in CONSTRAINTS[:m]]))
     sources = make_sources(
-        baselines_used(goal), X, y, classes=(-1, 1), populations=table, baselines={"deployed": deployed}
+        baselines_used(goal), Rows(X, y, populations=table, baselines={"deployed": deployed}), classes=(-1, 1)
     )
     problem = build_problem(bind(goal, sources, warn_trivial=False), [X], 10.0 / n, fit_intercept=fit_intercept)
     sub = problem.majorise(np.zeros(problem.rows.n_rows))

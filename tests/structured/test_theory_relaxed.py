@@ -13,7 +13,7 @@ from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import primal_value
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.qpbo import RoofOracle
+from widemargin.structured.oracles.roof_duality import RoofOracle
 from widemargin.structured.search.automatic import SEARCHES
 
 

@@ -10,7 +10,7 @@ import pytest
 from widemargin_papers.reproductions import FIGURES
 from widemargin_papers.reproductions.claims import CLAIMS, Claim, claims, page_table, verdict
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 STORED = {name: json.loads((DOCS / "reproductions" / f"{name}.json").read_text())["summary"] for name in CLAIMS}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from widemargin_papers.reproductions import FIGURES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -11,7 +11,7 @@ from PIL import Image
 import store_reproductions
 from widemargin_papers.reproductions import FIGURES, slack_rescaling_table2
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 NAME = "margin-pursuit-fig2"
 
 

@@ -1,7 +1,8 @@
 """The classifier that a command is about: a model file of any kind, or a file of predictions, behind one face.
 
-Skops files run no code: ours by `load_model`, others by a list of scikit-learn types (`persistence/plain.py`). ONNX
-files run in onnxruntime. Joblib and pickle files run whatever is in them, so they need `--trust-code`.
+Skops files run no code: ours by `load_model`, others by a list of scikit-learn types
+(`persistence/model_file_check.py`). ONNX files run in onnxruntime. Joblib and pickle files run whatever is in them, so
+they need `--trust-code`.
 """
 
 import inspect

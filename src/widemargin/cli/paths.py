@@ -10,11 +10,12 @@ from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import Progress
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.tables.column_roles import as_external
 from widemargin.cli.tables.table_files import table_files
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
 from widemargin.estimators.rate_constrained.tradeoff_resume import model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError
@@ -62,7 +63,9 @@ class Prepared:
     matrices: Features
     digest: str
 
-    def classifier(self, progress: Progress, goal: Goal | None, budget: float | None) -> RateConstrainedClassifier:
+    def classifier(
+        self, progress: Progress, goal: Goal | None, budget: float | None, *, on_interrupt: str = "return"
+    ) -> RateConstrainedClassifier:
         """The estimator that the file describes, for a goal and a time."""
         model = self.goals.model
 
@@ -71,7 +74,8 @@ class Prepared:
 
         return RateConstrainedClassifier(
             goal, C=model.C, enforce=model.enforce, pos_label=self.goals.data.positive, time_budget=budget,
-            on_infeasible="warn", on_interrupt="return", callbacks=[watch], random_state=SEED, **model.kernel,
+            on_infeasible="warn", callbacks=[watch], random_state=SEED,
+            **gathered({"on_interrupt": on_interrupt, **model.kernel}),
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.commands.audit import audited_rows, blocks_and_candidates, named_part
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.models import Answer, Candidate
 from widemargin.cli.tables.column_roles import Block, Rows
 from widemargin.exceptions import TableWarning

@@ -15,9 +15,10 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
-from widemargin.goals.binding.sources import External, count_rows, external_data, make_sources
+from widemargin.goals.binding.sources import External, external_data, make_sources
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.rows import Rows, length_of
 
 __all__ = ["ask_model", "audit", "own_pos_label"]
 
@@ -125,20 +126,18 @@ def audit(
     said = _predictions(model_or_predictions, X, external or {}, others, ask)
     classes = _classes(model_or_predictions, said, y, external or {}, baselines or {}, pos_label)
     pair = positive_class(classes, own_pos_label(model_or_predictions) if pos_label is None else pos_label)
-    sources = make_sources(
-        uses, X, y, classes=pair, sample_weight=sample_weight, populations=populations, external=external,
-        baselines=baselines, n_rows=count_rows(said[None]),
-    )  # fmt: skip
+    main = Rows(X, y, sample_weight, populations, external=external or {}, baselines=baselines or {})
+    sources = make_sources(uses, main, classes=pair, n_rows=length_of(said[None]))
     positive = []
     for source in sources:
         codes = encode_labels(said[source.name], pair, pair[1], what=_called("predictions", source.name))
         if len(codes) != source.n_rows:
             raise DataError(f"{len(codes)} predictions for the {source.n_rows} rows of {source.title}.")
         positive.append(codes > 0)
-    bound = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
+    tied = bind(bound_goal, sources, warn_trivial=False, need_objective=False)
     return make_report(
-        bound, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
-        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, bound.sources, ask), random_state=random_state,
+        tied, positive, positive_class=pair[1], data_name=data_name, confidence=confidence, decide=decide,
+        ramp=_ramp(model_or_predictions, pair[1], X, external or {}, tied.sources, ask), random_state=random_state,
     )  # fmt: skip
 
 

@@ -16,11 +16,12 @@ from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.labels import encode_labels
-from widemargin.goals.binding.sources import count_rows, make_source
+from widemargin.goals.binding.sources import make_source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import Counted, CountedRows
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.rows import Rows, is_asked, length_of
 
 __all__ = ["AuditBlock", "AuditCounts", "audit_stream"]
 
@@ -137,17 +138,14 @@ class AuditCounts:
         if name not in self._parts:
             known = [other for other in self._parts if other is not None]
             raise DataError(f"rows of {name!r} were given, and the goal uses the external data sets {listing(known)}.")
-        n_rows = count_rows(block.predictions)
+        n_rows = length_of(block.predictions)
         if not n_rows:
             return
         given = dict(block.baselines or {})
-        models = {key: value for key, value in given.items() if hasattr(value, "predict")}
-        arrays = {key: value for key, value in given.items() if key not in models}
+        arrays = {key: value for key, value in given.items() if not is_asked(value)}
         pair = self._classes(block, arrays)
-        source = make_source(
-            name, block.X, block.y, classes=pair, sample_weight=block.sample_weight, populations=block.populations,
-            baselines=arrays, models=models, baseline_names=self._uses[name], n_rows=n_rows,
-        )  # fmt: skip
+        rows = Rows(block.X, block.y, block.sample_weight, block.populations, baselines=given, source=name)
+        source = make_source(rows, self._uses[name], classes=pair, n_rows=n_rows)
         what = "predictions" if name is None else f"predictions for external {name!r}"
         positive = encode_labels(block.predictions, pair, pair[1], what=what) > 0
         ramp = None
@@ -187,10 +185,10 @@ class AuditCounts:
             if not self._parts[name].n_rows:
                 raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
         counted: list[Counted] = [self._parts[name].counted() for name in names]
-        bound = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
+        tied = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
         shares = [part.ramp for part in counted if part.ramp is not None]
         return make_report(
-            bound, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
+            tied, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
             confidence=confidence, decide=decide, ramp=shares if len(shares) == len(counted) else None,
             random_state=random_state,
         )  # fmt: skip

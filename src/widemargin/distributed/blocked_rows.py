@@ -1,14 +1,18 @@
 """What a solver knows of rows that live in blocks: how many they are, their mean, and whom to ask about them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.distributed.base import Block, BlockMap
 
-__all__ = ["BlockedPoint", "BlockedRows", "block_scores"]
+__all__ = ["BlockedPoint", "BlockedRows", "Variant", "block_scores"]
+
+Variant = tuple[tuple[str, tuple[Any, ...]], ...]
+"""Methods of a block's problem, with their arguments, that lead from it to the problem that is solved."""
 
 
 class BlockedPoint(NamedTuple):
@@ -47,10 +51,18 @@ class BlockedRows:
     centre: Floats
     n_passes: int = 0
     has_singles = False
+    _last: tuple[BlockedPoint, Floats] | None = None
 
     def square(self, w: Floats) -> float:
         """`|w|^2`."""
         return float(w @ w)
+
+    def sums_at(self, function: Callable[[Block, BlockedPoint], Floats], at: BlockedPoint) -> Floats:
+        """The sum of one function of the blocks and a model; that of the last model is remembered."""
+        if self._last is None or self._last[0].b != at.b or not np.array_equal(self._last[0].w, at.w):
+            self._last = at._replace(w=at.w.copy()), np.asarray(self.blocks.sum(function, at))
+            self.n_passes += 1
+        return self._last[1]
 
 
 def block_scores(block: Block, w: Floats, b: float) -> Floats:

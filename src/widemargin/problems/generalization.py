@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.bind import BoundGoal
+from widemargin.goals.binding.bind import TiedGoal
 
 __all__ = ["Datasets", "capacity", "datasets_of", "violation_bound"]
 
@@ -65,19 +65,19 @@ def violation_bound(data: Datasets, factor: float) -> Floats:
     return np.asarray(factor * (1.0 / np.sqrt(data.size)) @ data.constraints)
 
 
-def datasets_of(bound: BoundGoal) -> Datasets:
-    """The data sets of a bound goal, scaled as `RateConstrainedProblem` is.
+def datasets_of(tied: TiedGoal) -> Datasets:
+    """The data sets of a tied goal, scaled as `RateConstrainedProblem` is.
 
     A rate is split by what it counts: the rows whose positive prediction counts are one data set, those whose negative
     prediction counts another (the error rate has the negatives and the positives, churn the baseline's two classes).
     Equal sets of rows are one data set, wherever they are named. The coefficients of the objective sum to one and a
     constraint is in rates (for a ratio: that of its cleared form).
     """
-    coef = bound.coefficients
-    scale = float(np.maximum(coef.alpha0, coef.beta0) @ bound.cell_weight) or 1.0
-    forms = [bound.goal.objective, *(item.cleared.form for item in bound.constraints)]
-    factors = bound.table.factors(forms).toarray() / np.array([scale, *bound.scale])[:, None]
-    names, weight = _sides(bound)
+    coef = tied.coefficients
+    scale = float(np.maximum(coef.alpha0, coef.beta0) @ tied.cell_weight) or 1.0
+    forms = [tied.goal.objective, *(item.cleared.form for item in tied.constraints)]
+    factors = tied.table.factors(forms).toarray() / np.array([scale, *tied.scale])[:, None]
+    names, weight = _sides(tied)
     signed: dict[bytes, Floats] = {}
     size: dict[bytes, float] = {}
     for side, sign in enumerate((1.0, -1.0)):  # a rate counts c r_p of its first set of rows, and c r_n of its second
@@ -91,17 +91,17 @@ def datasets_of(bound: BoundGoal) -> Datasets:
     return Datasets(np.array(list(size.values()))[used], table[used, 0], table[used, 1:])
 
 
-def _sides(bound: BoundGoal) -> tuple[tuple[list[bytes], list[bytes]], Floats]:
+def _sides(tied: TiedGoal) -> tuple[tuple[list[bytes], list[bytes]], Floats]:
     """For each rate the rows whose positive, and whose negative prediction counts: a name of the set, and its weight.
 
     The name is a digest of the cells, because there may be too many cells to keep sets of them.
     """
-    r = len(bound.table.rates)
+    r = len(tied.table.rates)
     digests = tuple([hashlib.blake2b(digest_size=16) for _ in range(r)] for _ in range(2))
     weight = np.zeros((2, r))
-    for block in bound.table.blocks():
+    for block in tied.table.blocks():
         for side, masks in enumerate((block.alpha, block.beta)):
-            weight[side] += masks @ bound.cell_weight[block.place]
+            weight[side] += masks @ tied.cell_weight[block.place]
             for digest, mask in zip(digests[side], masks, strict=True):
                 digest.update((block.place.start + np.flatnonzero(mask)).tobytes())
     return ([digest.digest() for digest in digests[0]], [digest.digest() for digest in digests[1]]), weight

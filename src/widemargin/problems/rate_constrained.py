@@ -5,35 +5,40 @@
 
 Rows share coefficients by cells (`linalg.cells`); s_i is a row's weight. This is the only place where goals meet
 losses.
+
+The rows are in this process, or in blocks that may be elsewhere (`BlockedRows`). Then the data of each block are a
+problem of its rows with the coefficients of the whole, this side knows the coefficients, bounds and weights of the
+cells but no row, and the model itself (a `BlockedPoint`) is handed about where rows in memory have scores.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
-from widemargin.goals.binding.bind import BoundGoal
+from widemargin._typing import Cells, Flags, Floats, Ints, Matrix
+from widemargin.distributed.base import Block
+from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, Variant, block_scores
+from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
+from widemargin.linalg.equal_rows import merge_rows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks, merge_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
 
 __all__ = ["ConvexSubproblem", "RateConstrainedProblem", "build_problem"]
 
-Cells = npt.NDArray[np.int32]
-
-LEAST_MERGED = 0.05
-"""Share of the cells that must be free of constraints for merging them: it copies what belongs to the others."""
-
 
 @dataclass(frozen=True)
 class _Weighted:
-    """What both problems share: weighted rows in cells, coefficients by cell, bounds, and the regulariser."""
+    """What both problems share: weighted rows in cells, coefficients by cell, bounds, and the regulariser.
 
-    rows: RowBlocks | GramRows
+    `weight` and `cell` are empty where the rows are in blocks.
+    """
+
+    rows: RowBlocks | GramRows | BlockedRows
     weight: Floats
     cell: Cells
     coef: CellCoefficients
@@ -51,8 +56,10 @@ class _Weighted:
         """Number of features d."""
         return self.rows.n_features
 
-    def scores(self, w: Floats, b: float) -> Floats:
-        """`z = X w - b`, shape (n,)."""
+    def scores(self, w: Floats, b: float) -> Any:
+        """`z = X w - b`, shape (n,); for rows in blocks the model, whose scores stay where the rows are."""
+        if isinstance(self.rows, BlockedRows):
+            return BlockedPoint(w, b, self.rows.n_rows)
         z = self.rows.dot(w)
         z -= b
         return z
@@ -75,10 +82,16 @@ class ConvexSubproblem(_Weighted):
         Bit 1: the positive hinge of the row counts; bit 2: the negative one.
     constant : float
         Objective of the sides that are constant.
+    variant : tuple of (method, arguments)
+        What leads from the problem of a block to its share of the one that is solved.
+    at : BlockedPoint or None
+        Where the majorisation is tight, for rows in blocks.
     """
 
-    keep: npt.NDArray[np.uint8]
+    keep: Flags
     constant: float
+    variant: Variant = ()
+    at: BlockedPoint | None = None
 
     def values(self, z: Floats) -> tuple[float, Floats]:
         """Loss (with `constant`, without the regulariser) and excess of each constraint, at scores z."""
@@ -101,20 +114,40 @@ class RateConstrainedProblem(_Weighted):
         Whole weight of each cell.
     objective_scale : float
     constraint_scale : ndarray of shape (m,)
+    cell_count : ndarray of int64, shape (k,)
+        Rows of each cell where they are in blocks; else empty.
+    variant : tuple of (method, arguments)
+        What leads from the problem of a block to its share of this one.
     """
 
     cell_weight: Floats
     objective_scale: float
     constraint_scale: Floats
+    cell_count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    variant: Variant = ()
 
-    def ramp_mass(self, z: Floats) -> Floats:
+    def over(self, rows: BlockedRows, cell_count: Ints) -> "RateConstrainedProblem":
+        """The same problem over rows in blocks, `cell_count[c]` of them in cell c."""
+        nothing = np.zeros(0)
+        return replace(self, rows=rows, weight=nothing, cell=nothing.astype(np.int32), cell_count=cell_count)
+
+    def _masses(self, at: BlockedPoint) -> Floats:
+        """Weight by cell, shape (4, k): positive by the ramp, positive by sign, and the two constant sides."""
+        assert isinstance(self.rows, BlockedRows)
+        return self.rows.sums_at(_block_masses, at)
+
+    def ramp_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
+        if isinstance(z, BlockedPoint):
+            return np.asarray(self._masses(z)[0])
         positive = self._zeros()
         ramp_sums(z, self.weight, self.cell, positive)
         return positive
 
-    def hard_mass(self, z: Floats) -> Floats:
+    def hard_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight with `z > 0` in each cell, shape (k,)."""
+        if isinstance(z, BlockedPoint):
+            return np.asarray(self._masses(z)[1])
         positive = self._zeros()
         positive_sums(z, self.weight, self.cell, positive)
         return positive
@@ -124,28 +157,31 @@ class RateConstrainedProblem(_Weighted):
         loss, constraints = self.coef.totals(positive, self.cell_weight - positive, self.n_constraints)
         return loss, constraints - self.gamma
 
-    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
+    def ramp_values(self, w: Floats, z: Floats | BlockedPoint) -> tuple[float, Floats]:
         """Ramp objective with regulariser and excess of each constraint at (w, z)."""
         loss, excess = self.values(self.ramp_mass(z))
         return loss + 0.5 * self.lam * self.rows.square(w), excess
 
-    def majorise(self, z: Floats) -> ConvexSubproblem:
+    def majorise(self, z: Floats | BlockedPoint) -> ConvexSubproblem:
         """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""
-        keep, plus, minus = self.sides(z)
+        if isinstance(z, BlockedPoint):
+            at, keep, (plus, minus) = z, np.zeros(0, np.uint8), self._masses(z)[2:]
+        else:
+            at, (keep, plus, minus) = None, self.sides(z)
         constant, used = self.coef.totals(plus, minus, self.n_constraints)
-        return replace(self.hinges(keep), gamma=self.gamma - used, constant=constant)
+        return replace(self.hinges(keep), gamma=self.gamma - used, constant=constant, at=at)
 
-    def sides(self, z: Floats) -> tuple[npt.NDArray[np.uint8], Floats, Floats]:
+    def sides(self, z: Floats) -> tuple[Flags, Floats, Floats]:
         """Which hinges the majoriser at scores z keeps, and by cell the weight of the sides that are constant."""
         keep = np.empty(z.shape[0], dtype=np.uint8)
         plus, minus = self._zeros(), self._zeros()
         majoriser(z, self.weight, self.cell, keep, plus, minus)
         return keep, plus, minus
 
-    def hinges(self, keep: npt.NDArray[np.uint8]) -> ConvexSubproblem:
+    def hinges(self, keep: Flags) -> ConvexSubproblem:
         """The kept hinges alone: no constants, and bounds of zero."""
         shared = (self.rows, self.weight, self.cell, self.coef, np.zeros(self.n_constraints), self.lam)
-        return ConvexSubproblem(*shared, self.fit_intercept, keep=keep, constant=0.0)
+        return ConvexSubproblem(*shared, self.fit_intercept, keep=keep, constant=0.0, variant=self.variant)
 
     def tightened(self, by: Floats) -> "RateConstrainedProblem":
         """The same problem with the bounds lowered by `by`, shape (m,)."""
@@ -157,25 +193,37 @@ class RateConstrainedProblem(_Weighted):
             raise TypeError("only rows of features can be picked out; a Gram matrix belongs to all of its rows")
         return replace(self, rows=self.rows.take(positions), weight=weight, cell=self.cell[positions])
 
+    def drawn(self, chance: Floats, seed: int) -> "RateConstrainedProblem":
+        """The problem in memory on rows of blocks, drawn with a chance by cell, the weight of every cell as before."""
+        assert isinstance(self.rows, BlockedRows)
+        blocks, cells, weights = zip(*self.rows.blocks.map(_drawn, (chance, seed)), strict=True)
+        cell, weight = np.concatenate(cells), np.concatenate(weights)
+        weight *= self.cell_weight[cell] / np.bincount(cell, weight, self.coef.n_cells)[cell]
+        self.rows.n_passes += 1
+        return replace(self, rows=RowBlocks([(X, None) for X in blocks]), weight=weight, cell=cell, variant=())
+
     def with_lam(self, lam: float) -> "RateConstrainedProblem":
         """The same problem with another weight of the regulariser."""
         return replace(self, lam=float(lam))
 
-    def rebound(self, before: BoundGoal, bound: BoundGoal) -> "RateConstrainedProblem | None":
-        """The same rows under another goal, bound on the same cells as the one before (`bind(..., like=)`).
+    def retied(self, before: TiedGoal, tied: TiedGoal) -> "RateConstrainedProblem | None":
+        """The same rows under another goal, tied to the same cells as the one before (`bind(..., like=)`).
 
         None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
         """
-        kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
+        kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
         other = _kinds(before.coefficients, before.cell_weight)[0]
         alike = kind is other if kind is None or other is None else np.array_equal(kind, other)
         if not alike:
             return None
-        return replace(self, cell_weight=cell_weight, **_scaled(coef, bound))
+        return replace(self, cell_weight=cell_weight, **_scaled(coef, tied))
 
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
-        return replace(self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0))
+        return replace(
+            self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0),
+            variant=(*self.variant, ("unconstrained", ())),
+        )  # fmt: skip
 
     def restricted(self, kept: Sequence[int], objective: int | None = None) -> "RateConstrainedProblem":
         """The same problem with the constraints `kept` only (increasing numbers).
@@ -190,7 +238,7 @@ class RateConstrainedProblem(_Weighted):
             coef, scale = coef._replace(alpha0=alpha / size, beta0=beta / size), size
         return replace(
             self, coef=coef, gamma=self.gamma[chosen], constraint_scale=self.constraint_scale[chosen],
-            objective_scale=scale,
+            objective_scale=scale, variant=(*self.variant, ("restricted", (tuple(kept), objective))),
         )  # fmt: skip
 
     def constant_start(self, rho: float) -> float:
@@ -216,18 +264,18 @@ class RateConstrainedProblem(_Weighted):
         return 0.5 - float(shares[chosen])
 
     def multipliers_to_goal(self, multipliers: Floats) -> Floats:
-        """Multipliers in the bound goal's units: objective per unit of its bounds."""
+        """Multipliers in the tied goal's units: objective per unit of its bounds."""
         return multipliers * self.objective_scale / self.constraint_scale
 
 
 def build_problem(
-    bound: BoundGoal, matrices: Sequence[Any], lam: float, *, fit_intercept: bool = True, merge: bool = True
+    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True, merge: bool = True
 ) -> RateConstrainedProblem:
-    """Marry a bound goal to its rows.
+    """Marry a tied goal to its rows.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     matrices : sequence of matrices of shape (n_s, d)
         One for each source of `bound`, CSR or C-contiguous dense, float32 or float64. They are referred to, not copied.
     lam : float
@@ -240,9 +288,9 @@ def build_problem(
     -------
     RateConstrainedProblem
     """
-    kind, coef, cell_weight = _kinds(bound.coefficients, bound.cell_weight)
+    kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, cell, weight in zip(matrices, bound.cell, bound.weight, strict=True):
+    for X, cell, weight in zip(matrices, tied.cell, tied.weight, strict=True):
         seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)
@@ -260,22 +308,22 @@ def build_problem(
         lam=float(lam),
         fit_intercept=fit_intercept,
         cell_weight=cell_weight,
-        **_scaled(coef, bound),
+        **_scaled(coef, tied),
     )
 
 
-def _scaled(coef: CellCoefficients, bound: BoundGoal) -> dict[str, Any]:
+def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
     """Coefficients, bounds and scales of a problem, from the coefficients of its cells."""
-    objective_scale = float(np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0) @ bound.cell_weight)
+    objective_scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight)
     if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
         objective_scale = 1.0
-    scale = np.asarray(bound.scale, dtype=np.float64)
+    scale = np.asarray(tied.scale, dtype=np.float64)
     scaled = coef._replace(
         alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
         beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
         value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
     )
-    gamma = np.asarray(bound.bound, dtype=np.float64) / scale
+    gamma = np.asarray(tied.bound, dtype=np.float64) / scale
     return {"coef": scaled, "gamma": gamma, "objective_scale": objective_scale, "constraint_scale": scale}
 
 
@@ -297,7 +345,8 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCo
     touched = lengths > 0
     free = np.flatnonzero(~touched)
     looked_at = (coef.alpha0[free] != 0.0) | (coef.beta0[free] != 0.0)
-    if free.shape[0] <= LEAST_MERGED * coef.n_cells and looked_at.all():
+    # Merging copies what belongs to all cells, so one cell in twenty at least must be free of constraints.
+    if free.shape[0] <= 0.05 * coef.n_cells and looked_at.all():
         return None, coef, weight
     objectives, place = np.unique(coef.alpha0[free] - coef.beta0[free], return_inverse=True)  # one of the two is 0
     number = int(np.count_nonzero(touched))
@@ -319,3 +368,22 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCo
 def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """One array of several; the only one itself."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+# What runs where a block is.
+
+
+def _block_masses(block: Block, at: BlockedPoint) -> Floats:
+    """What `RateConstrainedProblem._masses` adds up, of one block."""
+    problem, z = block.data, block_scores(block, at.w, at.b)
+    _, plus, minus = problem.sides(z)
+    return np.stack([problem.ramp_mass(z), problem.hard_mass(z), plus, minus])
+
+
+def _drawn(block: Block, message: tuple[Floats, int]) -> tuple[Matrix, Cells, Floats]:
+    """Features, cells and weights of the rows of a block that are drawn."""
+    (chance, seed), problem = message, block.data
+    numbers = np.random.default_rng((seed, block.index)).random(problem.cell.shape[0])
+    drawn = np.flatnonzero(numbers < chance[problem.cell])
+    (rows,) = problem.rows.take(drawn).blocks
+    return rows.X[rows.row_of], problem.cell[drawn], problem.weight[drawn].astype(np.float64)

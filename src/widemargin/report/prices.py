@@ -103,7 +103,7 @@ def price_text(price: Price, floor: bool, units: tuple[Unit, Unit], paid_in: str
         return (
             f"{stricter} costs nothing that these rows can show ({decimals(cost, sign=True)}{spread} {paid}; {where})."
         )
-    verb = "costs" if cost > 0 else "does not cost but saves"
+    verb = "costs" if cost > 0 else "saves"
     return f"{stricter} {verb} {decimals(abs(cost))}{spread} {paid} ({where})."
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Floats
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
     "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Shares", "Status",

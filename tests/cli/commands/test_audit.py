@@ -23,7 +23,7 @@ from widemargin.cli.main import main
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -360,7 +360,7 @@ def test_no_verdict_on_the_first_rows_when_the_time_is_up(made, capsys, monkeypa
     folder, _ = made
     monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
     moments = iter([0.0, 1.0, 2.0, 11.0])
-    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    monkeypatch.setattr("widemargin.cli.console.time.perf_counter", lambda: next(moments))
     classifier = {"audit": ["--model", folder / "m.skops"], "compare": ["--models", *2 * [folder / "m.skops"]]}[command]
     files = ["--report-json", tmp_path / "r.json", *(["--junit", tmp_path / "r.xml"] * (command == "audit"))]
     code, out, err = run(

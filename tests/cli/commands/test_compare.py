@@ -12,7 +12,7 @@ from command_line import write_csv
 from widemargin.cli.main import main
 from widemargin.diagnostics import ComparisonReport, compare_models
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")

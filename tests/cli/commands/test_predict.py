@@ -157,7 +157,7 @@ def test_the_time_keeps_the_rows_done_and_says_how_many(made, capsys, monkeypatc
     folder, rows, model = made
     monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
     moments = iter([0.0, 1.0, 2.0, 3.0, 11.0])
-    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    monkeypatch.setattr("widemargin.cli.console.time.perf_counter", lambda: next(moments))
     (tmp_path / "p.partial.parquet").write_text("an earlier one")
     arguments = ["--model", folder / "ours.skops", "--data", folder / source, "--out", tmp_path / "p.parquet"]
     code, out, err = run(capsys, *arguments, "--time-budget", 10, "--json")

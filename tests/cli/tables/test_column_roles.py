@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from widemargin.cli.goals_file.goals_file import DataSection, GoalsFile, ModelSection, Split
+from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile, Split
 from widemargin.cli.tables.column_roles import Block, feature_columns, read_table, require_columns, rows_of, split_rows
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
@@ -22,10 +22,15 @@ def goals(tmp_path, *, target="y", positive="yes", baselines=None, features=None
         "protected": ("sex",),
         "ignore": ("id",),
         "words": (),
-        "split": Split("split", "train", "test"),
+        "split": split_by("split", "train", "test"),
     }
-    model = ModelSection(C=1.0, enforce="deterministic", numbers="scale", bins=30, time_budget=None)
-    return GoalsFile(tmp_path, DataSection(**{**section, **data}), baselines or {}, Goal(), None, model, None)
+    earlier = {name: BaselineSection(column=column) for name, column in (baselines or {}).items()}
+    data = DataSection(**{**section, **data})
+    return GoalsFile(path=tmp_path, data=data, earlier=earlier, goals=GoalSection(text=Goal()))
+
+
+def split_by(column, train, test):
+    return Split(column=column, train=train, test=test)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.CSV", "t.csv.gz", "t.tsv", "t.tsv.gz", "t.parquet", "t.pq"])
@@ -111,13 +116,13 @@ def test_features_are_what_plays_no_other_role(tmp_path):
 
 def test_rows_are_split_by_value(tmp_path):
     table = pa.table({"split": ["train", "test", None, "train", "other"], "n": [1, 2, 3, 4, 5]})
-    parts = split_rows(table, Split("split", "train", "test"), "t.csv")
+    parts = split_rows(table, split_by("split", "train", "test"), "t.csv")
     assert {name: part["n"].to_pylist() for name, part in parts.items()} == {"train": [1, 4], "test": [2]}
     assert list(split_rows(table, None, "t.csv")) == ["train"]
     packed = table.set_column(0, "split", table["split"].dictionary_encode())
-    assert split_rows(packed, Split("split", "train", "test"), "t.csv")["test"]["n"].to_pylist() == [2]
+    assert split_rows(packed, split_by("split", "train", "test"), "t.csv")["test"]["n"].to_pylist() == [2]
     numbers = pa.table({"fold": [0, 1, 1]})
-    assert len(split_rows(numbers, Split("fold", 1, 0), "t.csv")["train"]) == 2
+    assert len(split_rows(numbers, split_by("fold", 1, 0), "t.csv")["train"]) == 2
 
 
 @pytest.mark.parametrize("value", ["tset", 3])
@@ -126,7 +131,7 @@ def test_a_split_value_without_rows_is_named(tmp_path, value):
     with pytest.raises(
         DataError, match=rf"t\.csv: 0 rows have {value!r} in column 'split' \(data\.split\.test\); it holds"
     ):
-        split_rows(table, Split("split", "train", value), "t.csv")
+        split_rows(table, split_by("split", "train", value), "t.csv")
 
 
 def test_baselines_get_their_own_names(tmp_path):

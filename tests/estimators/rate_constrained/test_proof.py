@@ -12,6 +12,7 @@ from sklearn.base import clone
 from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import classifier as estimator
 from widemargin.estimators.rate_constrained import proof as validation
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.thresholds.guarantee import margins
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals.binding.sources import External
@@ -64,9 +65,9 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
     seen = []
     whole = estimator.train
 
-    def watched(bound, **options):
+    def watched(tied, **options):
         seen.append(options["matrices"][0])
-        return whole(bound, **options)
+        return whole(tied, **options)
 
     monkeypatch.setattr(estimator, "train", watched)
     clone(clf).fit(X, y)
@@ -161,7 +162,7 @@ def test_what_no_confidence_can_be_claimed_for_is_refused(options, weight, goal,
     X, y, _ = draw(500)
     X = X @ X.T if options.get("kernel") else X
     with pytest.raises(CapabilityError, match=message):
-        RateConstrainedClassifier(goal, confidence=0.9, random_state=0, **options).fit(X, y, weight)
+        RateConstrainedClassifier(goal, confidence=0.9, random_state=0, **gathered(options)).fit(X, y, weight)
 
 
 def test_without_constraints_nothing_is_claimed():
@@ -216,8 +217,8 @@ def test_margins_of_four_models():
     """The level each model gets: four times less risk."""
     X, y, _ = draw(3000)
     clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0).fit(X, y)
-    bound, _ = clf._bind(X, y, None, X, None, external=None, baselines=None)
-    assert margins(bound, 1 - 0.1 / 4)[0].size > margins(bound, 0.9)[0].size
+    tied, _ = clf._bind(X, y, None, X, None, external=None, baselines=None)
+    assert margins(tied, 1 - 0.1 / 4)[0].size > margins(tied, 0.9)[0].size
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_margins_of_four_models():
 )
 def test_kernel_models_are_proved_too(options):
     X, y, _ = draw(600)
-    clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0, max_steps=2, **options).fit(X, y)
+    clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0, max_steps=2, **gathered(options)).fit(X, y)
     _, kept = validation.split_rows(y, 0.2, np.random.RandomState(0), stratify=False)
     missed = int((clf.predict(X[kept])[y[kept] == 1] == 0).sum())
     assert binom.cdf(missed, int(y[kept].sum()), 0.3) <= 0.1 / 4

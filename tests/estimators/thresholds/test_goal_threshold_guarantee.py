@@ -16,6 +16,7 @@ from widemargin.exceptions import CapabilityError, GoalWarning, InfeasibleGoalEr
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, make_sources
+from widemargin.rows import Rows
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):
@@ -36,13 +37,15 @@ DELTA = 0.1
 # --- margins --------------------------------------------------------------------------------------------------------
 
 
-def bound_goal(text, n=200, weight=None, external=None):
+def tied_goal(text, n=200, weight=None, external=None):
     """A goal on n rows, 80 of them positive, the first half women; the baseline `old` says + on every third row."""
     y = (np.arange(n) % 5 < 2).astype(int)
     table = pd.DataFrame({"woman": np.arange(n) < n // 2, "old": (np.arange(n) % 3 == 0).astype(int)})
     goal = Goal.parse("w = population(woman)\nm = population(not woman)\n" + text)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), sample_weight=weight, populations=table, external=external
+        baselines_used(goal),
+        Rows(y=y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
     )
     return bind(goal, sources, warn_trivial=False)
 
@@ -69,7 +72,7 @@ def band(parts, m, alpha):
     ],
 )
 def test_uniform_bands_by_hand(text, expected):
-    (found,) = margins(bound_goal("subject to " + text), 0.95)
+    (found,) = margins(tied_goal("subject to " + text), 0.95)
     assert found.method == "uniform band"
     assert found.size == pytest.approx(expected, rel=1e-9)
 
@@ -86,23 +89,23 @@ def test_uniform_bands_by_hand(text, expected):
     ],
 )
 def test_binomial_margin_is_exact(text, m, factor, share):
-    (found,) = margins(bound_goal("subject to " + text), 0.95)
+    (found,) = margins(tied_goal("subject to " + text), 0.95)
     assert (found.method, found.n_rows) == ("exact binomial", m)
     allowed = math.floor(m * (share - found.size / factor))
     assert binom.cdf(allowed, m, share) <= 0.05 < binom.cdf(allowed + 1, m, share)
 
 
 def test_constraints_share_the_risk():
-    one = margins(bound_goal("subject to error_rate() <= 0.3"), 0.95)[0].size
-    both = margins(bound_goal("subject to error_rate() <= 0.3\nsubject to recall() >= 0.5"), 0.9)[0].size
+    one = margins(tied_goal("subject to error_rate() <= 0.3"), 0.95)[0].size
+    both = margins(tied_goal("subject to error_rate() <= 0.3\nsubject to recall() >= 0.5"), 0.9)[0].size
     assert both == pytest.approx(one)
 
 
 def test_dropped_constraints_keep_their_share():
     text = 'on_small = "drop"\nmin_rows = 50\nsubject to error_rate() <= 0.3\nsubject to recall(w) >= 0.5'
     with pytest.warns(GoalWarning, match="1 of 2 constraints are dropped"):
-        bound = bound_goal(text)
-    assert margins(bound, 0.9)[0].size == pytest.approx(2 * band(2, 200, 0.05))
+        tied = tied_goal(text)
+    assert margins(tied, 0.9)[0].size == pytest.approx(2 * band(2, 200, 0.05))
 
 
 @pytest.mark.parametrize(
@@ -111,14 +114,14 @@ def test_dropped_constraints_keep_their_share():
 )
 def test_numbers_of_rows_cannot_be_guaranteed(text):
     with pytest.raises(CapabilityError, match="numbers of rows"):
-        margins(bound_goal("subject to " + text), 0.95)
+        margins(tied_goal("subject to " + text), 0.95)
 
 
 def test_weights_cannot_be_guaranteed():
     weight = np.ones(200)
     weight[3] = 2.0
     with pytest.raises(CapabilityError, match="unweighted rows only"):
-        margins(bound_goal("subject to recall() >= 0.5", weight=weight), 0.95)
+        margins(tied_goal("subject to recall() >= 0.5", weight=weight), 0.95)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9])

@@ -29,6 +29,7 @@ from widemargin.exceptions import CapabilityError, DataError, GoalWarning, Infea
 from widemargin.goals import Goal, Population, col
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, make_sources
+from widemargin.rows import Rows
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):
@@ -279,16 +280,16 @@ def test_model_file_gives_back_the_model(groups, tmp_path):
 # --- guarantees -----------------------------------------------------------------------------------------------------
 
 
-def bound_and_groups(text, n=200):
+def tied_and_groups(text, n=200):
     """200 rows, 80 of them positive, the first half women."""
     y = (np.arange(n) % 5 < 2).astype(int)
     table = pd.DataFrame({"sex": np.where(np.arange(n) < n // 2, "F", "M")})
     goal = Goal.parse(GROUPS + "subject to " + text)
-    bound = bind(
-        goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=table), warn_trivial=False
+    tied = bind(
+        goal, make_sources(baselines_used(goal), Rows(y=y, populations=table), classes=(0, 1)), warn_trivial=False
     )
     groups = tuple(Population(g, where=col("sex") == g) for g in "FM")
-    return bound, lambda population: reach(groups, population)
+    return tied, lambda population: reach(groups, population)
 
 
 @pytest.mark.parametrize(
@@ -300,8 +301,8 @@ def bound_and_groups(text, n=200):
     ],
 )
 def test_rates_of_several_populations_pay_for_their_number(text, parts, m, groups):
-    bound, number = bound_and_groups(text)
-    (found,) = margins(bound, 0.95, reach=number)
+    tied, number = tied_and_groups(text)
+    (found,) = margins(tied, 0.95, reach=number)
     height = {2: 2.0, 1: 1.0}[parts] if groups == 2 else 1.9
     odds = parts / 0.05
     each = groups * math.sqrt(math.log(groups * odds) / (2 * m))
@@ -310,17 +311,17 @@ def test_rates_of_several_populations_pay_for_their_number(text, parts, m, group
 
 
 def test_many_populations_pay_by_the_root_of_their_number():
-    bound, _ = bound_and_groups("recall() >= 0.5")
-    few, many = (margins(bound, 0.95, reach=lambda population, g=g: g)[0].size for g in (9, 36))
+    tied, _ = tied_and_groups("recall() >= 0.5")
+    few, many = (margins(tied, 0.95, reach=lambda population, g=g: g)[0].size for g in (9, 36))
     one = math.sqrt(math.log(20.0) / 160)
     assert (many - one) / (few - one) == pytest.approx(2.0)
     assert few < 9 * math.sqrt(math.log(180.0) / 160)
 
 
 def test_one_sided_rates_within_a_population_stay_binomial_but_not_for_mixtures():
-    bound, number = bound_and_groups("recall(w) >= 0.5")
-    assert margins(bound, 0.95, reach=number)[0].method == "exact binomial"
-    (mixed,) = margins(bound, 0.95, reach=number, mixtures=True)
+    tied, number = tied_and_groups("recall(w) >= 0.5")
+    assert margins(tied, 0.95, reach=number)[0].method == "exact binomial"
+    (mixed,) = margins(tied, 0.95, reach=number, mixtures=True)
     assert mixed.method == "uniform band"
     assert mixed.size == pytest.approx(math.sqrt(math.log(20.0) / 80))
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from bound_goals import assert_same_bound, make_data, predictions
+from tied_goals import assert_same_tied, make_data, predictions
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals import (
     External,
@@ -34,6 +34,7 @@ from widemargin.goals import (
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import Source, make_source, make_sources
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
+from widemargin.rows import Rows
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -55,12 +56,13 @@ def labels(seed=1, n=N):
     return np.random.default_rng(seed).integers(0, 2, n)
 
 
-def bound_of(goal, *, table=None, y=None, weight=None, external=None, **options):
+def tied_goal_of(goal, *, table=None, y=None, weight=None, external=None, **options):
     table = pd.DataFrame(columns()) if table is None else table
     sources = make_sources(
-        baselines_used(goal), None, labels() if y is None else y, classes=(0, 1), populations=table,
-        sample_weight=weight, external=external,
-    )  # fmt: skip
+        baselines_used(goal),
+        Rows(y=labels() if y is None else y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
+    )
     return bind(goal, sources, **options)
 
 
@@ -76,7 +78,7 @@ GOAL = Goal(
 )
 
 
-def test_every_kind_of_table_gives_the_same_bound_goal():
+def test_every_kind_of_table_gives_the_same_tied_goal():
     data = columns()
     plain = {name: list(values) for name, values in data.items()}
     array = np.column_stack([np.array(values, dtype=object) for values in data.values()])
@@ -84,20 +86,22 @@ def test_every_kind_of_table_gives_the_same_bound_goal():
     for place, name in enumerate(data):
         text = text.replace(f"({name} ", f"(col({place}) ").replace(f"({name},", f"(col({place}),")
     by_position = Goal.parse(text)
-    reference = bound_of(GOAL)
+    reference = tied_goal_of(GOAL)
     assert len(reference.constraints) == 10
     for table in (pl.DataFrame(plain), pa.table(plain), pd.DataFrame(data).astype({"sex": "category"})):
-        assert_same_bound(reference, bound_of(GOAL, table=table))
+        assert_same_tied(reference, tied_goal_of(GOAL, table=table))
     sources = make_sources(
-        {None: ()}, None, labels(), classes=(0, 1), populations=array, baselines=None
+        {None: ()}, Rows(y=labels(), populations=array), classes=(0, 1)
     )  # the array has no column names, so the baseline comes beside it
     sources = (
         Source(None, sources[0].labels, None, sources[0].table, {"old": (2 * data["old"] - 1).astype(np.int8)}, N),
     )
     positions = bind(by_position, sources)
-    assert_same_bound(
+    assert_same_tied(
         reference,
-        bind(GOAL, make_sources(baselines_used(GOAL), None, labels(), classes=(0, 1), populations=pd.DataFrame(data))),
+        bind(
+            GOAL, make_sources(baselines_used(GOAL), Rows(y=labels(), populations=pd.DataFrame(data)), classes=(0, 1))
+        ),
     )
     for name in ("bound", "cell_weight", "scale"):
         assert np.array_equal(getattr(reference, name), getattr(positions, name))
@@ -108,17 +112,17 @@ def test_every_kind_of_table_gives_the_same_bound_goal():
 def test_features_in_a_frame_serve_as_the_table():
     data = pd.DataFrame(columns()).drop(columns="old")
     goal = Goal(error_rate(), positive_rate(WOMEN) >= 0.5 * positive_rate(MEN))
-    by_table = bind(goal, [make_source(None, y=labels(), classes=(0, 1), populations=data)])
-    by_X = bind(goal, [make_source(None, data, labels(), classes=(0, 1))])
-    assert_same_bound(by_table, by_X)
+    by_table = bind(goal, [make_source(Rows(y=labels(), populations=data), classes=(0, 1))])
+    by_X = bind(goal, [make_source(Rows(data, labels()), classes=(0, 1))])
+    assert_same_tied(by_table, by_X)
 
 
 def test_weights_are_repetition():
     counts = np.random.default_rng(5).integers(1, 4, N)
     rows = np.repeat(np.arange(N), counts)
-    weighted = bound_of(GOAL, weight=counts)
-    repeated = bound_of(GOAL, table=pd.DataFrame(columns()).iloc[rows], y=labels()[rows])
-    assert_same_bound(weighted, repeated, exact=False)
+    weighted = tied_goal_of(GOAL, weight=counts)
+    repeated = tied_goal_of(GOAL, table=pd.DataFrame(columns()).iloc[rows], y=labels()[rows])
+    assert_same_tied(weighted, repeated, exact=False)
     said = np.random.default_rng(6).random(N)
     one, other = weighted.positive_mass([said]), repeated.positive_mass([said[rows]])
     np.testing.assert_allclose(weighted.measure(one).slack, repeated.measure(other).slack, rtol=1e-12, atol=1e-12)
@@ -129,8 +133,8 @@ def test_rows_of_weight_zero_change_nothing():
     weight = np.ones(N)
     weight[::5] = 0
     kept = np.flatnonzero(weight)
-    zero = bound_of(GOAL, weight=weight)
-    without = bound_of(GOAL, table=pd.DataFrame(columns()).iloc[kept], y=labels()[kept])
+    zero = tied_goal_of(GOAL, weight=weight)
+    without = tied_goal_of(GOAL, table=pd.DataFrame(columns()).iloc[kept], y=labels()[kept])
     said = np.random.default_rng(6).integers(0, 2, N)
     np.testing.assert_allclose(
         zero.measure(zero.positive_mass([said])).slack,
@@ -140,24 +144,24 @@ def test_rows_of_weight_zero_change_nothing():
 
 
 def test_rows_share_cells_and_the_coefficients_do_not_grow_with_them():
-    bound = bound_of(GOAL)
-    assert len(bound.cell_weight) < N
-    assert bound.cell_count.sum() == N
-    assert bound.cell[0].dtype == np.int32
-    assert bound.coefficients.indptr[-1] == len(bound.coefficients.column) == len(bound.coefficients.alpha)
-    assert bound.coefficients.n_cells == len(bound.cell_weight)
-    touched = np.diff(bound.coefficients.indptr)
-    assert touched.max() <= bound.n_constraints
+    tied = tied_goal_of(GOAL)
+    assert len(tied.cell_weight) < N
+    assert tied.cell_count.sum() == N
+    assert tied.cell[0].dtype == np.int32
+    assert tied.coefficients.indptr[-1] == len(tied.coefficients.column) == len(tied.coefficients.alpha)
+    assert tied.coefficients.n_cells == len(tied.cell_weight)
+    touched = np.diff(tied.coefficients.indptr)
+    assert touched.max() <= tied.n_constraints
 
 
 def test_what_both_predictions_cost_alike_is_a_constant():
     # errors + churn: where the label and the baseline differ, either prediction costs the same
-    bound = bound_of(Goal(error_rate() + churn("old")))
+    tied = tied_goal_of(Goal(error_rate() + churn("old")))
     differ = (labels() == 1) != (columns()["old"] == 1)
-    assert bound.objective_constant == pytest.approx(differ.mean())
-    cells = bound.cell[0][differ]
-    assert (bound.coefficients.alpha0[cells] == 0).all()
-    assert (bound.coefficients.beta0[cells] == 0).all()
+    assert tied.objective_constant == pytest.approx(differ.mean())
+    cells = tied.cell[0][differ]
+    assert (tied.coefficients.alpha0[cells] == 0).all()
+    assert (tied.coefficients.beta0[cells] == 0).all()
 
 
 def test_scales():
@@ -166,7 +170,7 @@ def test_scales():
         error_rate(),
         [recall() >= 0.5, errors() <= 10, precision() >= 0.3, win_loss_ratio("old") >= 1, f_beta(2) >= 0.3],
     )
-    scale = bound_of(goal).scale
+    scale = tied_goal_of(goal).scale
     assert scale[0] == 1.0
     assert scale[1] == N
     assert scale[2] == y.sum()  # the perfect classifier predicts exactly the positives
@@ -178,17 +182,17 @@ def test_scales():
 def test_external_sources_continue_the_cells():
     said = np.array([0, 1, 1, 0, 1])
     goal = Goal(error_rate(), [churn("old", on=TRAFFIC) <= 0.4, recall() >= 0.1])
-    bound = bound_of(goal, external={"traffic": External(np.zeros((5, 2)), old=said)})
-    assert bound.sources == (None, "traffic")
-    assert bound.n_rows == (N, 5)
-    assert set(bound.cell[0]).isdisjoint(bound.cell[1])
-    mass = bound.positive_mass([np.zeros(N), np.ones(5)])
-    assert bound.measure(mass).value.tolist() == [0.4, 0.0]
-    assert bound.constraints[0].n_rows == 5
+    tied = tied_goal_of(goal, external={"traffic": External(np.zeros((5, 2)), old=said)})
+    assert tied.sources == (None, "traffic")
+    assert tied.n_rows == (N, 5)
+    assert set(tied.cell[0]).isdisjoint(tied.cell[1])
+    mass = tied.positive_mass([np.zeros(N), np.ones(5)])
+    assert tied.measure(mass).value.tolist() == [0.4, 0.0]
+    assert tied.constraints[0].n_rows == 5
     with pytest.raises(DataError, match="external 'traffic': 5 rows and predictions of shape"):
-        bound.positive_mass([np.zeros(N), np.ones(4)])
+        tied.positive_mass([np.zeros(N), np.ones(4)])
     with pytest.raises(DataError, match="1 arrays of predictions for the 2 sources"):
-        bound.positive_mass([np.zeros(N)])
+        tied.positive_mass([np.zeros(N)])
 
 
 def test_external_sources_have_their_own_tables_and_labels():
@@ -197,9 +201,9 @@ def test_external_sources_have_their_own_tables_and_labels():
         "traffic": External(None, populations=pl.DataFrame({"sex": ["F", "M", "F"]})),
         "exam": External(pd.DataFrame({"x": [1, 2]}), [1, 0]),
     }
-    bound = bound_of(goal, external=external)
-    assert [item.n_rows for item in bound.constraints] == [2, 2]
-    assert bound.sources == (None, "exam", "traffic")
+    tied = tied_goal_of(goal, external=external)
+    assert [item.n_rows for item in tied.constraints] == [2, 2]
+    assert tied.sources == (None, "exam", "traffic")
 
 
 def test_baselines_used_are_told_by_source():
@@ -215,25 +219,25 @@ def test_baselines_used_are_told_by_source():
 
 
 def test_bundles_expand_over_the_values_there_are():
-    bound = bound_of(Goal(None, [equalized_odds("race", difference=0.9), demographic_parity("sex", ratio=0.1)]))
-    assert len(bound.constraints) == 12 + 2
-    assert bound.constraints[0].label == 'equalized_odds(race), recall: "a" <= 0.9 + "b"'
-    assert bound.constraints[-1].n_missing == sum(value is None for value in columns()["sex"])
+    tied = tied_goal_of(Goal(None, [equalized_odds("race", difference=0.9), demographic_parity("sex", ratio=0.1)]))
+    assert len(tied.constraints) == 12 + 2
+    assert tied.constraints[0].label == 'equalized_odds(race), recall: "a" <= 0.9 + "b"'
+    assert tied.constraints[-1].n_missing == sum(value is None for value in columns()["sex"])
     young = Population("young", where=col("race") != "c")
-    assert len(bound_of(Goal(None, demographic_parity("race", ratio=0.1, population=young))).constraints) == 2
+    assert len(tied_goal_of(Goal(None, demographic_parity("race", ratio=0.1, population=young))).constraints) == 2
     with pytest.raises(DataError, match="no table of populations"):
-        bind(Goal(None, demographic_parity("sex", ratio=0.1)), [make_source(None, y=labels(), classes=(0, 1))])
+        bind(Goal(None, demographic_parity("sex", ratio=0.1)), [make_source(Rows(y=labels()), classes=(0, 1))])
 
 
 def test_missing_rows_are_counted_per_constraint():
-    bound = bound_of(Goal(None, [positive_rate(WOMEN) >= 0.1, recall() >= 0.1]))
-    assert bound.constraints[0].n_missing == sum(value is None for value in columns()["sex"])
-    assert bound.constraints[1].n_missing == 0
+    tied = tied_goal_of(Goal(None, [positive_rate(WOMEN) >= 0.1, recall() >= 0.1]))
+    assert tied.constraints[0].n_missing == sum(value is None for value in columns()["sex"])
+    assert tied.constraints[1].n_missing == 0
 
 
 def raises(error, message, goal, **arguments):
     with pytest.raises(error, match=message):
-        bound_of(goal, **arguments)
+        tied_goal_of(goal, **arguments)
 
 
 def one(constraint, label=None):
@@ -262,7 +266,7 @@ def test_denominators_without_rows_or_weight():
     data = External(None, [None, 1, None], old=[0, 0, 0])
     raises(GoalError, "have weight zero", Goal(None, must_be_right(TRAFFIC, 0.5)),
            external={"traffic": External(None, [None, 1, None], sample_weight=[1, 0, 1])})  # fmt: skip
-    assert bound_of(Goal(None, must_be_right(TRAFFIC, 0.5)), external={"traffic": data}).constraints[0].n_rows == 1
+    assert tied_goal_of(Goal(None, must_be_right(TRAFFIC, 0.5)), external={"traffic": data}).constraints[0].n_rows == 1
 
 
 def test_rates_with_labels_need_labels():
@@ -273,11 +277,11 @@ def test_rates_with_labels_need_labels():
     raises(DataError, "needs labels", one(recall(TRAFFIC) >= 0.1),
            external={"traffic": External(np.zeros((2, 1)), [None, None])})  # fmt: skip
     with pytest.raises(DataError, match=r"the objective's error_rate\(\): error_rate needs labels.*Give y=labels"):
-        bind(Goal(), [make_source(None, np.zeros((3, 1)), classes=(0, 1))])
+        bind(Goal(), [make_source(Rows(np.zeros((3, 1))), classes=(0, 1))])
 
 
 def test_unknown_sources_and_baselines():
-    source = make_source(None, y=labels(), classes=(0, 1))
+    source = make_source(Rows(y=labels()), classes=(0, 1))
     with pytest.raises(
         DataError,
         match=r"measured on the external data set 'traffic', which is not given; .* given: none",
@@ -333,12 +337,12 @@ def test_small_populations_are_refused_or_dropped():
     with pytest.warns(
         GoalWarning, match=r"1 of 2 constraints are dropped\. w: positive_rate\(women\) is measured on \d+ rows"
     ):
-        bound = bound_of(Goal(error_rate(), [recall() >= 0.1, constraint]))
-    assert [item.text for item in bound.constraints] == ["recall() >= 0.1"]
-    assert bound.dropped[0].label == "w"
-    assert "fewer than min_rows=39" in bound.dropped[0].reason
-    assert len(bound.bound) == len(bound.scale) == 1
-    assert {rate.metric for rate in bound.table.rates} == {"error_rate", "recall"}
+        tied = tied_goal_of(Goal(error_rate(), [recall() >= 0.1, constraint]))
+    assert [item.text for item in tied.constraints] == ["recall() >= 0.1"]
+    assert tied.dropped[0].label == "w"
+    assert "fewer than min_rows=39" in tied.dropped[0].reason
+    assert len(tied.bound) == len(tied.scale) == 1
+    assert {rate.metric for rate in tied.table.rates} == {"error_rate", "recall"}
 
 
 def test_dropping_also_covers_empty_groups_of_bundles():
@@ -346,8 +350,8 @@ def test_dropping_also_covers_empty_groups_of_bundles():
     y = np.array([0, 1] * 19 + [0, 0])
     goal = Goal(None, equal_opportunity("race", ratio=0.5), on_small="drop")
     with pytest.warns(GoalWarning, match="4 of 6 constraints are dropped"):
-        bound = bound_of(goal, table=table, y=y)
-    assert len(bound.constraints) == 2
+        tied = tied_goal_of(goal, table=table, y=y)
+    assert len(tied.constraints) == 2
     raises(
         GoalError,
         r"none is one with a positive label",
@@ -366,9 +370,9 @@ def test_rows_of_weight_zero_are_no_rows():
     raises(
         GoalError, rf"measured on 3 rows with a positive label .* \({idle} more have weight zero\)", goal, weight=weight
     )
-    bound = bound_of(Goal(error_rate(), recall() >= 0.1, min_rows=3), weight=weight)
-    assert bound.constraints[0].n_rows == 3
-    assert bound_of(Goal(error_rate(), recall() >= 0.1)).constraints[0].n_rows == len(positives)
+    tied = tied_goal_of(Goal(error_rate(), recall() >= 0.1, min_rows=3), weight=weight)
+    assert tied.constraints[0].n_rows == 3
+    assert tied_goal_of(Goal(error_rate(), recall() >= 0.1)).constraints[0].n_rows == len(positives)
     none = np.where(labels() == 1, 0.0, 1.0)
     raises(GoalError, rf"all {len(positives)} rows with a positive label .* have weight zero", goal, weight=none)
 
@@ -377,13 +381,13 @@ def test_drops_of_one_population_are_told_once():
     table = pd.DataFrame({"race": ["a"] * 30 + ["b"] * 8 + ["c", "c"]})
     y = np.array([0, 1] * 20)
     with pytest.warns(GoalWarning) as caught:
-        bound = bound_of(
+        tied = tied_goal_of(
             Goal(None, demographic_parity("race", ratio=0.5), min_rows=3, on_small="drop"), table=table, y=y
         )
     assert str(caught[0].message) == (
         "4 of 6 constraints are dropped. race == 'c' (2 rows < min_rows 3): 4 constraints dropped."
     )
-    assert dropped_texts(bound.dropped) == ["race == 'c' (2 rows < min_rows 3): 4 constraints dropped"]
+    assert dropped_texts(tied.dropped) == ["race == 'c' (2 rows < min_rows 3): 4 constraints dropped"]
     assert dropped_texts([Dropped("x", "t", "why"), Dropped("y", "t", "why")]) == ["x: why", "y: why"]
 
 
@@ -398,69 +402,69 @@ def test_the_sets_under_a_constraint_are_counted():
             demographic_parity("race", ratio=0.1, values=["a", "b"]),
         ],
     )
-    found = bound_of(goal).constraints
+    found = tied_goal_of(goal).constraints
     assert [item.n_populations for item in found] == [2, 2, 1, 1, 2, 2]
     assert [item.bundle for item in found] == [None] * 4 + [goal.constraints[4].text] * 2
 
 
 def test_an_objective_without_labels_may_be_left_out():
     goal = Goal(None, positive_rate(WOMEN) >= 0.1)
-    unlabelled = make_source(None, classes=(0, 1), populations=pd.DataFrame(columns()))
+    unlabelled = make_source(Rows(populations=pd.DataFrame(columns())), classes=(0, 1))
     with pytest.raises(DataError, match="the objective's error_rate\\(\\): error_rate needs labels"):
         bind(goal, [unlabelled])
-    bound = bind(goal, [unlabelled], need_objective=False)
-    assert not bound.has_objective
-    assert np.isnan(bound.measure(bound.positive_mass([np.ones(N)])).objective)
-    assert not bound.coefficients.alpha0.any()
+    tied = bind(goal, [unlabelled], need_objective=False)
+    assert not tied.has_objective
+    assert np.isnan(tied.measure(tied.positive_mass([np.ones(N)])).objective)
+    assert not tied.coefficients.alpha0.any()
     with pytest.raises(DataError, match="recall needs labels"):
         bind(Goal(None, recall() >= 0.1), [unlabelled], need_objective=False)
-    assert bound_of(goal).has_objective
+    assert tied_goal_of(goal).has_objective
 
 
 def test_the_rule_of_the_constraint_wins_over_the_goals():
     constraint = (recall() >= 0.1).with_options(min_rows=5)
-    assert len(bound_of(Goal(None, constraint, min_rows=35)).constraints) == 1
+    assert len(tied_goal_of(Goal(None, constraint, min_rows=35)).constraints) == 1
 
 
 def test_trivial_classifiers_are_warned_of():
     with pytest.warns(
         GoalWarning, match=r"predicts nothing positive passes every constraint, because 'precision\(\)' is 0/0"
     ):
-        bound_of(Goal(None, precision() >= 0.5))
+        tied_goal_of(Goal(None, precision() >= 0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        bound_of(Goal(None, [precision() >= 0.5, recall() >= 0.1]))  # nothing positive fails the recall
-        bound_of(Goal(None, precision() >= 0.5), warn_trivial=False)
-        bound_of(Goal(None, f_beta(1) >= 0.5))  # defined for it: 0
+        tied_goal_of(Goal(None, [precision() >= 0.5, recall() >= 0.1]))  # nothing positive fails the recall
+        tied_goal_of(Goal(None, precision() >= 0.5), warn_trivial=False)
+        tied_goal_of(Goal(None, f_beta(1) >= 0.5))  # defined for it: 0
     with pytest.warns(GoalWarning, match="predicts everything positive"):
         negatives = Population(None, where=col("age") > 0)
         from widemargin.goals import false_negatives, true_negatives
 
-        bound_of(
+        tied_goal_of(
             Goal(None, true_negatives(negatives) / (true_negatives(negatives) + false_negatives(negatives)) >= 0.4)
         )
 
 
 def test_a_goal_without_constraints():
-    bound = bound_of(Goal())
-    assert bound.n_constraints == 0
-    assert bound.bound.shape == (0,)
-    assert bound.coefficients.column.shape == (0,)
-    mass = bound.positive_mass([np.ones(N)])
-    assert bound.measure(mass).objective == pytest.approx((labels() == 0).mean())
-    assert bound.measure(mass).all_met
+    tied = tied_goal_of(Goal())
+    assert tied.n_constraints == 0
+    assert tied.bound.shape == (0,)
+    assert tied.coefficients.column.shape == (0,)
+    mass = tied.positive_mass([np.ones(N)])
+    assert tied.measure(mass).objective == pytest.approx((labels() == 0).mean())
+    assert tied.measure(mass).all_met
 
 
 def test_probabilities_never_exceed_the_weight():
-    bound = bound_of(Goal())
-    mass = bound.positive_mass([np.full(N, np.nextafter(1, 2))])
-    assert (mass <= bound.cell_weight).all()
+    tied = tied_goal_of(Goal())
+    mass = tied.positive_mass([np.full(N, np.nextafter(1, 2))])
+    assert (mass <= tied.cell_weight).all()
 
 
-def test_bound_goals_can_be_pickled():
-    bound = bound_of(GOAL)
-    again = pickle.loads(pickle.dumps(bound))
-    assert_same_bound(bound, again)
+def test_tied_goals_can_be_pickled():
+    tied = tied_goal_of(GOAL)
+    again = pickle.loads(pickle.dumps(tied))
+    assert_same_tied(tied, again)
     sources, _ = make_data(0)
     assert len(predictions(0, sources, soft=True)) == 2
 
@@ -476,7 +480,7 @@ def _rebinding_sources():
         "subject to fair: positive_rate(w) >= 0.8 * positive_rate(m)\nsubject to demographic_parity(sex, ratio=0.5)"
     )
     y = rng.integers(0, 2, 60)
-    return goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=frame)
+    return goal, make_sources(baselines_used(goal), Rows(y=y, populations=frame), classes=(0, 1))
 
 
 def test_a_goal_bound_like_its_neighbour_is_bound_as_from_nothing():
@@ -504,17 +508,17 @@ def test_cells_are_found_anew_where_a_goal_looks_at_more():
 
 
 def test_an_objective_is_left_out_only_where_its_labels_are_missing():
-    unlabelled = [make_source(None, np.zeros((3, 1)), classes=(0, 1))]
+    unlabelled = [make_source(Rows(np.zeros((3, 1))), classes=(0, 1))]
     assert bind(Goal(positive_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
     assert not bind(Goal(error_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
-    labelled = [make_source(None, y=labels(), classes=(0, 1))]
+    labelled = [make_source(Rows(y=labels()), classes=(0, 1))]
     assert bind(Goal(error_rate()), labelled, need_objective=False).coefficients.alpha0.any()
 
 
 def test_values_that_are_listed_are_looked_for_in_every_row():
     young = Population("young", where=col("race") != "c")
     some = demographic_parity("race", ratio=0.1, population=young, values=["a", "b"])
-    assert len(bound_of(Goal(None, some)).constraints) == 2
+    assert len(tied_goal_of(Goal(None, some)).constraints) == 2
     listed = demographic_parity("race", ratio=0.1, population=young, values=["a", "c"])
     raises(GoalError, r"is empty: none of the 40 rows of the data belongs to it", Goal(None, listed))
 
@@ -528,4 +532,4 @@ def test_rows_of_weight_zero_are_named_only_where_there_are_some():
 def test_three_undefined_ratios_are_named_and_the_others_counted():
     ages = [Population(f"p{k}", where=col("age") > k) for k in range(5)]
     with pytest.warns(GoalWarning, match=r"because 'precision\(p0\)'.*'precision\(p2\)' and 2 more is 0/0 for it"):
-        bound_of(Goal(error_rate(), [precision(age) >= 0.1 for age in ages]))
+        tied_goal_of(Goal(error_rate(), [precision(age) >= 0.1 for age in ages]))

@@ -8,14 +8,15 @@ from widemargin.goals import Goal, Population, col, error_rate, positive_rate, r
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.measuring.bootstrap import MAX_WEIGHTS, slack_replicates, tally
+from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
 
 
-def bound_of(constraint, groups, y, weight=None):
+def tied_goal_of(constraint, groups, y, weight=None):
     table = pd.DataFrame({"g": groups})
-    source = make_source(None, y=y, classes=(0, 1), populations=table, sample_weight=weight)
+    source = make_source(Rows(y=y, sample_weight=weight, populations=table), classes=(0, 1))
     return bind(Goal(error_rate(), constraint), [source])
 
 
@@ -31,12 +32,12 @@ def test_the_tally_counts_every_row_once(n, weights):
     rng = np.random.default_rng(1)
     groups[:2] = ["a", "b"]
     weight = {None: None, "few": rng.integers(0, 3, n) + 0.5, "many": rng.lognormal(size=n)}[weights]
-    bound = bound_of(error_rate() <= 1, groups, y, weight)
-    counted = tally(bound, [said])
+    tied = tied_goal_of(error_rate() <= 1, groups, y, weight)
+    counted = tally(tied, [said])
     assert counted.count.sum() == n
     each = np.ones(n) if weight is None else weight
-    total = np.bincount(counted.cell, counted.count * counted.weight, len(bound.cell_weight))
-    np.testing.assert_allclose(total, bound.cell_weight)
+    total = np.bincount(counted.cell, counted.count * counted.weight, len(tied.cell_weight))
+    np.testing.assert_allclose(total, tied.cell_weight)
     said_weight = np.bincount(counted.cell[counted.positive], (counted.count * counted.weight)[counted.positive])
     assert said_weight.sum() == pytest.approx((each * said).sum())
     if weights == "few":
@@ -52,8 +53,8 @@ def test_replicates_keep_the_size_of_every_population():
     # everybody in a is predicted positive and nobody in b: the rates vary only by the half row of smoothing
     groups = np.repeat(["a", "b", "c"], [5000, 7000, 100])
     said = (groups == "a").astype(int)
-    bound = bound_of(positive_rate(A) - positive_rate(B) <= 1, groups, np.tile([0, 1], 6050))
-    slack, size = slack_replicates(bound.constraints[0], bound, tally(bound, [said]), 500, np.random.default_rng(0))
+    tied = tied_goal_of(positive_rate(A) - positive_rate(B) <= 1, groups, np.tile([0, 1], 6050))
+    slack, size = slack_replicates(tied.constraints[0], tied, tally(tied, [said]), 500, np.random.default_rng(0))
     assert size == pytest.approx(5000, abs=1)
     assert slack.max() < 0.002
     assert slack.std() < 3e-4
@@ -61,18 +62,18 @@ def test_replicates_keep_the_size_of_every_population():
 
 def test_replicates_have_the_spread_of_theory():
     groups, y, said = rows(3000)
-    bound = bound_of(positive_rate(A) - 0.5 * positive_rate(B) >= -0.5, groups, y)
-    slack, _ = slack_replicates(bound.constraints[0], bound, tally(bound, [said]), 4000, np.random.default_rng(0))
+    tied = tied_goal_of(positive_rate(A) - 0.5 * positive_rate(B) >= -0.5, groups, y)
+    slack, _ = slack_replicates(tied.constraints[0], tied, tally(tied, [said]), 4000, np.random.default_rng(0))
     variance = sum(
         factor**2 * said[groups == group].var() / (groups == group).sum() for group, factor in (("a", 1.0), ("b", 0.5))
     )
     assert slack.std() == pytest.approx(np.sqrt(variance), rel=0.05)
-    assert slack.mean() == pytest.approx(bound.measure(bound.positive_mass([said])).slack[0], abs=0.002)
+    assert slack.mean() == pytest.approx(tied.measure(tied.positive_mass([said])).slack[0], abs=0.002)
 
 
 def test_the_effective_number_of_rows_sees_the_weights():
     groups, y, said = rows(400)
     weight = np.where(np.arange(400) < 10, 1000.0, 1e-6)
-    bound = bound_of(recall() >= 0.0, groups, y, weight)
-    _, size = slack_replicates(bound.constraints[0], bound, tally(bound, [said]), 10, np.random.default_rng(0))
+    tied = tied_goal_of(recall() >= 0.0, groups, y, weight)
+    _, size = slack_replicates(tied.constraints[0], tied, tally(tied, [said]), 10, np.random.default_rng(0))
     assert size == pytest.approx(y[:10].sum(), rel=0.01)

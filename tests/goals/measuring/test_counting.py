@@ -8,6 +8,7 @@ from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
+from widemargin.rows import Rows
 
 GOAL = Goal.parse("""
 women = population(sex == "f")
@@ -21,7 +22,7 @@ subject to positive_rate(old) >= 0.1
 
 
 def test_rows_of_blocks_find_the_cells_of_the_whole():
-    """Cells of a goal bound to counts of blocks tell rows apart as those of the rows themselves do."""
+    """Cells of a goal tied to counts of blocks tell rows apart as those of the rows themselves do."""
     rng = np.random.default_rng(0)
     n = 400
     frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 80, n).astype(float),
@@ -33,9 +34,8 @@ def test_rows_of_blocks_find_the_cells_of_the_whole():
 
     def source(rows):
         return make_source(
-            None, None, y[rows], classes=("no", "yes"), sample_weight=weight[rows], populations=frame.iloc[rows],
-            baseline_names=names,
-        )  # fmt: skip
+            Rows(y=y[rows], sample_weight=weight[rows], populations=frame.iloc[rows]), names, classes=("no", "yes")
+        )
 
     blocks = [source(np.arange(low, low + 100)) for low in range(0, n, 100)]
     whole = CountedRows(None, used, names)
@@ -43,12 +43,12 @@ def test_rows_of_blocks_find_the_cells_of_the_whole():
         part = CountedRows(None, used, names)
         part.add(block, np.zeros(100, bool), None)
         whole.join(part)
-    bound = bind(GOAL, [whole.counted().source])
-    cell = np.concatenate([whole.numbers(block, bound.cell[0]) for block in blocks])
+    tied = bind(GOAL, [whole.counted().source])
+    cell = np.concatenate([whole.numbers(block, tied.cell[0]) for block in blocks])
     direct = bind(GOAL, [source(np.arange(n))])
     pairs = set(zip(cell.tolist(), direct.cell[0].tolist(), strict=True))
-    assert len(pairs) == direct.cell_weight.shape[0] == bound.cell_weight.shape[0]
-    np.testing.assert_allclose(np.bincount(cell, weight), bound.cell_weight)
+    assert len(pairs) == direct.cell_weight.shape[0] == tied.cell_weight.shape[0]
+    np.testing.assert_allclose(np.bincount(cell, weight), tied.cell_weight)
     here, there = (dict(pairs), direct.coefficients.alpha0)
     for mine, other in here.items():
-        np.testing.assert_allclose(bound.coefficients.alpha0[mine], there[other])
+        np.testing.assert_allclose(tied.coefficients.alpha0[mine], there[other])

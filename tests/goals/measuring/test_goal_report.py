@@ -18,15 +18,16 @@ from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, make_report, verdict_of
 from widemargin.goals.measuring.intervals import Interval
+from widemargin.rows import Rows
 
 HOSTILE = ["<script>alert(1)</script>", "a & b", "\"quoted\" 'name'", "x" * 180, "größe 数 😀", "|", "<b>", "&lt;"]
 
 
-def bound_of(goal, n=200, external=None):
+def tied_goal_of(goal, n=200, external=None):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"g": rng.choice(np.array(["a", "b", None], dtype=object), n), "old": rng.integers(0, 2, n)})
     y = rng.integers(0, 2, n)
-    sources = make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=table, external=external)
+    sources = make_sources(baselines_used(goal), Rows(y=y, populations=table, external=external or {}), classes=(0, 1))
     return bind(goal, sources, warn_trivial=False), y
 
 
@@ -41,11 +42,11 @@ GOAL = Goal(
 
 
 def full_report(**options):
-    bound, y = bound_of(GOAL)
+    tied, y = tied_goal_of(GOAL)
     said = np.where(np.random.default_rng(1).random(len(y)) < 0.8, y, 1 - y)
     ramp = [np.clip(said * 0.8 + 0.1, 0, 1)]
     arguments = {"confidence": 0.95, "ramp": ramp, "multipliers": np.array([0.0, 0.25, 1.5])} | options
-    return make_report(bound, [said], positive_class=">50K", status="converged", certificate="gap 1e-4", **arguments)
+    return make_report(tied, [said], positive_class=">50K", status="converged", certificate="gap 1e-4", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +110,9 @@ def test_the_table_is_aligned_and_narrow():
 
 def test_numbers_are_those_measured():
     report = full_report()
-    bound, y = bound_of(GOAL)
+    tied, y = tied_goal_of(GOAL)
     said = np.where(np.random.default_rng(1).random(len(y)) < 0.8, y, 1 - y)
-    measured = bound.measure(bound.positive_mass([said]))
+    measured = tied.measure(tied.positive_mass([said]))
     assert report.objective == pytest.approx(np.mean(said != y))
     assert report.ramp_objective == pytest.approx(np.mean(np.abs((said * 0.8 + 0.1) - y)))
     for j, item in enumerate(report.constraints):
@@ -128,8 +129,8 @@ def test_numbers_are_those_measured():
 
 
 def test_undefined_ratios_are_undefined_and_never_met():
-    bound, y = bound_of(Goal(None, precision() >= 0.1))
-    report = make_report(bound, [np.zeros(len(y))], positive_class=1, confidence=0.9)
+    tied, y = tied_goal_of(Goal(None, precision() >= 0.1))
+    report = make_report(tied, [np.zeros(len(y))], positive_class=1, confidence=0.9)
     item = report.constraints[0]
     assert (item.rate, item.slack, item.met, item.verdict, item.interval) == (None, None, False, "undefined", None)
     assert not report.passed
@@ -138,25 +139,25 @@ def test_undefined_ratios_are_undefined_and_never_met():
 
 
 def test_deciding_by_estimate_or_with_confidence():
-    bound, y = bound_of(Goal(None, [recall() >= 0.5]))
+    tied, y = tied_goal_of(Goal(None, [recall() >= 0.5]))
     said = y.copy()
     positives = np.flatnonzero(y)
     said[positives[: int(0.45 * len(positives))]] = 0  # recall 0.55: above the bound, but not surely
-    estimate = make_report(bound, [said], positive_class=1, confidence=0.95)
+    estimate = make_report(tied, [said], positive_class=1, confidence=0.95)
     assert estimate.constraints[0].verdict == "undecided"
     assert estimate.passed
     assert estimate.exit_code == 0
     assert not estimate.all_met(decide="confident")
-    confident = make_report(bound, [said], positive_class=1, confidence=0.95, decide="confident")
+    confident = make_report(tied, [said], positive_class=1, confidence=0.95, decide="confident")
     assert confident.exit_code == 1
     assert "NOT PASSED" in str(confident)
     assert "undecided, est. met" in str(confident)
     with pytest.raises(DataError, match='decide must be "estimate" or "confident"'):
-        make_report(bound, [said], positive_class=1, decide="maybe")
+        make_report(tied, [said], positive_class=1, decide="maybe")
     with pytest.raises(DataError, match="needs a confidence"):
-        make_report(bound, [said], positive_class=1, decide="confident")
+        make_report(tied, [said], positive_class=1, decide="confident")
     with pytest.raises(DataError, match="has no intervals"):
-        make_report(bound, [said], positive_class=1).all_met(decide="confident")
+        make_report(tied, [said], positive_class=1).all_met(decide="confident")
 
 
 def test_simultaneous_level():
@@ -171,8 +172,8 @@ def test_dropped_constraints_and_notes_are_listed():
         None, [recall() >= 0.1, (positive_rate() >= 0.1).with_options(min_rows=201, on_small="drop").named("tiny")]
     )
     with pytest.warns(GoalWarning):
-        bound, y = bound_of(goal)
-    report = make_report(bound, [y], positive_class=1, notes=["a note"])
+        tied, y = tied_goal_of(goal)
+    report = make_report(tied, [y], positive_class=1, notes=["a note"])
     assert "Dropped: tiny: positive_rate() is measured on 200 rows" in str(report)
     assert "Note: a note" in str(report)
     assert report == GoalReport.from_dict(json.loads(json.dumps(report.to_dict())))
@@ -180,8 +181,10 @@ def test_dropped_constraints_and_notes_are_listed():
 
 def test_external_rows_are_in_the_headline():
     traffic = Population.external("traffic")
-    bound, y = bound_of(Goal(None, churn("old", on=traffic) <= 0.9), external={"traffic": External(None, old=[0, 1])})
-    report = make_report(bound, [y, np.array([0, 1])], positive_class=1)
+    tied, y = tied_goal_of(
+        Goal(None, churn("old", on=traffic) <= 0.9), external={"traffic": External(None, old=[0, 1])}
+    )
+    report = make_report(tied, [y, np.array([0, 1])], positive_class=1)
     assert "(200 rows, external traffic: 2)" in str(report)
 
 
@@ -201,7 +204,7 @@ def test_frame():
     assert list(frame.index) == ["fair", "#2", "p"]
     assert {"rate", "bound", "slack", "verdict", "lower", "upper", "multiplier", "ramp_rate"} <= set(frame.columns)
     assert frame.loc["p", "rate"] == full_report()["p"].rate
-    empty = make_report(bound_of(Goal())[0], [np.zeros(200)], positive_class=1)
+    empty = make_report(tied_goal_of(Goal())[0], [np.zeros(200)], positive_class=1)
     assert len(empty.to_frame()) == 0
     assert "No constraints." in str(empty)
     assert empty.passed
@@ -255,10 +258,10 @@ def test_a_full_html_table():
 
 
 def test_numpy_labels_become_plain():
-    bound, y = bound_of(Goal())
-    assert make_report(bound, [y], positive_class=np.int64(1)).positive_class == 1
-    assert type(make_report(bound, [y], positive_class=np.str_("a")).positive_class) is str
-    assert make_report(bound, [y], positive_class=None).positive_class == "None"
+    tied, y = tied_goal_of(Goal())
+    assert make_report(tied, [y], positive_class=np.int64(1)).positive_class == 1
+    assert type(make_report(tied, [y], positive_class=np.str_("a")).positive_class) is str
+    assert make_report(tied, [y], positive_class=None).positive_class == "None"
 
 
 def bundle_items(number, **changes):
@@ -333,9 +336,9 @@ def test_pairs_that_are_not_met_are_never_left_out(change):
 
 
 def test_no_simultaneous_level_without_an_interval():
-    bound, y = bound_of(Goal(None, precision() >= 0.1))
-    assert "Bonferroni" not in str(make_report(bound, [np.zeros(len(y))], positive_class=1, confidence=0.9))
-    assert "Bonferroni" in str(make_report(bound, [np.ones(len(y))], positive_class=1, confidence=0.9))
+    tied, y = tied_goal_of(Goal(None, precision() >= 0.1))
+    assert "Bonferroni" not in str(make_report(tied, [np.zeros(len(y))], positive_class=1, confidence=0.9))
+    assert "Bonferroni" in str(make_report(tied, [np.ones(len(y))], positive_class=1, confidence=0.9))
 
 
 def test_multipliers_hold_for_small_changes_only():

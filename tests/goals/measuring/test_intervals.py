@@ -24,16 +24,19 @@ from widemargin.goals import (
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.measuring.intervals import _percentile, clopper_pearson, simultaneous_confidence, slack_intervals
+from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
 
 
-def bound_of(constraints, groups, y, *, weight=None, old=None, external=None):
+def tied_goal_of(constraints, groups, y, *, weight=None, old=None, external=None):
     table = pd.DataFrame({"g": groups} | ({} if old is None else {"old": old}))
     goal = Goal(error_rate(), constraints)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=table, sample_weight=weight, external=external
+        baselines_used(goal),
+        Rows(y=y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
     )
     return bind(goal, sources, warn_trivial=False)
 
@@ -93,8 +96,8 @@ def test_single_proportions_are_exact():
         ),
         (3 * true_positives(A) <= 600, int((said & y)[groups == "a"].sum()), int((groups == "a").sum()), None, 600.0),
     ]
-    bound = bound_of([case[0] for case in cases], groups, y, old=old)
-    intervals = slack_intervals(bound, [said])
+    tied = tied_goal_of([case[0] for case in cases], groups, y, old=old)
+    intervals = slack_intervals(tied, [said])
     for interval, (_, k, trials, factor, shift) in zip(intervals, cases, strict=True):
         factor = -3.0 * trials if factor is None else factor
         assert interval.method == "clopper-pearson"
@@ -112,12 +115,12 @@ def test_everything_else_is_bootstrapped():
         f_beta(1) >= 0.2,
         recall(A) / (1 + recall(B)) >= 0.1,
     ]
-    bound = bound_of(constraints, groups, y)
-    assert {interval.method for interval in slack_intervals(bound, [said])} == {"bootstrap"}
-    weighted = bound_of([recall() >= 0.2], groups, y, weight=rng.random(n))
+    tied = tied_goal_of(constraints, groups, y)
+    assert {interval.method for interval in slack_intervals(tied, [said])} == {"bootstrap"}
+    weighted = tied_goal_of([recall() >= 0.2], groups, y, weight=rng.random(n))
     assert slack_intervals(weighted, [said])[0].method == "bootstrap"
-    measured = bound.measure(bound.positive_mass([said]))
-    for interval, slack in zip(slack_intervals(bound, [said]), measured.slack, strict=True):
+    measured = tied.measure(tied.positive_mass([said]))
+    for interval, slack in zip(slack_intervals(tied, [said]), measured.slack, strict=True):
         assert interval.lower < slack < interval.upper
 
 
@@ -125,19 +128,19 @@ def test_same_seed_same_interval_whatever_stands_beside_it():
     rng = np.random.default_rng(2)
     groups, y, said = rng.choice(["a", "b"], 100), rng.integers(0, 2, 100), rng.integers(0, 2, 100)
     fair = positive_rate(A) >= 0.5 * positive_rate(B)
-    alone = slack_intervals(bound_of([fair], groups, y), [said], random_state=7)
-    beside = slack_intervals(bound_of([fair, f_beta(2) >= 0.1], groups, y), [said], random_state=7)
+    alone = slack_intervals(tied_goal_of([fair], groups, y), [said], random_state=7)
+    beside = slack_intervals(tied_goal_of([fair, f_beta(2) >= 0.1], groups, y), [said], random_state=7)
     assert alone[0] == beside[0]
-    assert alone != slack_intervals(bound_of([fair], groups, y), [said], random_state=8)
+    assert alone != slack_intervals(tied_goal_of([fair], groups, y), [said], random_state=8)
     for state in (np.random.RandomState(0), np.random.default_rng(0), None):
-        assert slack_intervals(bound_of([fair], groups, y), [said], random_state=state)[0] is not None
+        assert slack_intervals(tied_goal_of([fair], groups, y), [said], random_state=state)[0] is not None
 
 
 def test_more_confidence_is_wider():
     rng = np.random.default_rng(3)
     groups, y, said = rng.choice(["a", "b"], 100), rng.integers(0, 2, 100), rng.integers(0, 2, 100)
-    bound = bound_of([positive_rate(A) >= 0.5 * positive_rate(B), recall() >= 0.1], groups, y)
-    narrow, wide = (slack_intervals(bound, [said], confidence=level) for level in (0.8, 0.99))
+    tied = tied_goal_of([positive_rate(A) >= 0.5 * positive_rate(B), recall() >= 0.1], groups, y)
+    narrow, wide = (slack_intervals(tied, [said], confidence=level) for level in (0.8, 0.99))
     for small, large in zip(narrow, wide, strict=True):
         assert large.lower < small.lower < small.upper < large.upper
 
@@ -145,7 +148,7 @@ def test_more_confidence_is_wider():
 def test_a_rate_of_zero_has_an_interval_of_some_width():
     # nobody in either group is predicted positive: the plain bootstrap would be certain of a slack of exactly 0
     groups, y = np.repeat(["a", "b"], 10), np.tile([0, 1], 10)
-    interval = slack_intervals(bound_of([positive_rate(A) >= 0.8 * positive_rate(B)], groups, y), [np.zeros(20)])[0]
+    interval = slack_intervals(tied_goal_of([positive_rate(A) >= 0.8 * positive_rate(B)], groups, y), [np.zeros(20)])[0]
     assert interval.lower < -0.05
     assert interval.upper > 0.05
 
@@ -153,11 +156,11 @@ def test_a_rate_of_zero_has_an_interval_of_some_width():
 def test_undefined_ratios_have_no_interval_and_rare_denominators_an_open_one():
     groups, y = np.repeat(["a", "b"], 20), np.tile([0, 1], 20)
     weight = np.linspace(0.5, 2, 40)
-    bound = bound_of([precision() >= 0.1], groups, y, weight=weight)
-    assert slack_intervals(bound, [np.zeros(40)]) == (None,)
+    tied = tied_goal_of([precision() >= 0.1], groups, y, weight=weight)
+    assert slack_intervals(tied, [np.zeros(40)]) == (None,)
     said = np.zeros(40)
     said[1] = 1.0
-    interval = slack_intervals(bound, [said])[0]
+    interval = slack_intervals(tied, [said])[0]
     assert interval.lower is None  # in more than 2.5% of the replicates nothing is predicted positive
     assert interval.upper is None
 
@@ -166,8 +169,8 @@ def test_weighted_rows_with_equal_weights_agree_with_counting():
     rng = np.random.default_rng(4)
     groups, y, said = rng.choice(["a", "b"], 400), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
     fair = [positive_rate(A) >= 0.5 * positive_rate(B)]
-    plain = slack_intervals(bound_of(fair, groups, y), [said])[0]
-    twice = slack_intervals(bound_of(fair, groups, y, weight=np.full(400, 2.0)), [said])[0]
+    plain = slack_intervals(tied_goal_of(fair, groups, y), [said])[0]
+    twice = slack_intervals(tied_goal_of(fair, groups, y, weight=np.full(400, 2.0)), [said])[0]
     assert (twice.lower, twice.upper) == pytest.approx((plain.lower, plain.upper), abs=1e-12)
 
 
@@ -177,8 +180,8 @@ def test_many_different_weights_are_binned_without_harm():
     groups, y, said = rng.choice(["a", "b"], n), rng.integers(0, 2, n), rng.integers(0, 2, n)
     weight = rng.lognormal(0, 1, n)
     weight[:5] = 0.0
-    bound = bound_of([recall() >= 0.2], groups, y, weight=weight)
-    interval = slack_intervals(bound, [said], n_replicates=4000)[0]
+    tied = tied_goal_of([recall() >= 0.2], groups, y, weight=weight)
+    interval = slack_intervals(tied, [said], n_replicates=4000)[0]
     w, hit = weight[y == 1], said[y == 1]
     share = (w * hit).sum() / w.sum()
     spread = np.sqrt((w**2 * (hit - share) ** 2).sum()) / w.sum()
@@ -190,21 +193,21 @@ def test_external_rows_are_strata_of_their_own():
     rng = np.random.default_rng(6)
     groups, y, old = rng.choice(["a", "b"], 100), rng.integers(0, 2, 100), rng.integers(0, 2, 50)
     traffic = Population.external("traffic")
-    bound = bound_of(
+    tied = tied_goal_of(
         [positive_rate(A) >= 0.5 * positive_rate(traffic), churn("old", on=traffic) <= 0.9],
         groups, y, external={"traffic": External(None, old=old)},
     )  # fmt: skip
-    first, second = slack_intervals(bound, [rng.integers(0, 2, 100), rng.integers(0, 2, 50)])
+    first, second = slack_intervals(tied, [rng.integers(0, 2, 100), rng.integers(0, 2, 50)])
     assert first.method == "bootstrap"
     assert second.method == "clopper-pearson"
 
 
 def test_probabilities_and_strange_confidences_are_refused():
-    bound = bound_of([recall() >= 0.1], ["a", "b"] * 5, [0, 1] * 5)
+    tied = tied_goal_of([recall() >= 0.1], ["a", "b"] * 5, [0, 1] * 5)
     with pytest.raises(DataError, match="0/1 predictions, not probabilities"):
-        slack_intervals(bound, [np.full(10, 0.5)])
+        slack_intervals(tied, [np.full(10, 0.5)])
     with pytest.raises(DataError, match="confidence must lie between 0 and 1, got 95"):
-        slack_intervals(bound, [np.ones(10)], confidence=95)
+        slack_intervals(tied, [np.ones(10)], confidence=95)
 
 
 def test_simultaneous_confidence():
@@ -225,13 +228,13 @@ def test_the_bootstrap_covers_the_truth_as_often_as_it_says(weighted):
         y = (rng.random(n) < 0.5).astype(int)
         said = (rng.random(n) < np.where(groups == "a", rates["a"], rates["b"])).astype(int)  # independent of y
         weight = rng.integers(1, 4, n).astype(float) if weighted else None
-        bound = bound_of(
+        tied = tied_goal_of(
             [positive_rate(A) >= 0.5 * positive_rate(B), positive_rate(A) - positive_rate(B) >= -0.5, f_beta(1) >= 0.2],
             groups, y, weight=weight,
         )  # fmt: skip
         share = 0.5  # of positives predicted positive, and of everybody
         truth = [0.4 - 0.5 * 0.6, 0.4 - 0.6 + 0.5, 2 * 0.25 / (share + 0.5) - 0.2]
-        intervals = slack_intervals(bound, [said], n_replicates=400, random_state=int(rng.integers(10**6)))
+        intervals = slack_intervals(tied, [said], n_replicates=400, random_state=int(rng.integers(10**6)))
         covered += [i.lower <= value <= i.upper for i, value in zip(intervals, truth, strict=True)]
     assert (covered / samples >= 0.91).all(), covered / samples
     assert (covered / samples <= 0.99).all(), covered / samples
@@ -268,11 +271,11 @@ def test_percentiles_hold_the_estimate_and_undefined_replicates_are_the_worst_ca
 def test_seeds():
     rng = np.random.default_rng(2)
     groups, y, said = rng.choice(["a", "b"], 60), rng.integers(0, 2, 60), rng.integers(0, 2, 60)
-    bound = bound_of([positive_rate(A) >= 0.5 * positive_rate(B)], groups, y)
-    assert slack_intervals(bound, [said]) == slack_intervals(bound, [said], random_state=0)
+    tied = tied_goal_of([positive_rate(A) >= 0.5 * positive_rate(B)], groups, y)
+    assert slack_intervals(tied, [said]) == slack_intervals(tied, [said], random_state=0)
     drawn = int(np.random.RandomState(3).randint(2**31 - 1))
     state = np.random.RandomState(3)
-    assert slack_intervals(bound, [said], random_state=drawn) == slack_intervals(bound, [said], random_state=state)
+    assert slack_intervals(tied, [said], random_state=drawn) == slack_intervals(tied, [said], random_state=state)
     drawn = int(np.random.default_rng(3).integers(2**31 - 1))
     state = np.random.default_rng(3)
-    assert slack_intervals(bound, [said], random_state=drawn) == slack_intervals(bound, [said], random_state=state)
+    assert slack_intervals(tied, [said], random_state=drawn) == slack_intervals(tied, [said], random_state=state)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bound_goals import POOL, make_data, predictions, rates, ratios
 from naive_rates import naive_constraint, naive_form, naive_rate
+from tied_goals import POOL, make_data, predictions, rates, ratios
 from widemargin.exceptions import GoalError
 from widemargin.goals import Goal, Population, error_rate, f_beta, precision, true_positives
 from widemargin.goals.binding.bind import bind
@@ -84,11 +84,11 @@ def test_blocks_of_cells_change_nothing(weighted, monkeypatch):
         table, space = table_of(wanted, sources)
         assert (len(list(table.blocks())) == len(sources)) == (width == 256)
         mass = mass_of(space, sources, predictions(1, sources, soft=True))
-        bound = bind(goal, sources)
+        tied = bind(goal, sources)
         results.append(
             [
                 table.values(mass), table.population_rows, table.rows, table.all_rows, table.total, table.cap,
-                *table.weighted(form), *bound.coefficients, bound.bound, bound.scale,
+                *table.weighted(form), *tied.coefficients, tied.bound, tied.scale,
             ]
         )  # fmt: skip
     for one, other in zip(*results, strict=True):
@@ -145,18 +145,18 @@ def test_measuring_a_goal_and_its_canonical_form(constraints, objective, seed, w
         with pytest.raises(GoalError):  # a count on nobody is refused too
             bind(goal, sources)
         return
-    bound = bind(goal, sources)
-    mass = bound.positive_mass(p)
-    measured = bound.measure(mass)
+    tied = bind(goal, sources)
+    mass = tied.positive_mass(p)
+    measured = tied.measure(mass)
     close = {"rtol": 1e-9, "atol": 1e-9}
     np.testing.assert_allclose(measured.objective, naive_form(goal.objective, naive, by_name), **close)
     np.testing.assert_allclose(measured.lhs, [naive_form(c.lhs, naive, by_name) for c in constraints], **close)
     np.testing.assert_allclose(measured.rhs, [naive_form(c.rhs, naive, by_name) for c in constraints], **close)
     np.testing.assert_allclose(measured.slack, [naive_constraint(c, naive, by_name) for c in constraints], **close)
-    coefficients = bound.coefficients
-    objective_value, totals = coefficients.totals(mass, bound.cell_weight - mass, bound.n_constraints)
-    np.testing.assert_allclose(objective_value + bound.objective_constant, measured.objective, **close)
-    np.testing.assert_allclose(bound.bound - totals, measured.slack, rtol=1e-6, atol=1e-6)
+    coefficients = tied.coefficients
+    objective_value, totals = coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+    np.testing.assert_allclose(objective_value + tied.objective_constant, measured.objective, **close)
+    np.testing.assert_allclose(tied.bound - totals, measured.slack, rtol=1e-6, atol=1e-6)
     for alpha, beta in ((coefficients.alpha0, coefficients.beta0), (coefficients.alpha, coefficients.beta)):
         assert (alpha >= 0).all()
         assert (beta >= 0).all()
@@ -182,15 +182,15 @@ def test_ratios(ratio, sense, factor, seed, weighted, soft):
     target = 0.5
     constraint = Constraint(Linear(((factor, ratio),), 1.0), sense, Linear((), factor * target + 1.0))
     try:
-        bound = bind(Goal(error_rate(), constraint), sources, warn_trivial=False)
+        tied = bind(Goal(error_rate(), constraint), sources, warn_trivial=False)
     except GoalError as error:
         assume("empty" not in str(error) and "no rows" not in str(error) and "weight zero" not in str(error))
         assert "no predictions on these rows" in str(error)
         return
     p = predictions(seed, sources, soft=soft)
     by_name = dict(zip((None, "ext"), p, strict=True))
-    mass = bound.positive_mass(p)
-    measured = bound.measure(mass)
+    mass = tied.positive_mass(p)
+    measured = tied.measure(mass)
     below = naive_form(ratio.denominator, naive, by_name)
     expected = naive_form(Linear(((1.0, ratio),)), naive, by_name)
     assert math.isnan(expected) == bool(measured.undefined[0])
@@ -201,18 +201,18 @@ def test_ratios(ratio, sense, factor, seed, weighted, soft):
     np.testing.assert_allclose(measured.bound, target, rtol=1e-12)
     np.testing.assert_allclose(measured.denominator, below, rtol=1e-9)
     np.testing.assert_allclose(measured.slack * abs(factor), naive_constraint(constraint, naive, by_name), atol=1e-9)
-    _, totals = bound.coefficients.totals(mass, bound.cell_weight - mass, 1)
-    np.testing.assert_allclose(bound.bound - totals, measured.slack * below, rtol=1e-9, atol=1e-9)
+    _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, 1)
+    np.testing.assert_allclose(tied.bound - totals, measured.slack * below, rtol=1e-9, atol=1e-9)
     # moving the ratio's bound by d moves that of the cleared form by d times the denominator
-    np.testing.assert_allclose(bound.user_multipliers(np.array([2.0]), mass), 2.0 * below, rtol=1e-9)
+    np.testing.assert_allclose(tied.user_multipliers(np.array([2.0]), mass), 2.0 * below, rtol=1e-9)
 
 
 def test_an_undefined_ratio_is_never_met():
     sources, _ = make_data(0)
     nothing = [np.zeros(s.n_rows) for s in sources[:1]]
     for expression in (precision(), f_beta(1.0)):
-        bound = bind(Goal(error_rate(), expression >= 0.1), sources[:1], warn_trivial=False)
-        measured = bound.measure(bound.positive_mass(nothing))
+        tied = bind(Goal(error_rate(), expression >= 0.1), sources[:1], warn_trivial=False)
+        measured = tied.measure(tied.positive_mass(nothing))
         assert measured.undefined[0] == (expression.form.ratios[0].name == "precision")
         assert not measured.met[0]
         assert not measured.all_met
@@ -221,11 +221,11 @@ def test_an_undefined_ratio_is_never_met():
 def test_equality_is_met_in_spite_of_rounding():
     sources, _ = make_data(0)
     everyone = Population.everyone()
-    bound = bind(Goal(error_rate(), true_positives(everyone) >= 3), sources[:1])
+    tied = bind(Goal(error_rate(), true_positives(everyone) >= 3), sources[:1])
     labels = sources[0].labels
     said = np.zeros(25)
     said[np.flatnonzero(labels == 1)[:3]] = 1.0 - 1e-12
-    measured = bound.measure(bound.positive_mass([said]))
+    measured = tied.measure(tied.positive_mass([said]))
     assert measured.slack[0] < 0
     assert measured.met[0]
 

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from widemargin.goals import Goal, Population, col, error_rate, errors, positive_rate, precision, recall
-from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.language.linear import Linear, Rate
 from widemargin.goals.measuring.standard_errors import covariance, objective_influence, quotient_error, slack_variances
+from widemargin.rows import Rows
 
 N = 600
 WOMEN = Population("women", where=col("sex") == "F")
@@ -29,28 +30,28 @@ def rows(seed: int, weighted: bool = False) -> tuple[np.ndarray, ...]:
     return y, sex, first, second, weight
 
 
-def bound_goal(y: np.ndarray, sex: np.ndarray, weight: np.ndarray, goal: Goal = GOAL) -> BoundGoal:
+def tied_goal(y: np.ndarray, sex: np.ndarray, weight: np.ndarray, goal: Goal = GOAL) -> TiedGoal:
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=pd.DataFrame({"sex": sex}), sample_weight=weight
-    )  # fmt: skip
+        baselines_used(goal), Rows(y=y, sample_weight=weight, populations=pd.DataFrame({"sex": sex})), classes=(0, 1)
+    )
     return bind(goal, sources, warn_trivial=False)
 
 
 def test_a_rate_has_the_textbook_error() -> None:
     y, sex, said, _, weight = rows(0)
-    bound = bound_goal(y, sex, weight, Goal(error_rate(), recall() >= 0.1))
+    tied = tied_goal(y, sex, weight, Goal(error_rate(), recall() >= 0.1))
     wrong = (said != y).mean()
-    error = covariance([objective_influence(bound, [said])])[0, 0] ** 0.5
+    error = covariance([objective_influence(tied, [said])])[0, 0] ** 0.5
     assert error == pytest.approx(np.sqrt(wrong * (1 - wrong) / N), rel=1e-12)
     hit = said[y == 1].mean()
-    assert slack_variances(bound, [said])[0, 0] == pytest.approx(hit * (1 - hit) / y.sum(), rel=1e-12)
+    assert slack_variances(tied, [said])[0, 0] == pytest.approx(hit * (1 - hit) / y.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_errors_are_those_of_the_bootstrap(weighted: bool) -> None:
     y, sex, first, second, weight = rows(1, weighted)
-    bound = bound_goal(y, sex, weight)
-    pair = [objective_influence(bound, [said]) for said in (first, second)]
+    tied = tied_goal(y, sex, weight)
+    pair = [objective_influence(tied, [said]) for said in (first, second)]
     stated = covariance(pair)
     rng = np.random.default_rng(0)
     objectives, slacks, quotients = [], [], []
@@ -74,13 +75,13 @@ def test_errors_are_those_of_the_bootstrap(weighted: bool) -> None:
     difference = np.sqrt(stated[0, 0] + stated[1, 1] - 2 * stated[0, 1])
     assert difference == pytest.approx(np.std(np.diff(objectives, axis=1)), rel=0.08)
     assert difference < 0.8 * np.sqrt(stated[0, 0] + stated[1, 1])  # what both share is taken out
-    np.testing.assert_allclose(np.sqrt(slack_variances(bound, [first])[0]), np.std(slacks, axis=0), rtol=0.08)
+    np.testing.assert_allclose(np.sqrt(slack_variances(tied, [first])[0]), np.std(slacks, axis=0), rtol=0.08)
     forms = [Linear(((1.0, Rate("positive_rate", population)),)) for population in (WOMEN, MEN)]
-    assert quotient_error(*forms, bound, [first]) == pytest.approx(np.std(quotients), rel=0.08)
+    assert quotient_error(*forms, tied, [first]) == pytest.approx(np.std(quotients), rel=0.08)
 
 
 def test_undefined_ratio_has_no_error() -> None:
     y, sex, said, _, weight = rows(2)
-    variances = slack_variances(bound_goal(y, sex, weight), [np.zeros_like(said)])[0]
+    variances = slack_variances(tied_goal(y, sex, weight), [np.zeros_like(said)])[0]
     assert np.isnan(variances[1])  # precision of nothing
     assert np.isfinite(variances[[0, 2, 3]]).all()

@@ -11,13 +11,13 @@ from testing.blocked import ForgetfulMap, StoppedError, blocked
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.exceptions import CheckpointError
-from widemargin.problems.blocked import BlockedProblem
+from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.pmm_newton import solve
 from widemargin.solvers.ramp.majorization import RampResult, minimise_ramp
 
 
-def run(over: BlockedProblem, path: Path | None, **options: Any) -> RampResult:
+def run(over: RateConstrainedProblem, path: Path | None, **options: Any) -> RampResult:
     return minimise_ramp(over, Remembered(solve, path, **options))
 
 

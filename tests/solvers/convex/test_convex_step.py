@@ -9,7 +9,7 @@ from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex import convex_step as choice
 from widemargin.solvers.convex.convex_step import ConvexChoice

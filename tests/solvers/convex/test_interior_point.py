@@ -12,7 +12,7 @@ from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact
 from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point_loops as loops
 from widemargin.solvers.convex.certificate import Bracket, relative_gap

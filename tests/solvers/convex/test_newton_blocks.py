@@ -6,7 +6,7 @@ from testing.blocked import ForgetfulMap, blocked
 from testing.exact import solve_exact
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.problems.blocked import BlockedSubproblem
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.pmm_newton import solve
 from widemargin.solvers.ramp.majorization import minimise_ramp
@@ -83,7 +83,7 @@ def test_a_newton_step_looks_at_the_features_twice() -> None:
     problem, w, b = random_ramp_problem(5, 200, 4, 1)
     over = blocked(problem, 50)
     sub = over.majorise(over.scores(w, b))
-    assert isinstance(sub, BlockedSubproblem)
+    assert isinstance(sub.rows, BlockedRows)
     before = over.rows.n_passes
     result = solve(sub, tol=1e-6)
     outer = len(result.history)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin._typing import Floats
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.convex import newton_system
 from widemargin.solvers.convex.newton_system import (
     BandGram,

@@ -13,7 +13,7 @@ from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact, 
 from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import newton_rows, newton_system, pmm_newton
 from widemargin.solvers.convex import pmm_newton_loops as loops
@@ -147,7 +147,7 @@ def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.Monk
     sub = random_subproblem(4, 60, 12, 3, sparse=sparse, n_cells=12)
     by_cells = solve(sub, tol=1e-8)
     monkeypatch.setattr(newton_rows, "_CELL_SUMS", 0)
-    monkeypatch.setattr("widemargin.linalg.rows._CHUNK", 7)
+    monkeypatch.setattr("widemargin.linalg.matrix_blocks._CHUNK", 7)
     assert not pmm_newton._Run(sub, 1.0, None, None, None).rows.by_cells
     by_columns = solve(sub, tol=1e-8)
     assert by_columns.n_iter == by_cells.n_iter
@@ -470,7 +470,7 @@ def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch
     """Wide dense rows: a copy in float32 steers, the point is certified by the rows themselves."""
     sub = random_subproblem(5, 400, 30, 2)
     exact = solve(sub, tol=1e-7)
-    monkeypatch.setattr("widemargin.linalg.rows._WIDE", 10)
+    monkeypatch.setattr("widemargin.linalg.matrix_blocks._WIDE", 10)
     monkeypatch.setattr(newton_system, "_LARGE", 10)
     monkeypatch.setattr(pmm_newton, "_BROAD", 10)
     short = replace(sub, rows=RowBlocks([(block.X[block.row_of], None) for block in sub.rows.blocks]))

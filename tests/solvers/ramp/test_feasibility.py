@@ -12,7 +12,7 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.estimators.rate_constrained.measures import Deterministic, Randomized
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex import pmm_newton

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._threads import limit_threads
 from widemargin.datasets import LabelSets
 from widemargin.estimators.structured.ready_made import with_constant
+from widemargin.extending import limit_threads
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import bcfw, n_slack, sgd
 from widemargin.structured.learners.passes import choose_passes

@@ -14,9 +14,8 @@ for the largest s with `s a_i <= C_i`, a bound for every `a >= 0`.
 
 import numpy as np
 
-from widemargin._numba import kernel
-from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import KernelError
+from widemargin.extending import Floats, Ints, Reals, kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias

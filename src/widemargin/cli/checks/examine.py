@@ -16,8 +16,8 @@ import pyarrow as pa
 from widemargin.cli.checks.column_checks import check_features, check_names
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.checks.goal_checks import check_goals
-from widemargin.cli.goals_file.goals_file import GoalsFile, Label, table_text
-from widemargin.cli.goals_file.reader import Problem
+from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
+from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.baselines import with_baselines
 from widemargin.cli.tables.column_roles import (
     Block,
@@ -103,17 +103,15 @@ def _parts(findings: Findings, table: Any, where: str) -> tuple[dict[str, Block]
 def _rows(findings: Findings, block: Block, part: str) -> Rows:
     """Rows with whatever can be used of them: baselines one by one, and labels, of which two classes are made."""
     goals, table = findings.goals, block.table
-    for kind in ("baselines", "baseline_models", "baseline_functions"):
-        for name, said in getattr(goals, kind).items():
-            none: dict[str, Any] = {"baselines": {}, "baseline_models": {}, "baseline_functions": {}}
-            only = dataclasses.replace(goals, **{**none, kind: {name: said}})
-            try:
-                made = with_baselines(block.table, only, block.title)
-            except WidemarginError as error:
-                findings.problem(("baselines", name), str(error))
-                continue
-            if made is not block.table:
-                table = table.append_column(name, made[name])
+    for name in goals.baseline_names:
+        only = dataclasses.replace(goals, earlier={name: goals.earlier[name]})
+        try:
+            made = with_baselines(block.table, only, block.title)
+        except WidemarginError as error:
+            findings.problem(("baselines", name), str(error))
+            continue
+        if made is not block.table:
+            table = table.append_column(name, made[name])
     try:
         weights_of(block, goals)
     except DataError as error:

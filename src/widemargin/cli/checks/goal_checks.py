@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.checks.findings import Findings
-from widemargin.cli.goals_file.goals_file import GoalsFile
-from widemargin.cli.goals_file.reader import mention
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.column_roles import Rows, as_external, held_out
 from widemargin.estimators.rate_constrained.proof import TIGHTENINGS
 from widemargin.estimators.thresholds.guarantee import margins
@@ -17,9 +17,10 @@ from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources, positive_class
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.text.scanner import statements
+from widemargin.rows import Rows as DataRows
 
 __all__ = ["check_goals"]
 
@@ -55,9 +56,9 @@ def check_goals(
         for number, single in enumerate(_singles(goal)):
             if not ({*single.sources} <= {*external} and {*single.baselines} <= {*baselines}):
                 continue
-            bound = _bound(findings, single, content, external, place, number, part if part in rows else "train")
-            if bound is not None and part in rows and part != "train":
-                _check_rows(findings, bound, place, number, _TITLES[part])
+            tied = _tie(findings, single, content, external, place, number, part if part in rows else "train")
+            if tied is not None and part in rows and part != "train":
+                _check_rows(findings, tied, place, number, _TITLES[part])
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
@@ -101,7 +102,7 @@ def _singles(goal: Goal) -> Iterator[Goal]:
         yield Goal(Expression(goal.objective), entry)
 
 
-def _bound(
+def _tie(
     findings: Findings,
     goal: Goal,
     rows: Rows,
@@ -109,38 +110,36 @@ def _bound(
     place: _Places,
     number: int,
     part: str,
-) -> BoundGoal | None:
-    """A goal bound to rows; None after noting why it cannot be."""
+) -> TiedGoal | None:
+    """A goal tied to rows; None after noting why it cannot be."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GoalWarning)
         try:
-            bound = _bind(findings.goals, goal, rows, external)
+            tied = _bind(findings.goals, goal, rows, external)
         except WidemarginError as error:
             text = f"on the {_TITLES[part]}: {error}"
             if not any(str(error) in other.text for other in findings.problems):
                 findings.problem(place.path, text, place.of(str(error), number), place.text)
-            bound = None
+            tied = None
     for item in caught:
         text = str(item.message)
         if not any(text in other.text for other in findings.warnings):
             findings.warning(place.path, f"on the {_TITLES[part]}: {text}", place.of(text, number), place.text)
-    return bound
+    return tied
 
 
-def _bind(goals: GoalsFile, goal: Goal, rows: Rows, external: Mapping[str, Rows]) -> BoundGoal:
+def _bind(goals: GoalsFile, goal: Goal, rows: Rows, external: Mapping[str, Rows]) -> TiedGoal:
     classes = np.unique(rows.labels).tolist() if rows.labels is not None else [goals.data.positive]
     if len(classes) == 1:  # another label than this one has to be there for the pair to be known
         classes = [value for value in classes if value != goals.data.positive] + [goals.data.positive]
-    sources = make_sources(
-        baselines_used(goal), None, rows.labels, classes=positive_class(classes, goals.data.positive),
-        populations=rows.table, external=as_external(external), n_rows=len(rows),
-    )  # fmt: skip
+    main = DataRows(y=rows.labels, populations=rows.table, external=as_external(external) or {})
+    sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
     return bind(goal, sources, warn_trivial=False, need_objective=False)
 
 
-def _check_rows(findings: Findings, bound: BoundGoal, place: _Places, number: int, title: str) -> None:
+def _check_rows(findings: Findings, tied: TiedGoal, place: _Places, number: int, title: str) -> None:
     """Warn of constraints whose verdict will hang on few rows."""
-    for item in bound.constraints:
+    for item in tied.constraints:
         if item.n_rows < _FEW_ROWS:
             width = min(0.5, 0.98 / item.n_rows**0.5)
             text = (
@@ -158,16 +157,16 @@ def _check_confidence(findings: Findings, rows: Rows, external: Mapping[str, Row
     place = ("validation", "confidence")
     try:
         held = _held(rows, fraction)
-        bound = _bind(goals, goals.goal, held, external)
+        tied = _bind(goals, goals.goal, held, external)
         each = 1.0 - (1.0 - confidence) / len(TIGHTENINGS)
-        found = margins(bound, each)
+        found = margins(tied, each)
     except CapabilityError as error:
         findings.problem(place, str(error))
         return
     except WidemarginError:  # said already, for the training rows
         return
-    for j, (item, margin) in enumerate(zip(bound.constraints, found, strict=True)):
-        room = float(bound.bound[j])
+    for j, (item, margin) in enumerate(zip(tied.constraints, found, strict=True)):
+        room = float(tied.bound[j])
         if margin.n_rows < margin.n_needed or margin.size > room:
             needed = f" (at least {margin.n_needed} are needed)" if margin.n_rows < margin.n_needed else ""
             text = (

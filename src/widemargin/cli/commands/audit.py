@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from widemargin.cli.console import Progress, say
-from widemargin.cli.deadline import Deadline
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath, goals_of, table_text
+from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
+from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.junit import audit_suite, write_junit
 from widemargin.cli.models import Answer, Candidate, TableModel, load_candidate
 from widemargin.cli.report_files import audit_document, write_json

@@ -16,9 +16,9 @@ from widemargin.cli.commands.audit import (
     named_part,
     refuse_main_rows_only,
 )
-from widemargin.cli.console import Progress, say
-from widemargin.cli.deadline import Deadline
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, table_text
+from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models import Candidate
 from widemargin.cli.report_files import FORMAT, write_json
 from widemargin.cli.tables.column_roles import Block, Rows, external_rows, require_columns

@@ -1,7 +1,6 @@
 """`widemargin report GOALS.toml --model M --out FILE.html`: one page about a model and its goal."""
 
 import argparse
-import dataclasses
 import datetime
 import functools
 import platform
@@ -14,7 +13,8 @@ from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import Progress, say, warnings_reworded
-from widemargin.cli.goals_file.goals_file import TablePath, goals_of, table_text
+from widemargin.cli.goals_file.keys import TablePath, table_text
+from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.paths import (
     SEED,
     Prepared,
@@ -39,6 +39,7 @@ __all__ = ["run"]
 
 INTERRUPTED = 130
 PLAIN = "the same SVM without rules"
+SETTINGS = ("C", "enforce", "numbers", "bins", "time_budget", "on_infeasible", "kernel", "rare_words")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
 
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, train what stands beside, write the page; the exit code and the content for --json."""
     goals = goals_of(options)
     data = options.data or goals.data.table
-    out = options.out or goals.report or Path("report.html")
+    out = options.out or goals.outputs.report or Path("report.html")
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
@@ -103,9 +104,7 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
         return None
     train = prepared.data.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
-        svm: RateConstrainedClassifier = prepared.classifier(progress, None, clock.left()).set_params(
-            on_interrupt="raise"
-        )
+        svm = prepared.classifier(progress, None, clock.left(), on_interrupt="raise")
         try:
             svm.fit(prepared.matrices.rows["train"], train.labels, sample_weight=train.weights)
         except KeyboardInterrupt:
@@ -197,8 +196,7 @@ def _record(
     """Everything that is needed to make the report again."""
     goals, model = prepared.goals, options.model
     training = {part: len(content) for part, content in prepared.data.rows.items()}
-    settings = dataclasses.asdict(goals.model)
-    settings["kernel"] = settings["kernel"] or "linear"
+    settings = {name: getattr(goals.model, name) for name in SETTINGS} | {"kernel": goals.model.kernel or "linear"}
     return {
         "Files": {
             "goals file": goals.path.name,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep
 from widemargin.cli.report_files import write_json
 from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short

@@ -12,14 +12,16 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, table_text
-from widemargin.cli.goals_file.replaced import free_name
+from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.goals_file.rules import free_name
 from widemargin.cli.junit import Case, Suite, audit_suite, write_junit
 from widemargin.cli.tables.column_roles import Rows, as_external
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("reading the table")
         data = read_data(goals)
         try:
-            result = _fit(goals, data, options.model or goals.output, progress)
+            result = _fit(goals, data, options.model or goals.outputs.model, progress)
         except InfeasibleGoalError as error:
             if options.junit is not None:
                 failure = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
@@ -156,7 +158,7 @@ def _plain_svm(
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
-    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress) | {"on_interrupt": "raise"})
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress, on_interrupt="raise"))
     if goals.model.time_budget is not None:
         left = goals.model.time_budget - spent
         if left <= 0.0:
@@ -176,18 +178,18 @@ def _make_folder(folder: Path) -> None:
         raise ModelFileError(f"{folder}: the folder cannot be made ({error.strerror}). Choose another one") from error
 
 
-def _options(goals: GoalsFile, progress: Progress) -> dict[str, Any]:
+def _options(goals: GoalsFile, progress: Progress, on_interrupt: str = "return") -> dict[str, Any]:
     """What all estimators of the file are given."""
-    return {
+    return gathered({
         "enforce": goals.model.enforce,
         "pos_label": goals.data.positive,
         "time_budget": goals.model.time_budget,
         "on_infeasible": goals.model.on_infeasible,
-        "on_interrupt": "return",
+        "on_interrupt": on_interrupt,
         "callbacks": [progress.watch],
         "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
         **goals.model.kernel,
-    }
+    })  # fmt: skip
 
 
 def _classifier(goals: GoalsFile, progress: Progress) -> RateConstrainedClassifier | RateConstrainedClassifierCV:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.goals_file.goals_file import GoalsFile, Label, Split, is_within, table_text
+from widemargin.cli.goals_file.keys import GoalsFile, Label, Split, table_text
+from widemargin.cli.goals_file.rules import is_within
 from widemargin.cli.tables.baselines import with_baselines
 from widemargin.cli.tables.table_files import read_table, table_files
 from widemargin.exceptions import DataError

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from widemargin._files import neighbour_of
-from widemargin.cli.goals_file.replaced import free_name
+from widemargin.cli.goals_file.rules import free_name
 from widemargin.exceptions import DataError
 
 __all__ = ["TableWriter", "plain_text", "safe_table"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin.cli.goals_file.goals_file import Split, TablePath, table_text
+from widemargin.cli.goals_file.keys import Split, TablePath, table_text
 from widemargin.cli.tables.column_roles import Block, held_out, read_table, rows_equal
 from widemargin.cli.tables.table_files import (
     CSV_ENDINGS,

@@ -14,7 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from widemargin._files import PARQUET_ENDINGS, parquet_files
-from widemargin.cli.goals_file.goals_file import TablePath, table_text
+from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.tables.csv_faults import Fault, csv_fault, no_text, opened
 from widemargin.cli.tables.csv_out import safe_table
 from widemargin.exceptions import DataError

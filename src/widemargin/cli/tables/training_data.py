@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.cli.console import warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath, table_text
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
 from widemargin.cli.tables.column_roles import (
     Rows,
     external_rows,

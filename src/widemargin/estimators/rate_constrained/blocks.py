@@ -1,9 +1,9 @@
-"""Rate-constrained training over rows that live in blocks: from raw rows to a `BlockedProblem`, and back to a report.
+"""Rate-constrained training over rows that live in blocks: from raw rows to a problem, and back to a report.
 
-survey (shape, labels, weights) -> counts by kind of row -> the goal, bound to the counts -> problems of the blocks
+survey (shape, labels, weights) -> counts by kind of row -> the goal, tied to the counts -> problems of the blocks
 
 Kinds of rows (`goals/measuring/counting.py`) are counted where the rows are. They are all that a goal asks, so it
-is bound to their sum; every block then looks up the cells of its rows. Labels, populations and baselines are looked at
+is tied to their sum; every block then looks up the cells of its rows. Labels, populations and baselines are looked at
 in these passes and in the last one, which counts what the model predicts; training itself sees features and cells.
 """
 
@@ -29,20 +29,21 @@ from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.labels import column_of
 from widemargin.goals.binding.sources import Source, make_source
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
-from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.rows import Rows
 
 __all__ = ["Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions", "survey"]
 
 
 @dataclass
 class Survey:
-    """What must be known of all rows before a goal can be bound.
+    """What must be known of all rows before a goal can be tied.
 
     Attributes
     ----------
@@ -137,8 +138,8 @@ def survey(blocks: BlockMap) -> Survey:
     return found
 
 
-def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, BoundGoal]:
-    """The goal bound to all rows, by their counts.
+def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
+    """The goal tied to all rows, by their counts.
 
     Raises
     ------
@@ -150,30 +151,30 @@ def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, BoundGoal]:
 
 
 def blocked_problem(
-    blocks: BlockMap, labels: Labels, counts: Counts, bound: BoundGoal, found: Survey, *, lam: float,
+    blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, found: Survey, *, lam: float,
     fit_intercept: bool, scratch: str | None,
-) -> BlockedProblem:  # fmt: skip
+) -> RateConstrainedProblem:  # fmt: skip
     """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
     d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
-    task = _Task(labels, counts, bound, lam, fit_intercept, centre, scratch)
+    task = _Task(labels, counts, tied, lam, fit_intercept, centre, scratch)
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
     sizes: _Sizes = prepared.sum(_sizes)
-    nothing = tuple(np.zeros(0, np.int32) for _ in bound.cell)
-    empty = replace(bound, cell=nothing, row_weight=(None,) * len(nothing))
+    nothing = tuple(np.zeros(0, np.int32) for _ in tied.cell)
+    empty = replace(tied, cell=nothing, row_weight=(None,) * len(nothing))
     head = build_problem(empty, [np.zeros((0, d))] * len(nothing), lam, fit_intercept=fit_intercept, merge=False)
     rows = BlockedRows(prepared, int(sizes.n_rows), d, int(sizes.n_stored), centre)
-    return BlockedProblem(head, rows, sizes.cell_count)
+    return head.over(rows, sizes.cell_count)
 
 
 def counted_predictions(
     blocks: BlockMap, labels: Labels, w: Floats, b: float
-) -> tuple[BoundGoal, list[npt.NDArray[np.bool_]], list[Floats]]:
+) -> tuple[TiedGoal, list[npt.NDArray[np.bool_]], list[Floats]]:
     """The goal on kinds of rows that a model calls alike, with its 0/1 and its mean ramp predictions of each."""
     counts: Counts = blocks.sum(_count, (labels, (w, b)))
     counted = [counts.parts[name].counted() for name in counts.names]
-    bound = bind(labels.goal, [part.source for part in counted], warn_trivial=False)
+    tied = bind(labels.goal, [part.source for part in counted], warn_trivial=False)
     shares = [np.zeros(0) if part.ramp is None else part.ramp for part in counted]
-    return bound, [part.positive for part in counted], shares
+    return tied, [part.positive for part in counted], shares
 
 
 # what runs where a block is
@@ -184,7 +185,7 @@ class _Task(NamedTuple):
 
     labels: Labels
     counts: Counts
-    bound: BoundGoal
+    tied: TiedGoal
     lam: float
     fit_intercept: bool
     centre: Floats
@@ -245,11 +246,11 @@ def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
 def _source(data: Mapping[str, Any], labels: Labels) -> Source:
     """The rows of a block as a source of the goal."""
     name = data.get("source")
-    return make_source(
-        name, data["X"], data["y"], classes=labels.classes, sample_weight=data["sample_weight"],
-        populations=data["populations"], baselines=data.get("baselines"), models=labels.models,
-        baseline_names=baselines_used(labels.goal).get(name, ()), n_rows=data["X"].shape[0],
+    rows = Rows(
+        data["X"], data["y"], data["sample_weight"], data["populations"],
+        baselines={**labels.models, **(data.get("baselines") or {})}, source=name,
     )  # fmt: skip
+    return make_source(rows, baselines_used(labels.goal).get(name, ()), classes=labels.classes)
 
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:
@@ -269,13 +270,13 @@ def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) ->
 def _problem_of(data: Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
     """The problem of a block's rows, with the coefficients of the whole."""
     source = _source(data, task.labels)
-    of_kind = task.bound.cell[task.counts.names.index(source.name)]
+    of_kind = task.tied.cell[task.counts.names.index(source.name)]
     cell = task.counts.parts[source.name].numbers(source, of_kind)
     if task.scratch is not None and not Path(task.scratch).is_dir():
         raise MissingDataError(f"scratch: there is no folder {task.scratch} where a worker runs. Make it there.")
     X, fit_intercept = _matrix(data), task.fit_intercept
-    bound = replace(task.bound, cell=(cell,), row_weight=(source.weight,))
-    problem = build_problem(bound, [X], task.lam, fit_intercept=fit_intercept)
+    tied = replace(task.tied, cell=(cell,), row_weight=(source.weight,))
+    problem = build_problem(tied, [X], task.lam, fit_intercept=fit_intercept)
     parts = [(block.X, block.row_of) for block in problem.rows.blocks]  # type: ignore[union-attr]
     weight, cell = problem.weight, problem.cell
     if task.scratch is not None:

@@ -1,6 +1,6 @@
 """The steps of fitting a rate-constrained model, from checked data to the best model found.
 
-goal + data -> BoundGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
+goal + data -> TiedGoal -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Problem, Randomized
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
+from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace
+from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Randomized
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.bind import BoundGoal
-from widemargin.problems.blocked import BlockedProblem
-from widemargin.problems.rate_constrained import build_problem
+from widemargin.goals.binding.bind import TiedGoal
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex.convex_step import SOLVERS
+from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice
+from widemargin.solvers.convex.kernel_step import KernelChoice
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.second_start import enforce_from_two_starts
@@ -33,6 +35,7 @@ __all__ = [
     "step_plan",
     "train",
     "train_problem",
+    "with_solver",
 ]
 
 _CONTINUE_FROM = 1.0  # C
@@ -46,7 +49,7 @@ class Trained:
     Attributes
     ----------
     search : Enforced
-    problem : RateConstrainedProblem or BlockedProblem
+    problem : RateConstrainedProblem
     status : Status
     solvers : tuple of str
         The convex solvers that were used.
@@ -55,7 +58,7 @@ class Trained:
     """
 
     search: Enforced
-    problem: Problem
+    problem: RateConstrainedProblem
     status: Status
     solvers: tuple[str, ...]
     diagnosis: Diagnosis | None = None
@@ -76,7 +79,7 @@ class Trained:
         return self.best.violation <= 0.0
 
     def linear_multipliers(self) -> Floats:
-        """Multipliers in objective per unit of the bound goal's bounds."""
+        """Multipliers in objective per unit of the tied goal's bounds."""
         return self.problem.multipliers_to_goal(self.solution.multipliers)
 
 
@@ -95,9 +98,9 @@ def step_plan(C: float, max_steps: int, tol: float, step_tol: float) -> Majorize
 
 
 def train(
-    bound: BoundGoal,
+    tied: TiedGoal,
     matrices: Sequence[Any],
-    space: LinearSpace,
+    space: ColumnSpace,
     *,
     lam: float,
     fit_intercept: bool,
@@ -108,14 +111,14 @@ def train(
     explain: bool = True,
     budget: Budget,
 ) -> Trained:
-    """Train on a bound goal.
+    """Train on a tied goal.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     matrices : sequence of matrices
         Features of each source of `bound`.
-    space : LinearSpace
+    space : ColumnSpace
         What the model is linear in.
     lam : float
     fit_intercept : bool
@@ -134,12 +137,23 @@ def train(
     -------
     Trained
     """
-    flat = build_problem(bound, space.features(matrices), lam, fit_intercept=fit_intercept)
-    problem, convex = space.lift(flat, solver)
+    flat = build_problem(tied, space.features(matrices), lam, fit_intercept=fit_intercept)
+    problem, convex = with_solver(flat, space, solver)
     return train_problem(
-        problem, convex, space.used, enforcement=enforcement, options=options, start=start, explain=explain,
+        problem, convex, convex.used, enforcement=enforcement, options=options, start=start, explain=explain,
         budget=budget,
     )  # fmt: skip
+
+
+def with_solver(
+    problem: RateConstrainedProblem, space: ColumnSpace, solver: str
+) -> tuple[RateConstrainedProblem, ConvexChoice | KernelChoice]:
+    """The problem to solve in a space, and its convex solver."""
+    if not isinstance(space, GramSpace):
+        return problem, ConvexChoice(solver, problem.n_features)
+    assert isinstance(problem.rows, RowBlocks)
+    rows = space.gram(problem.rows, solver)
+    return replace(problem, rows=rows), KernelChoice(solver, rows)
 
 
 def train_problem(
@@ -204,9 +218,9 @@ def refuse_overflow(matrices: Sequence[Any]) -> Iterator[None]:
         raise DataError(f"the solver cannot handle features as large as {largest:.3g}: scale them.") from error
 
 
-def make_measures(problem: Problem, enforcement: str) -> tuple[Measures, Measures]:
+def make_measures(problem: RateConstrainedProblem, enforcement: str) -> tuple[Measures, Measures]:
     """The rates that are enforced, and the 0/1 rates; the same object where these are enforced."""
-    hard = BlockedDeterministic(problem) if isinstance(problem, BlockedProblem) else Deterministic(problem)
+    hard = BlockedDeterministic(problem) if isinstance(problem.rows, BlockedRows) else Deterministic(problem)
     return (hard if enforcement == "deterministic" else Randomized(problem)), hard
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.distributed.blocked_rows import BlockedPoint
-from widemargin.problems.blocked import BlockedProblem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
@@ -17,9 +16,7 @@ from widemargin.solvers.ramp.tightening import Candidate, Moves
 from widemargin.solvers.thresholds.bias_sweep import best_threshold
 from widemargin.solvers.thresholds.blocked_sweep import best_threshold_of_blocks
 
-__all__ = ["BlockedDeterministic", "Deterministic", "Problem", "Randomized"]
-
-Problem = RateConstrainedProblem | BlockedProblem
+__all__ = ["BlockedDeterministic", "Deterministic", "Randomized"]
 
 
 class _HardRates(ABC):
@@ -27,7 +24,7 @@ class _HardRates(ABC):
 
     Parameters
     ----------
-    problem : RateConstrainedProblem or BlockedProblem
+    problem : RateConstrainedProblem
     """
 
     moves: Moves | None = None
@@ -125,7 +122,7 @@ class Randomized:
 
     Parameters
     ----------
-    problem : RateConstrainedProblem or BlockedProblem
+    problem : RateConstrainedProblem
     """
 
     moves: Moves | None = None

@@ -1,16 +1,17 @@
 """What training leaves on the estimator: fitted attributes, the report, and how it ended as warnings and errors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from widemargin._typing import Floats, Matrix
 from widemargin.estimators.rate_constrained.fitting import Trained
 from widemargin.estimators.rate_constrained.generalization import generalization_note, model_bound
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, explain
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.estimators.rate_constrained.proof import Validated
-from widemargin.estimators.rate_constrained.spaces import model_scores
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.bind import BoundGoal
+from widemargin.goals.binding.bind import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status
@@ -26,20 +27,19 @@ class OutcomeMixin:
     enforce: str
     feature_map: str | None
     on_infeasible: str
-    on_interrupt: str
-    tol: float
+    solver_options: TrainingOptions | Mapping[str, Any] | None
     infeasibility_: Infeasibility | None
     positive_class_: Any
-    _direction: Callable[[], float]
+    _positive_scores: Callable[[Sequence[Matrix]], list[Floats]]
 
-    def _adopt(self, trained: Trained, bound: BoundGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
+    def _adopt(self, trained: Trained, tied: TiedGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
         """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
         self._adopt_course(trained)
-        scores = [self._direction() * model_scores(self, X) for X in matrices]
+        scores = self._positive_scores(matrices)
         soft = [ramp(z) for z in scores]
         mapped = self.feature_map is not None
-        generalization = None if validated else model_bound(bound, trained, self.enforce, mapped=mapped)
-        self._adopt_report(trained, bound, [z > 0.0 for z in scores], soft, generalization, validated)
+        generalization = None if validated else model_bound(tied, trained, self.enforce, mapped=mapped)
+        self._adopt_report(trained, tied, [z > 0.0 for z in scores], soft, generalization, validated)
 
     def _adopt_course(self, trained: Trained) -> None:
         """How training went."""
@@ -54,20 +54,20 @@ class OutcomeMixin:
         self.history_ = trained.search.history
 
     def _adopt_report(
-        self, trained: Trained, bound: BoundGoal, positive: Sequence[Any], soft: Sequence[Any],
+        self, trained: Trained, tied: TiedGoal, positive: Sequence[Any], soft: Sequence[Any],
         generalization: tuple[float, Any] | None = None, validated: Validated | None = None,
     ) -> None:  # fmt: skip
         """The report, from what is predicted for each entry of each source, by sign and by the ramp."""
-        self.multipliers_ = bound.user_multipliers(trained.linear_multipliers(), bound.positive_mass(soft))
+        self.multipliers_ = tied.user_multipliers(trained.linear_multipliers(), tied.positive_mass(soft))
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
         self.generalization_bound_ = None if generalization is None else generalization[1]
         notes = () if self.enforce == "deterministic" else (_RANDOMIZED_NOTE,)
         self.goal_report_: GoalReport = make_report(
-            bound, positive, positive_class=self.positive_class_, ramp=soft,
+            tied, positive, positive_class=self.positive_class_, ramp=soft,
             data_name="training rows" if validated is None else "validation rows",
             multipliers=self.multipliers_, status=self.status_, certificate=proved + self._certificate(trained),
-            notes=(*notes, *generalization_note(bound, generalization)),
+            notes=(*notes, *generalization_note(tied, generalization)),
         )  # fmt: skip
 
     def _certificate(self, trained: Trained) -> str:
@@ -85,7 +85,7 @@ class OutcomeMixin:
         """Warn or raise according to how training ended."""
         if budget.interrupted:
             warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
+            if TrainingOptions.of(self.solver_options).on_interrupt == "raise":
                 raise KeyboardInterrupt
             return
         found = self.infeasibility_
@@ -106,7 +106,7 @@ class OutcomeMixin:
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:
             warn(
-                f"gap {self.subproblem_gap_:.1e} > tol {self.tol:g} in the last convex step; "
-                "scale the features or raise tol.",
+                f"gap {self.subproblem_gap_:.1e} > tol {TrainingOptions.of(self.solver_options).tol:g} in the last "
+                "convex step; scale the features or raise tol.",
                 MarginConvergenceWarning,
             )

@@ -6,12 +6,14 @@ from typing import Any
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats
 from widemargin.distributed.base import BlockMap
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.distributed.joined import JoinedMap
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.local import SerialMap
 from widemargin.distributed.recipes import ArrayRows, rows_of
 from widemargin.distributed.tables import computed
 from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.blocks import (
     Labels,
     blocked_problem,
@@ -21,12 +23,11 @@ from widemargin.estimators.rate_constrained.blocks import (
 )
 from widemargin.estimators.rate_constrained.fitting import step_plan, train_problem
 from widemargin.estimators.rate_constrained.infeasibility import find_out
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, positive_class
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.problems.blocked import BlockedProblem, BlockedSubproblem
+from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, ConvexResult
 from widemargin.solvers.convex import level_method as bundle_blocks
 from widemargin.solvers.convex import pmm_newton
@@ -115,6 +116,7 @@ class BlockTrainingMixin:
             )
         self.goal_ = goal = as_goal(self.goal)
         self.calibrator_ = None
+        solving = self._options
         budget = Budget(self.time_budget, self._watchers())
         together = self._with_external(blocks.filled().near(gather_below), external)
         with limit_threads(self.n_jobs):
@@ -126,24 +128,26 @@ class BlockTrainingMixin:
                 self.feature_names_in_ = found.names
             pair = positive_class(self.classes_.tolist(), self.positive_class_)
             labels = Labels(pair, goal, dict(self.baselines or {}))
-            counts, bound = counted_goal(together, labels)
+            counts, tied = counted_goal(together, labels)
             problem = blocked_problem(
-                together, labels, counts, bound, found, lam=2.0 / (found.weight * self.C),
-                fit_intercept=self.fit_intercept, scratch=scratch,
+                together, labels, counts, tied, found, lam=2.0 / (found.weight * self.C),
+                fit_intercept=solving.fit_intercept, scratch=scratch,
             )  # fmt: skip
-            solver = _BlockConvex(self.solver, problem)
+            rows = problem.rows
+            assert isinstance(rows, BlockedRows)
+            solver = _BlockConvex(solving.solver, problem)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
                     problem, convex, solver.used, enforcement=self.enforce,
-                    options=step_plan(self.C, self.max_steps, self.tol, self.step_tol), budget=budget,
+                    options=step_plan(self.C, self.max_steps, solving.tol, solving.step_tol), budget=budget,
                 )  # fmt: skip
             finally:
-                problem.rows.blocks.close()
-            LinearSpace().adopt(self, trained.best.w, trained.best.b, self._direction())
+                rows.blocks.close()
+            self._adopt_point(ColumnSpace(), trained.best.w, trained.best.b)
             self._adopt_course(trained)
             self._adopt_report(trained, *counted_predictions(together, labels, trained.best.w, trained.best.b))
-            self.n_passes_ = problem.rows.n_passes
+            self.n_passes_ = rows.n_passes
 
             def measured(w: Floats, b: float) -> Measured:
                 other, hard, soft = counted_predictions(together, labels, w, b)
@@ -159,8 +163,10 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self.solver not in ("auto", *_OVER_BLOCKS):
-            raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
+        if self._options.solver not in ("auto", *_OVER_BLOCKS):
+            raise CapabilityError(
+                f"solver={self._options.solver!r} needs all rows in one place. Use 'auto' with blocks."
+            )
 
     def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
         """The training rows and the external rows that the goal uses."""
@@ -181,7 +187,7 @@ class _BlockConvex:
     step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
     """
 
-    def __init__(self, name: str, problem: BlockedProblem) -> None:
+    def __init__(self, name: str, problem: RateConstrainedProblem) -> None:
         by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
         self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
         self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
@@ -189,7 +195,7 @@ class _BlockConvex:
 
     def __call__(self, sub: Any, **options: Any) -> ConvexResult:
         """Solve a subproblem."""
-        if not isinstance(sub, BlockedSubproblem):
+        if not isinstance(sub.rows, BlockedRows):
             return self._here(sub, **options)
         if self.name not in self.used:
             self.used.append(self.name)

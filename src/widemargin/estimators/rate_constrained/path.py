@@ -1,7 +1,8 @@
 """Goals on the same rows, trained one after the other: what does not change is done once, and each starts warm.
 
-The rows are bound, checked and merged once; from goal to goal only coefficients by cell and bounds are made anew. A
-point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation steps.
+The rows are tied to the goal, checked and merged once; from goal to goal only coefficients by cell and bounds are made
+anew. A point starts from the last one's model, hinge variables and multipliers, and takes two to four majorisation
+steps.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
+from widemargin.estimators.feature_space import ColumnSpace
+from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status, with_solver
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, Source, bind
+from widemargin.goals.binding.bind import Source, TiedGoal, bind
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
@@ -59,10 +60,10 @@ class GoalSeries:
     Parameters
     ----------
     sources : sequence of Source
-        What the goals are bound to.
+        What the goals are tied to.
     matrices : sequence of matrices
         Features of each source.
-    space : LinearSpace
+    space : ColumnSpace
         What the models are linear in. Of an exact kernel the matrix is computed anew for each goal.
     fit_intercept : bool
     enforcement : {"deterministic", "randomized"}
@@ -78,7 +79,7 @@ class GoalSeries:
         self,
         sources: Sequence[Source],
         matrices: Sequence[Any],
-        space: LinearSpace,
+        space: ColumnSpace,
         *,
         fit_intercept: bool,
         enforcement: str,
@@ -95,24 +96,24 @@ class GoalSeries:
         self.cold = cold
         self.warm = replace(cold, steps=_STEPS - 1, slopes=(), tol=cold.loose_tol, stall=_STALL)
         self.budget = budget
-        self._bound: BoundGoal | None = None
+        self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
 
-    def bind(self, goal: Goal) -> BoundGoal:
+    def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
-        return bind(goal, self.sources, warn_trivial=self._bound is None, like=self._bound)
+        return bind(goal, self.sources, warn_trivial=self._tied is None, like=self._tied)
 
-    def go_on(self, bound: BoundGoal, before: Neighbour | None) -> None:
+    def go_on(self, tied: TiedGoal, before: Neighbour | None) -> None:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
-        self._bound, self._given = bound, before
+        self._tied, self._given = tied, before
 
-    def train(self, bound: BoundGoal, lam: float) -> Trained:
-        """Train on a bound goal, warm where there is a goal before."""
-        self._flat = self._rows_of(bound, lam)
-        problem, solver = self.space.lift(self._flat, self.solver)
+    def train(self, tied: TiedGoal, lam: float) -> Trained:
+        """Train on a tied goal, warm where there is a goal before."""
+        self._flat = self._rows_of(tied, lam)
+        problem, solver = with_solver(self._flat, self.space, self.solver)
         measures, hard = make_measures(problem, self.enforcement)
         convex = Watched(solver)
         before, search, resumed = self._given or self._last, None, self._given is not None
@@ -122,20 +123,20 @@ class GoalSeries:
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
         if before is None or search is None or resumed or before.met != (search.best.violation <= 0.0):
             search = self._second_opinion(search, problem, convex, measures, hard)
-        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
+        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
-        self._bound, self._state = bound, convex.last
+        self._tied, self._state = tied, convex.last
         return trained
 
-    def _rows_of(self, bound: BoundGoal, lam: float) -> RateConstrainedProblem:
+    def _rows_of(self, tied: TiedGoal, lam: float) -> RateConstrainedProblem:
         """The problem; its rows are those of the last one where the cells are."""
-        if self._flat is not None and self._bound is not None and self._bound.space is bound.space:
-            again = self._flat.rebound(self._bound, bound)
+        if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
+            again = self._flat.retied(self._tied, tied)
             if again is not None:
                 return again.with_lam(lam)
         self._last = None  # hinge variables belong to rows
-        return build_problem(bound, self.features, lam, fit_intercept=self.fit_intercept)
+        return build_problem(tied, self.features, lam, fit_intercept=self.fit_intercept)
 
     def _from(
         self,

@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Index
+from widemargin._typing import Floats
 from widemargin.estimators._calibration import take_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.fitting import Trained
-from widemargin.estimators.rate_constrained.spaces import LinearSpace, model_scores
 from widemargin.estimators.thresholds.candidates import Choice, choose_threshold
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.goals.binding.sources import External, count_rows
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.sources import External
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.base import Budget, Status
 
 __all__ = ["TIGHTENINGS", "KeptRows", "Validated", "keep_rows", "train_validated"]
@@ -96,7 +96,7 @@ def keep_rows(
             "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
             "name or as a function."
         )
-    if not model.fit_intercept:
+    if not model._options.fit_intercept:
         raise CapabilityError(
             "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
             "fit_intercept=True, or confidence=None."
@@ -118,33 +118,24 @@ def _halved(
     """The rows of an external data set to train on, and those to prove the goal on."""
     if not isinstance(data, External):
         raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
-    n = count_rows(data.X, data.y, data.populations, *data.baselines.values())
+    n = data.n_rows
     held = round(fraction * n)
     if not 0 < held < n:
         raise DataError(
             f"external {name!r} has {n} rows, of which {held} would be kept aside to prove the goal on; give more rows."
         )
     order = random_state.permutation(n)
-    return _part(data, np.sort(order[held:])), _part(data, np.sort(order[:held]))
-
-
-def _part(data: External, rows: Index) -> External:
-    weight = data.sample_weight
-    return External(
-        take_rows(data.X, rows), take_rows(data.y, rows), sample_weight=take_rows(weight, rows),
-        populations=take_rows(data.populations, rows),
-        **{name: take_rows(values, rows) for name, values in data.baselines.items()},
-    )  # fmt: skip
+    return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
 
 def train_validated(
     estimator: Any,
-    bound: BoundGoal,
-    kept: BoundGoal,
+    tied: TiedGoal,
+    kept: TiedGoal,
     kept_matrices: Sequence[Any],
     *,
     fit: Callable[..., Trained],
-    space: LinearSpace,
+    space: ColumnSpace,
     budget: Budget,
 ) -> Validated:
     """Train the family and choose model and threshold.
@@ -152,13 +143,13 @@ def train_validated(
     Parameters
     ----------
     estimator : RateConstrainedClassifier
-    bound, kept : BoundGoal
+    tied, kept : TiedGoal
         The goal on the training rows and on the validation rows.
     kept_matrices : sequence of matrices
         Features of each source of `kept`.
     fit : callable
-        Trains on a bound goal.
-    space : LinearSpace
+        Trains on a tied goal.
+    space : ColumnSpace
         What the models are linear in.
     budget : Budget
         Where it is spent, the models so far are the family.
@@ -169,17 +160,17 @@ def train_validated(
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
         one that fewest rows would prove.
     """
-    _check_same(bound, kept)
+    _check_same(tied, kept)
     confidence = float(estimator.confidence)
-    shares = TIGHTENINGS if bound.n_constraints else TIGHTENINGS[:1]
+    shares = TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]
     level = 1.0 - (1.0 - confidence) / len(shares)
     proofs = margins(kept, level)
     sizes = np.array([proof.size for proof in proofs])
-    ratio = np.sqrt(sum(bound.n_rows) / sum(kept.n_rows))
-    expected = ratio * np.array([proof.size for proof in margins(bound, level)])
+    ratio = np.sqrt(sum(tied.n_rows) / sum(kept.n_rows))
+    expected = ratio * np.array([proof.size for proof in margins(tied, level)])
     found: list[tuple[Trained, list[Floats], Choice]] = []
     for share in shares:
-        model = fit(_tightened(bound, share * expected), explain=False)
+        model = fit(_tightened(tied, share * expected), explain=False)
         scores = _scores(estimator, model, space, kept_matrices)
         found.append((model, scores, choose_threshold(kept, scores, 0.0, sizes)))
         if budget.exhausted:
@@ -196,16 +187,17 @@ def train_validated(
     return _refused(kept, found, proofs, sizes)
 
 
-def _scores(estimator: Any, model: Trained, space: LinearSpace, matrices: Sequence[Any]) -> list[Floats]:
+def _scores(estimator: Any, model: Trained, space: ColumnSpace, matrices: Sequence[Any]) -> list[Floats]:
     """Scores of a model's positive class on checked rows, by the attributes that it would set."""
-    other, sign = copy.copy(estimator), estimator._direction()
-    space.adopt(other, model.best.w, model.best.b, sign)
-    return [sign * model_scores(other, X) for X in matrices]
+    other = copy.copy(estimator)
+    other._adopt_point(space, model.best.w, model.best.b)
+    scores: list[Floats] = other._positive_scores(matrices)
+    return scores
 
 
-def _check_same(bound: BoundGoal, kept: BoundGoal) -> None:
+def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:
     """What is trained must be what is proved: bundles and tiny populations depend on the rows."""
-    ours, theirs = ([item.text for item in part.constraints] for part in (bound, kept))
+    ours, theirs = ([item.text for item in part.constraints] for part in (tied, kept))
     if ours != theirs:
         strange = sorted({*ours} ^ {*theirs})
         raise DataError(
@@ -215,8 +207,8 @@ def _check_same(bound: BoundGoal, kept: BoundGoal) -> None:
         )
 
 
-def _tightened(bound: BoundGoal, by: Floats) -> BoundGoal:
-    return dataclasses.replace(bound, bound=np.maximum(bound.bound - by, LEAST_ROOM * np.maximum(bound.bound, 0.0)))
+def _tightened(tied: TiedGoal, by: Floats) -> TiedGoal:
+    return dataclasses.replace(tied, bound=np.maximum(tied.bound - by, LEAST_ROOM * np.maximum(tied.bound, 0.0)))
 
 
 def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
@@ -231,7 +223,7 @@ def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
 
 
 def _refused(
-    kept: BoundGoal,
+    kept: TiedGoal,
     found: Sequence[tuple[Trained, list[Floats], Choice]],
     proofs: Sequence[Margin],
     sizes: Floats,

@@ -12,12 +12,11 @@ from sklearn.base import clone
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan
 from widemargin.estimators.rate_constrained.path import GoalSeries
-from widemargin.estimators.rate_constrained.spaces import make_space, model_scores
 from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short, neighbour, restored
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.bind import BoundGoal, Source, baselines_used, bind
+from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
@@ -39,31 +38,31 @@ class GivenRows(NamedTuple):
 
 @dataclass
 class _Measured:
-    """Rows that the models are measured on: what goals are bound to, and the features of each source."""
+    """Rows that the models are measured on: what goals are tied to, and the features of each source."""
 
     sources: tuple[Source, ...]
     matrices: list[Any]
     log: MeasureLog
-    bound: BoundGoal | None = None
+    tied: TiedGoal | None = None
 
-    def bind(self, goal: Goal) -> BoundGoal:
+    def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to these rows."""
         try:
-            self.bound = bind(goal, self.sources, warn_trivial=False, like=self.bound)
+            self.tied = bind(goal, self.sources, warn_trivial=False, like=self.tied)
         except GoalError as error:
             raise GoalError(f"on the validation rows: {error}") from error
-        return self.bound
+        return self.tied
 
     def add(
         self,
         model: RateConstrainedClassifier,
-        bound: BoundGoal,
+        tied: TiedGoal,
         keys: Sequence[Constraint],
         swept: Sequence[Constraint],
     ) -> None:
         """Measure a model."""
-        scores = [model._direction() * model_scores(model, X) for X in self.matrices]
-        self.log.add(bound, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
+        scores = model._positive_scores(self.matrices)
+        self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
 
 
 class _Point(NamedTuple):
@@ -112,6 +111,7 @@ class Sweep:
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
+        options = model._options
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
         self.budget = Budget(model.time_budget, model._watchers())
@@ -119,10 +119,11 @@ class Sweep:
         X, y, weight = model._checked(training.X, training.y, training.sample_weight)
         sources, matrices = model._sources(uses, X, y, weight, training.X, training.populations, external=external)
         self.lam = 2.0 / (float(X.shape[0] if weight is None else weight.sum()) * model.C)
-        space = make_space(model, X, weight, n_sources=len(matrices))
+        space = model._space(X, weight, n_sources=len(matrices))
         self.series = GoalSeries(
-            sources, matrices, space, fit_intercept=model.fit_intercept, enforcement=model.enforce, solver=model.solver,
-            cold=step_plan(model.C, model.max_steps, model.tol, model.step_tol), budget=self.budget,
+            sources, matrices, space, fit_intercept=options.fit_intercept, enforcement=model.enforce,
+            solver=options.solver,
+            cold=step_plan(model.C, model.max_steps, options.tol, options.step_tol), budget=self.budget,
         )  # fmt: skip
         self.training = _Measured(sources, matrices, MeasureLog(X.shape[0], with_errors=False))
         self.held: _Measured | None = None
@@ -146,14 +147,14 @@ class Sweep:
         if cut_short(path):
             return
         for number, goal in enumerate(self.goals[: len(path)]):
-            bound = self.series.bind(goal)
+            tied = self.series.bind(goal)
             if self.held is not None:
                 self.held.bind(goal)
             model = restored(self.model, path, number, self.series.space, self.training.matrices)
             model.goal = model.goal_ = goal
             point = _Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
-            self._keep(goal, bound, point)
-            self.series.go_on(bound, neighbour(model, bool(path.met[number]), bound.n_constraints))
+            self._keep(goal, tied, point)
+            self.series.go_on(tied, neighbour(model, bool(path.met[number]), tied.n_constraints))
         found, told = self.training.log.finish().objective, path.training.objective
         if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
             raise DataError(
@@ -190,39 +191,39 @@ class Sweep:
 
     def _train(self, goal: Goal) -> None:
         began = self.budget.elapsed
-        bound = self.series.bind(goal)
-        self._agrees(bound)
+        tied = self.series.bind(goal)
+        self._agrees(tied)
         if self.held is not None:  # what is wrong there is said before the time for training is spent
             self.held.bind(goal)
-        trained = self.series.train(bound, self.lam)
+        trained = self.series.train(tied, self.lam)
         if self.budget.exhausted and self.points:
             return  # cut short; its neighbours are done
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
-        self.series.space.adopt(model, trained.best.w, trained.best.b, model._direction())
-        model._adopt(trained, bound, self.training.matrices, None)
+        model._adopt_point(self.series.space, trained.best.w, trained.best.b)
+        model._adopt(trained, tied, self.training.matrices, None)
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
         best = trained.best
-        self._keep(goal, bound, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
+        self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
         self._tell(self.points[-1])
 
-    def _agrees(self, bound: BoundGoal) -> None:
-        if self.points and bound.n_constraints != len(self.labels):
+    def _agrees(self, tied: TiedGoal) -> None:
+        if self.points and tied.n_constraints != len(self.labels):
             raise GoalError(
-                f"a goal with {bound.n_constraints} constraints follows one with {len(self.labels)}; the goals of a "
+                f"a goal with {tied.n_constraints} constraints follows one with {len(self.labels)}; the goals of a "
                 "path must have the same constraints."
             )
 
-    def _keep(self, goal: Goal, bound: BoundGoal, point: _Point) -> None:
+    def _keep(self, goal: Goal, tied: TiedGoal, point: _Point) -> None:
         """Measure the model of a point and add it to the path."""
-        self._agrees(bound)
-        keys = [item.constraint for item in bound.constraints]
+        self._agrees(tied)
+        keys = [item.constraint for item in tied.constraints]
         if not self.points:
-            self.labels = tuple(item.label for item in bound.constraints)
-        swept = self._swept(goal, bound)
-        self.training.add(point.model, bound, keys, swept)
-        if self.held is not None and self.held.bound is not None:
-            self.held.add(point.model, self.held.bound, keys, swept)
+            self.labels = tuple(item.label for item in tied.constraints)
+        swept = self._swept(goal, tied)
+        self.training.add(point.model, tied, keys, swept)
+        if self.held is not None and self.held.tied is not None:
+            self.held.add(point.model, self.held.tied, keys, swept)
         self.points.append(point)
 
     def _tell(self, point: _Point) -> None:
@@ -240,19 +241,19 @@ class Sweep:
         if self.held is not None and piece.held is not None:
             self.held.log.join(piece.held)
         for point in piece.points:
-            watched = {name: getattr(self.model, name) for name in ("callbacks", "verbose", "time_budget")}
+            watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
             self._tell(point)
 
-    def _swept(self, goal: Goal, bound: BoundGoal) -> list[Constraint]:
+    def _swept(self, goal: Goal, tied: TiedGoal) -> list[Constraint]:
         """The constraints whose level is swept: one, or those of a bundle."""
         if self.place is None:
             return []
         entry = goal.constraints[self.place]
         return [
             item.constraint
-            for item in bound.constraints
+            for item in tied.constraints
             if item.constraint == entry or item.bundle == (entry.label or entry.text)
         ]
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -19,7 +20,7 @@ from widemargin.estimators.rate_constrained.validated_point import Choice, choos
 from widemargin.estimators.thresholds.scores import row_wise
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, Source, baselines_used, bind
+from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External
 from widemargin.solvers.base import Budget
 
@@ -29,7 +30,7 @@ Split = tuple[Ints, Ints]
 
 
 class ValidationRows:
-    """Checked rows from which folds are taken, with the goal bound to all of them.
+    """Checked rows from which folds are taken, with the goal tied to all of them.
 
     Parameters
     ----------
@@ -59,10 +60,10 @@ class ValidationRows:
         self.original, self.populations = row_wise(X), populations
         self.X, self.y, self.weight = plain._checked(X, y, sample_weight)
         self.uses = baselines_used(goal)
-        self.bound = bind(goal, self._sources(np.arange(len(self.y)))[0])
+        self.tied = bind(goal, self._sources(np.arange(len(self.y)))[0])
         self._refuse_counts()
 
-    def fold(self, number: int, split: Split) -> tuple[BoundGoal, list[Any], BoundGoal, list[Any]]:
+    def fold(self, number: int, split: Split) -> tuple[TiedGoal, list[Any], TiedGoal, list[Any]]:
         """The goal on the training and on the held-out rows of a fold, and the features of each source."""
         parts: list[Any] = []
         for rows in split:
@@ -78,12 +79,13 @@ class ValidationRows:
         """These rows without callbacks, which do not travel."""
         other = copy.copy(self)
         other.plain = copy.copy(self.plain)
-        other.plain.callbacks, other.plain.verbose = None, 0
+        other.plain.callbacks = None
+        other.plain.solver_options = replace(self.plain._options, verbose=0)
         return other
 
     def strata(self, n_splits: int) -> npt.NDArray[np.intp]:
         """Label and populations of each row as one number; rare combinations are left to their label."""
-        cell = self.bound.cell[0].astype(np.intp)
+        cell = self.tied.cell[0].astype(np.intp)
         _, label = np.unique(self.y, return_inverse=True)
         common = np.bincount(cell)[cell] >= n_splits
         together: npt.NDArray[np.intp] = np.where(common, cell + 2, label)
@@ -95,7 +97,7 @@ class ValidationRows:
         return self.plain._sources(self.uses, *parts, external=self.external)
 
     def _refuse_counts(self) -> None:
-        for item in self.bound.constraints:
+        for item in self.tied.constraints:
             rates = item.cleared.form.rates
             counted = [rate for rate in rates if rate.definition.is_count and rate.population.source is None]
             if counted and (item.cleared.bound != 0.0 or len(counted) < len(rates)):
@@ -166,10 +168,10 @@ def _one_fold(
     number, split = numbered
     budget = watched or Budget(None if deadline is None else deadline.left)
     measures: list[FoldMeasure] = []
-    bound, matrices, held, held_matrices = rows.fold(number, split)
+    tied, matrices, held, held_matrices = rows.fold(number, split)
     place = {item.constraint: j for j, item in enumerate(held.constraints)}
-    columns = [place.get(item.constraint, -1) for item in rows.bound.constraints]
-    for measure in fold_measures(bound, matrices, held, held_matrices, settings, rows.plain, budget):
+    columns = [place.get(item.constraint, -1) for item in rows.tied.constraints]
+    for measure in fold_measures(tied, matrices, held, held_matrices, settings, rows.plain, budget):
         measures.append(_aligned(measure, columns))
         if watched is not None:
             _tell(budget, number * len(settings) + len(measures), measure)

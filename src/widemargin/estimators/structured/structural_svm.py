@@ -23,7 +23,8 @@ from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
 from widemargin.structured.learners.problem import StructuredProblem, count, examples, potentials_of
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import StructuredModel
-from widemargin.structured.search.automatic import SEARCHES
+from widemargin.structured.oracle import Search
+from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 __all__ = ["StructuralSVM"]
 
@@ -56,11 +57,13 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Raising it fits the training examples more
         closely. Slack rescaling wants a C that is several times smaller than margin rescaling does.
     rescaling : {"slack", "margin"}, default="slack"
-    search : str, default="auto"
-        How slack rescaling finds its label: "auto", "direct", "levels", "edge", "angular", "level", "hull",
-        "bisecting", "binary" or "sarawagi-gupta". "auto" takes the exact search that is cheapest for the oracle, and
-        "hull", which is heuristic, for an oracle with free questions only (with a warning). The last three are the
-        paper's, for comparison; "sarawagi-gupta" needs `solver="cutting-plane"`.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", "direct", "levels", "edge", "angular", "level" or "hull". "auto"
+        takes the exact search that is cheapest for the oracle, and "hull", which is heuristic, for an oracle with free
+        questions only (with a warning). Where widemargin-papers is installed, "bisecting", "binary" and
+        "sarawagi-gupta" are the searches that the paper compares with; "sarawagi-gupta" needs `solver="cutting-plane"`.
+        A search of your own is a function of the protocol `widemargin.structured.oracle.Search`; it is exact if its
+        attribute `exact` says so.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
     tol : float, default=0.01
@@ -116,7 +119,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         The same upper bound and relative difference, but proved whatever the oracle finds: where `certified_` is
         False, by a relaxation that the oracle offers (with pairs of labels roof duality; infinite and 1 without one).
     search_ : str
-        The search used; "margin" for margin rescaling.
+        The name of the search used; "margin" for margin rescaling.
     status_ : str
         "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
     n_iter_, n_oracle_calls_, n_queries_ : int
@@ -150,7 +153,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         "model": "no_validation",  # type: ignore[dict-item]
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "rescaling": [StrOptions({"slack", "margin"})],
-        "search": [StrOptions({"auto", *SEARCHES})],
+        "search": [StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable],
         "solver": [StrOptions(set(_SOLVERS))],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -176,7 +179,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         *,
         C: float = 1.0,
         rescaling: str = "slack",
-        search: str = "auto",
+        search: str | Search = "auto",
         solver: str = "bcfw",
         tol: float = 0.01,
         max_iter: int = 100,

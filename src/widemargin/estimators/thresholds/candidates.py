@@ -1,4 +1,4 @@
-"""The best threshold of given scores for a bound goal, by a sweep over all of them."""
+"""The best threshold of given scores for a tied goal, by a sweep over all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.bias_sweep import best_threshold
 
@@ -62,12 +62,12 @@ class SweepProblem(NamedTuple):
     gamma: Floats
 
 
-def choose_threshold(bound: BoundGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> Choice:
+def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> Choice:
     """Try every threshold between two scores, and both ends.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     scores : sequence of ndarray of shape (n_s,)
         For each source; larger means rather positive.
     natural : float
@@ -81,41 +81,41 @@ def choose_threshold(bound: BoundGoal, scores: Sequence[Floats], natural: float,
         Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
         nothing.
     """
-    problem = sweep_problem(bound, scores, margins)
+    problem = sweep_problem(tied, scores, margins)
     found = best_threshold(
-        problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, bound.cell_weight
+        problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, tied.cell_weight
     )
     threshold = between(problem.z, found.n_positive, natural)
     return Choice(threshold, found.violation == 0.0, found.objective, found.violation)
 
 
-def sweep_problem(bound: BoundGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
+def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
     """Rows and goal as `choose_threshold` takes them, or with coefficients of moderate size for linear programmes."""
-    z, cell = np.concatenate(scores), np.concatenate(bound.cell)
-    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, bound.weight, strict=True)]
+    z, cell = np.concatenate(scores), np.concatenate(tied.cell)
+    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.weight, strict=True)]
     weight = np.concatenate(weights)
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
         z, cell, weight = z[used], cell[used], weight[used]
-    return SweepProblem(z, weight, cell, used, *_with_denominators(bound, margins, for_lp))
+    return SweepProblem(z, weight, cell, used, *_with_denominators(tied, margins, for_lp))
 
 
-def _with_denominators(bound: BoundGoal, margins: Floats, for_lp: bool) -> tuple[CellCoefficients, Floats]:
+def _with_denominators(tied: TiedGoal, margins: Floats, for_lp: bool) -> tuple[CellCoefficients, Floats]:
     """The scaled coefficients and bounds, and a constraint more for each ratio: its denominator is not zero."""
     least, miss = LEAST_DENOMINATOR, 1.0  # an undefined ratio misses by 1, and so is the nearest one last
-    smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in bound.row_weight if w is not None), default=1.0)
-    coef, k = bound.coefficients, len(bound.cell_weight)
-    gamma = (bound.bound - margins) / bound.scale
+    smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in tied.row_weight if w is not None), default=1.0)
+    coef, k = tied.coefficients, len(tied.cell_weight)
+    gamma = (tied.bound - margins) / tied.scale
     cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
     columns: list[npt.NDArray[Any]] = [coef.column]
-    values = [coef.value / bound.scale[coef.column]]
+    values = [coef.value / tied.scale[coef.column]]
     more: list[float] = []
-    for ratio in dict.fromkeys(item.cleared.ratio for item in bound.constraints):
+    for ratio in dict.fromkeys(item.cleared.ratio for item in tied.constraints):
         if ratio is None:
             continue
-        alpha, beta = bound.table.weighted(ratio.denominator)
+        alpha, beta = tied.table.weighted(ratio.denominator)
         constant = ratio.denominator.constant
-        largest = constant + float(np.maximum(alpha, beta) @ bound.cell_weight)
+        largest = constant + float(np.maximum(alpha, beta) @ tied.cell_weight)
         if for_lp:  # of mixtures: on average half a row; less would drown in the tolerances of the programme
             steps = np.concatenate([alpha, beta])
             least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
@@ -127,7 +127,7 @@ def _with_denominators(bound: BoundGoal, margins: Floats, for_lp: bool) -> tuple
             columns.append(np.full(len(used), len(gamma) + len(more)))
             values.append(part[used])
         # a signed coefficient counts what turns: the constraint is larger by all that could
-        more.append(-miss - unit * (constant + float((alpha + beta) @ bound.cell_weight)))
+        more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
     if not more:
         return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)

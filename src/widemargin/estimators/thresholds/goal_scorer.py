@@ -11,11 +11,12 @@ from sklearn.utils.metadata_routing import UNUSED
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.labels import encode_labels, positive_class
 from widemargin.goals.binding.sources import External, make_sources
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.goals.measuring.standard_errors import slack_variances
+from widemargin.rows import Rows
 
 __all__ = ["GoalScorer", "goal_scorer"]
 
@@ -73,10 +74,8 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         goal = as_goal(self.goal)
         classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
         pair = positive_class(classes, _pos_label(estimator) if self.pos_label is None else self.pos_label)
-        sources = make_sources(
-            baselines_used(goal), X, y, classes=pair, sample_weight=sample_weight, populations=populations,
-            external=self.external, baselines=self.baselines,
-        )  # fmt: skip
+        main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
+        sources = make_sources(baselines_used(goal), main, classes=pair)
         tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}
         positive = []
         for source in sources:
@@ -148,17 +147,17 @@ def goal_scorer(
     return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
 
 
-def _score(bound: BoundGoal, positive: list[Any], tolerance: float) -> float:
-    measured = bound.measure(bound.positive_mass(positive))
+def _score(tied: TiedGoal, positive: list[Any], tolerance: float) -> float:
+    measured = tied.measure(tied.positive_mass(positive))
     slack = measured.slack
     if tolerance != 0.0:
-        slack = slack + tolerance * np.sqrt(slack_variances(bound, positive).sum(axis=0))
+        slack = slack + tolerance * np.sqrt(slack_variances(tied, positive).sum(axis=0))
     missed = np.where(np.isnan(slack), UNDEFINED, -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound))))
     violation = float(missed.max(initial=0.0))
     if violation <= TOLERANCE:
         return -float(measured.objective)
-    worst = np.maximum(bound.coefficients.alpha0, bound.coefficients.beta0)
-    return -float(worst @ bound.cell_weight + bound.objective_constant) - violation
+    worst = np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0)
+    return -float(worst @ tied.cell_weight + tied.objective_constant) - violation
 
 
 def _predicted(estimator: Any, X: Any, populations: Any) -> Any:

@@ -40,10 +40,11 @@ from widemargin.estimators.thresholds.text import cure_text, guarantee_text, ref
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.bind import BoundGoal, baselines_used, bind
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.sources import External, count_rows, external_data, make_sources, positive_class
+from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.rows import Rows, length_of
 
 __all__ = ["GoalThresholdClassifier"]
 
@@ -301,9 +302,9 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                     "goal's rates only.",
                     GoalWarning,
                 )
-        if populations is not None and count_rows(populations) != y.shape[0]:
+        if populations is not None and length_of(populations) != y.shape[0]:
             raise DataError(
-                f"populations has {count_rows(populations)} rows and y {y.shape[0]}; give one row per example."
+                f"populations has {length_of(populations)} rows and y {y.shape[0]}; give one row per example."
             )
         if self._fits():
             self._set_classes(y)
@@ -432,13 +433,13 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
         """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
         self.goal_ = as_goal(self.goal)
-        sources = make_sources(
-            baselines_used(self.goal_), rows.X, rows.y,
-            classes=positive_class(self.classes_.tolist(), self.positive_class_), sample_weight=rows.weight,
-            populations=rows.populations, external=external, baselines=self.baselines, n_rows=rows.y.shape[0],
-        )  # fmt: skip
-        bound = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
-        proofs = None if self.confidence is None else self._margins(bound)
+        main = Rows(
+            rows.X, rows.y, rows.weight, rows.populations, external=external or {}, baselines=self.baselines or {}
+        )
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(baselines_used(self.goal_), main, classes=classes)
+        tied = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
+        proofs = None if self.confidence is None else self._margins(tied)
         direction = self._direction()
         scores, group = [direction * rows.scores], [self._groups_of(rows.X, rows.populations, len(rows.y))]
         for source in sources[1:]:
@@ -449,24 +450,24 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         natural = direction * natural_threshold(self.estimator_)
         n_groups = 1 if self.groups_ is None else len(self.groups_)
         find = partial(
-            best_rule, bound, scores, group, n_groups, natural=natural, margins=_sizes(bound, proofs),
+            best_rule, tied, scores, group, n_groups, natural=natural, margins=_sizes(tied, proofs),
             randomize=self.randomize,
         )  # fmt: skip
         rule = find()
         self._adopt(rule)
         shares = [rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)]
-        self._report(bound, rule, proofs, scores, group, shares)
+        self._report(tied, rule, proofs, scores, group, shares)
         if not rule.met:
             would_do = None if proofs is None else rows_that_would_do(find)
-            measured = bound.measure(bound.positive_mass(shares))
-            text = refusal_text(bound, measured, proofs, **self._words(rule))
+            measured = tied.measure(tied.positive_mass(shares))
+            text = refusal_text(tied, measured, proofs, **self._words(rule))
             self._refuse(f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=self._kept())}")
 
-    def _margins(self, bound: BoundGoal) -> tuple[Margin, ...]:
+    def _margins(self, tied: TiedGoal) -> tuple[Margin, ...]:
         confidence = float(self.confidence or 0.0)
         if self.groups_ is None:
-            return margins(bound, confidence, mixtures=self.randomize)
-        return margins(bound, confidence, reach=partial(reach, self.groups_), mixtures=self.randomize)
+            return margins(tied, confidence, mixtures=self.randomize)
+        return margins(tied, confidence, reach=partial(reach, self.groups_), mixtures=self.randomize)
 
     def _adopt(self, rule: Rule) -> None:
         """Set the fitted attributes that predict."""
@@ -480,7 +481,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
 
     def _report(
         self,
-        bound: BoundGoal,
+        tied: TiedGoal,
         rule: Rule,
         proofs: tuple[Margin, ...] | None,
         scores: Sequence[Floats],
@@ -492,13 +493,13 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         if proofs and rule.met and self.confidence is not None:
             kind = "mixture of thresholds" if self.randomize else "threshold"
             self.guarantee_ = guarantee_text(
-                bound, proofs, self.confidence,
+                tied, proofs, self.confidence,
                 searched=f"{kind} searched" if self.groups_ is None else f"{kind} of {len(self.groups_)} populations",
                 more="" if self.groups_ is None else " Rows of other populations are refused and not covered.",
             )  # fmt: skip
         folds = "" if self._has_own_rows() else " (cross-validated)"
         self.goal_report_: GoalReport = make_report(
-            bound, [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)],
+            tied, [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)],
             positive_class=self.positive_class_, data_name=f"validation rows{folds}", status=self.status_,
             ramp=shares if self.randomize else None, certificate=self.guarantee_,
             notes=(_RANDOMIZED_NOTE,) if self.randomize else (),
@@ -539,6 +540,6 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         return scores, self._groups_of(X, external_data(str(name), external or {}).populations, len(scores))
 
 
-def _sizes(bound: BoundGoal, proofs: tuple[Margin, ...] | None) -> Floats:
+def _sizes(tied: TiedGoal, proofs: tuple[Margin, ...] | None) -> Floats:
     """Margins as a vector; zeros where nothing is to be proved."""
-    return np.zeros(bound.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])
+    return np.zeros(tied.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])

@@ -47,7 +47,7 @@ import numpy as np
 import scipy.stats
 
 from widemargin.exceptions import CapabilityError
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal
+from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.metrics import Metric, When
 from widemargin.goals.language.populations import Population
@@ -84,7 +84,7 @@ class Margin:
 
 
 def margins(
-    bound: BoundGoal,
+    tied: TiedGoal,
     confidence: float,
     *,
     reach: Callable[[Population], int] | None = None,
@@ -94,7 +94,7 @@ def margins(
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
         On rows that were used for nothing else.
     confidence : float in [0.5, 1)
     reach : callable, default=None
@@ -108,18 +108,18 @@ def margins(
     CapabilityError
         If rows are weighted, or a constraint is about numbers of rows and not about shares.
     """
-    if any(weight is not None for weight in bound.row_weight):
+    if any(weight is not None for weight in tied.row_weight):
         raise CapabilityError(
             "a confidence can be claimed for unweighted rows only, and these have sample weights. Leave them out, "
             "or set confidence=None to go by the estimates."
         )
-    alpha = (1.0 - confidence) / max(1, len(bound.constraints) + len(bound.dropped))
+    alpha = (1.0 - confidence) / max(1, len(tied.constraints) + len(tied.dropped))
     number = reach or (lambda population: 1)
-    return tuple(_margin(item, bound.table, alpha, number, mixtures) for item in bound.constraints)
+    return tuple(_margin(item, tied.table, alpha, number, mixtures) for item in tied.constraints)
 
 
 def _margin(
-    item: BoundConstraint, table: RateTable, alpha: float, reach: Callable[[Population], int], mixtures: bool
+    item: TiedConstraint, table: RateTable, alpha: float, reach: Callable[[Population], int], mixtures: bool
 ) -> Margin:
     terms = [(factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
     _check_counts(item, terms, table)
@@ -135,7 +135,7 @@ def _one_sided(metric: Metric) -> bool:
     return bool(metric.alpha) != bool(metric.beta)
 
 
-def _check_counts(item: BoundConstraint, terms: list[tuple[float, Rate]], table: RateTable) -> None:
+def _check_counts(item: TiedConstraint, terms: list[tuple[float, Rate]], table: RateTable) -> None:
     """Counts are shares in disguise where one population's counts are compared with each other and nothing else."""
     counts = [rate.definition.is_count for _, rate in terms]
     if not any(counts):
@@ -149,7 +149,7 @@ def _check_counts(item: BoundConstraint, terms: list[tuple[float, Rate]], table:
         )
 
 
-def _binomial(item: BoundConstraint, factor: float, m: int, alpha: float) -> Margin:
+def _binomial(item: TiedConstraint, factor: float, m: int, alpha: float) -> Margin:
     """Margin of `factor * rate sense bound` for a one-sided rate."""
     limit = item.cleared.bound / factor
     is_cap = (item.cleared.sense == "<=") == (factor > 0.0)
@@ -171,7 +171,7 @@ def _most_failures(m: int, share: float, alpha: float) -> int:
 
 
 def _band(
-    item: BoundConstraint,
+    item: TiedConstraint,
     terms: list[tuple[float, Rate]],
     table: RateTable,
     alpha: float,

@@ -1,4 +1,4 @@
-"""The best rule of a kind for a bound goal: one threshold or one for each group, fixed or drawn from a few."""
+"""The best rule of a kind for a tied goal: one threshold or one for each group, fixed or drawn from a few."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Floats, Ints
 from widemargin.estimators.thresholds.candidates import between, choose_threshold, sweep_problem
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import best_mixture
 from widemargin.solvers.thresholds.per_group import best_per_group
@@ -58,7 +58,7 @@ class Rule:
 
 
 def best_rule(
-    bound: BoundGoal,
+    tied: TiedGoal,
     scores: Sequence[Floats],
     group: Sequence[Ints],
     n_groups: int,
@@ -71,7 +71,7 @@ def best_rule(
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     scores, group : sequence of ndarray of shape (n_s,)
         For each source: scores, of which larger ones are rather positive, and numbers of groups.
     n_groups : int
@@ -83,10 +83,10 @@ def best_rule(
         Whether thresholds may be drawn at random.
     """
     if not randomize and n_groups == 1:
-        choice = choose_threshold(bound, scores, natural, margins)
+        choice = choose_threshold(tied, scores, natural, margins)
         one = np.ones((1, 1))
         return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    candidates = _candidates(bound, scores, group, n_groups, margins)
+    candidates = _candidates(tied, scores, group, n_groups, margins)
     if randomize:
         mixture = best_mixture(candidates)
         met = mixture.violation == 0.0
@@ -109,12 +109,12 @@ def rows_that_would_do(find: "partial[Rule]") -> int | None:
     ----------
     find : partial of `best_rule`
     """
-    bound, scores, group, n_groups = find.args
+    tied, scores, group, n_groups = find.args
     sizes = find.keywords["margins"]
     options = find.keywords | {"randomize": find.keywords["randomize"] or n_groups > 1}
 
     def meets(share: float) -> bool:
-        return best_rule(bound, scores, group, n_groups, **(options | {"margins": share * sizes})).met
+        return best_rule(tied, scores, group, n_groups, **(options | {"margins": share * sizes})).met
 
     low, high = 0.0, 1.0
     if not meets(low):
@@ -122,16 +122,16 @@ def rows_that_would_do(find: "partial[Rule]") -> int | None:
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if meets(middle) else (low, middle)
-    return None if low == 0.0 else int(np.ceil(sum(bound.n_rows) / low**2))
+    return None if low == 0.0 else int(np.ceil(sum(tied.n_rows) / low**2))
 
 
 def _candidates(
-    bound: BoundGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
 ) -> Candidates:
-    problem = sweep_problem(bound, scores, margins, for_lp=True)
+    problem = sweep_problem(tied, scores, margins, for_lp=True)
     number = np.concatenate(list(group))[problem.used]
     return Candidates(
-        problem.z, problem.weight, problem.cell, number, n_groups, problem.coef, problem.gamma, bound.cell_weight
+        problem.z, problem.weight, problem.cell, number, n_groups, problem.coef, problem.gamma, tied.cell_weight
     )
 
 

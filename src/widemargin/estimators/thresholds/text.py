@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from widemargin.estimators.thresholds.guarantee import Margin
-from widemargin.goals.binding.tied_goal import BoundGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.goals.text.printing import number_text
 
@@ -13,7 +13,7 @@ __all__ = ["cure_text", "guarantee_text", "refusal_text"]
 
 
 def guarantee_text(
-    bound: BoundGoal,
+    tied: TiedGoal,
     proofs: Sequence[Margin],
     confidence: float,
     *,
@@ -31,10 +31,10 @@ def guarantee_text(
     """
     how = "; ".join(
         f"{item.label!r} by {proof.method} on {proof.n_rows} rows"
-        for item, proof in zip(bound.constraints, proofs, strict=True)
+        for item, proof in zip(tied.constraints, proofs, strict=True)
     )
-    left_out = f" {len(bound.dropped)} dropped constraints are not covered." if bound.dropped else ""
-    which = "the constraint holds" if bound.n_constraints == 1 else f"all {bound.n_constraints} constraints hold"
+    left_out = f" {len(tied.dropped)} dropped constraints are not covered." if tied.dropped else ""
+    which = "the constraint holds" if tied.n_constraints == 1 else f"all {tied.n_constraints} constraints hold"
     return (
         f"With probability >= {number_text(confidence)} over the draw of the validation rows, {which} in the "
         f"distribution that they come from, valid for every {searched}, if these rows are independent draws "
@@ -43,7 +43,7 @@ def guarantee_text(
 
 
 def refusal_text(
-    bound: BoundGoal, measured: Measured, proofs: Sequence[Margin] | None, *, refused: str, tried: str, nearest: str
+    tied: TiedGoal, measured: Measured, proofs: Sequence[Margin] | None, *, refused: str, tried: str, nearest: str
 ) -> str:
     """Which constraints the nearest candidate misses, and by how much.
 
@@ -57,7 +57,7 @@ def refusal_text(
         The nearest candidate, which is measured.
     """
     lines = []
-    for j, item in enumerate(bound.constraints):
+    for j, item in enumerate(tied.constraints):
         value, slack = float(measured.value[j]), float(measured.slack[j])
         name = "" if item.constraint.label is None else f"{item.label!r}: "
         if np.isnan(slack):
@@ -68,13 +68,13 @@ def refusal_text(
             need = proofs[j].size / (float(measured.denominator[j]) if item.is_ratio else 1.0)
         if slack < need - 1e-9:
             lines.append(f"{name}{item.text} reaches {value:.4g}, short by {need - slack:.2g}{_sure(proofs, j, need)}")
-    rows = sum(bound.n_rows)
+    rows = sum(tied.n_rows)
     head = (
         f"{refused} meets the goal on the {rows} validation rows ({tried})"
         if proofs is None
         else f"{refused} can be shown to meet the goal on the {rows} validation rows"
     )
-    return f"{head}; {nearest} misses {len(lines)} of {bound.n_constraints} constraints: {'; '.join(lines)}."
+    return f"{head}; {nearest} misses {len(lines)} of {tied.n_constraints} constraints: {'; '.join(lines)}."
 
 
 def _sure(proofs: Sequence[Margin] | None, j: int, need: float) -> str:

@@ -15,7 +15,7 @@ from widemargin.goals.binding.coefficients import assemble
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal, Dropped, dropped_texts
+from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, dropped_texts
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
@@ -25,7 +25,7 @@ from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 from widemargin.goals.text.printing import number_text
 
-__all__ = ["BoundConstraint", "BoundGoal", "Dropped", "Source", "baselines_used", "bind"]
+__all__ = ["Dropped", "Source", "TiedConstraint", "TiedGoal", "baselines_used", "bind"]
 
 
 def bind(
@@ -34,8 +34,8 @@ def bind(
     *,
     warn_trivial: bool = True,
     need_objective: bool = True,
-    like: BoundGoal | None = None,
-) -> BoundGoal:
+    like: TiedGoal | None = None,
+) -> TiedGoal:
     """Tie a goal to data.
 
     Parameters
@@ -46,14 +46,14 @@ def bind(
     warn_trivial : bool, default=True
         Warn when a constant classifier passes because a ratio is undefined for it.
     need_objective : bool, default=True
-        Refuse an objective that needs labels where there are none; otherwise the bound goal has no objective then.
-    like : BoundGoal, optional
-        A goal that was bound to the same sources, such as this one with another bound. Its cells are used again where
+        Refuse an objective that needs labels where there are none; otherwise the tied goal has no objective then.
+    like : TiedGoal, optional
+        A goal that was tied to the same sources, such as this one with another bound. Its cells are used again where
         they suffice, which spares every look at a row, and dropped constraints are not warned of once more.
 
     Returns
     -------
-    BoundGoal
+    TiedGoal
 
     Raises
     ------
@@ -82,11 +82,11 @@ def bind(
         _warn_dropped(dropped, len(constraints))
     used = {*objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
-    bound = assemble(goal, kept, dropped, table, space, sources, objective)
-    _check_attainable(bound)
+    tied = assemble(goal, kept, dropped, table, space, sources, objective)
+    _check_attainable(tied)
     if warn_trivial:
-        _warn_trivial(bound)
-    return bound
+        _warn_trivial(tied)
+    return tied
 
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
@@ -248,7 +248,7 @@ def _check_objective(objective: Linear, table: RateTable, space: CellSpace) -> N
 
 def _sift(
     constraints: Sequence[Constraint], table: RateTable, space: CellSpace, bundles: Mapping[Constraint, str]
-) -> tuple[tuple[BoundConstraint, ...], tuple[Dropped, ...]]:
+) -> tuple[tuple[TiedConstraint, ...], tuple[Dropped, ...]]:
     """Refuse or drop the constraints with too few rows, count the rows of the others."""
     kept, dropped = [], []
     for constraint in constraints:
@@ -284,11 +284,11 @@ def _with_rows(
     table: RateTable,
     space: CellSpace,
     bundle: str | None,
-) -> BoundConstraint:
+) -> TiedConstraint:
     """A constraint with the numbers of rows under it."""
     smallest = min(rows, key=lambda row: int(table.rows[row]))
     unknown = (space.parts[rate.population.source].unknown[rate.population.rows] for rate in rates)
-    return BoundConstraint(
+    return TiedConstraint(
         constraint,
         constraint.cleared(),
         int(table.rows[smallest]),
@@ -299,14 +299,14 @@ def _with_rows(
     )
 
 
-def _check_attainable(bound: BoundGoal) -> None:
+def _check_attainable(tied: TiedGoal) -> None:
     """Refuse a constraint that no assignment of predictions to these rows can meet.
 
     The reduced form is a sum of terms >= 0 and can be 0, so it is attainable exactly if its bound is >= 0.
     """
-    spread = np.maximum(bound.scale, np.abs(bound.bound))
-    for j in np.flatnonzero(bound.bound < -1e-9 * spread):
-        item = bound.constraints[j]
+    spread = np.maximum(tied.scale, np.abs(tied.bound))
+    for j in np.flatnonzero(tied.bound < -1e-9 * spread):
+        item = tied.constraints[j]
         called = _called(item.constraint)
         if item.cleared.ratio is not None:
             raise GoalError(
@@ -314,7 +314,7 @@ def _check_attainable(bound: BoundGoal) -> None:
                 f"{number_text(item.cleared.ratio_bound or 0.0)}. Move the bound."
             )
         sign = 1.0 if item.sense == "<=" else -1.0
-        best = item.cleared.bound - sign * float(bound.bound[j])
+        best = item.cleared.bound - sign * float(tied.bound[j])
         extreme = "at least" if item.sense == "<=" else "at most"
         raise GoalError(
             f"{called} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
@@ -322,15 +322,15 @@ def _check_attainable(bound: BoundGoal) -> None:
         )
 
 
-def _warn_trivial(bound: BoundGoal) -> None:
+def _warn_trivial(tied: TiedGoal) -> None:
     """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
-    if not any(item.is_ratio for item in bound.constraints):
+    if not any(item.is_ratio for item in tied.constraints):
         return
-    for word, mass in (("nothing", np.zeros_like(bound.cell_weight)), ("everything", bound.cell_weight)):
-        _, totals = bound.coefficients.totals(mass, bound.cell_weight - mass, bound.n_constraints)
-        undefined = bound.measure(mass).undefined
-        if undefined.any() and (totals <= bound.bound + 1e-9 * bound.scale).all():
-            names = listing([str(bound.constraints[j].cleared.ratio) for j in np.flatnonzero(undefined)], 3)
+    for word, mass in (("nothing", np.zeros_like(tied.cell_weight)), ("everything", tied.cell_weight)):
+        _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+        undefined = tied.measure(mass).undefined
+        if undefined.any() and (totals <= tied.bound + 1e-9 * tied.scale).all():
+            names = listing([str(tied.constraints[j].cleared.ratio) for j in np.flatnonzero(undefined)], 3)
             warn(
                 f"a classifier that predicts {word} positive passes every constraint, because {names} is 0/0 for it "
                 "and its cleared form holds. Add a constraint that it fails, such as a floor on recall().",

@@ -198,7 +198,7 @@ def build_cells(
     n = source.n_rows
     number = n if source.repeats is None else int(source.repeats.count.sum())
     if number >= 2**31:
-        raise DataError(f"{source.title} has {number} rows; at most {2**31 - 1} can be bound.")
+        raise DataError(f"{source.title} has {number} rows; at most {2**31 - 1} can be tied to a goal.")
     packer = Packer(n)
     label_place = packer.add(source.labels + 1, 2) if use_label and source.labels is not None else None
     said = {name: packer.add(source.baselines[name] > 0, 1) for name in baselines}

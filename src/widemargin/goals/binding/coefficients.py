@@ -10,7 +10,7 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.goals.binding.cells import CellSpace
 from widemargin.goals.binding.sources import Repeats, Source
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal, Dropped
+from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal
 from widemargin.goals.language.constraints import ClearedConstraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear
@@ -26,13 +26,13 @@ LEAST_SHARE = 0.05
 
 def assemble(
     goal: Goal,
-    kept: tuple[BoundConstraint, ...],
+    kept: tuple[TiedConstraint, ...],
     dropped: tuple[Dropped, ...],
     table: RateTable,
     space: CellSpace,
     sources: Sequence[Source],
     objective: Linear,
-) -> BoundGoal:
+) -> TiedGoal:
     """Coefficients >= 0 with one zero in every pair, the constants in the bounds.
 
     `objective` is the goal's, or a form without rates where that one cannot be measured.
@@ -48,7 +48,7 @@ def assemble(
     bound = np.array([sign * item.cleared.bound for sign, item in zip(forms.sign, kept, strict=True)]) - shared
     coefficients = CellCoefficients(alpha0, beta0, *forms.second_pass(lengths))
     scale = [_scale(item, table, space, float(total)) for item, total in zip(kept, spread, strict=True)]
-    return BoundGoal(
+    return TiedGoal(
         goal, kept, dropped, space.names,
         tuple(_numbered(part.cell, space.start[name]) for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
@@ -122,7 +122,7 @@ def _numbered(cell: npt.NDArray[np.int32], start: int) -> npt.NDArray[np.int32]:
     return cell + np.int32(start) if start else cell
 
 
-def _scale(item: BoundConstraint, table: RateTable, space: CellSpace, spread: float) -> float:
+def _scale(item: TiedConstraint, table: RateTable, space: CellSpace, spread: float) -> float:
     ratio = item.cleared.ratio
     if ratio is not None:
         perfect = np.concatenate([np.where(part.label > 0, part.weight, 0.0) for part in space.parts.values()])

@@ -16,11 +16,11 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable, constraint_standing, form_value
 from widemargin.linalg.cells import CellCoefficients
 
-__all__ = ["BoundConstraint", "BoundGoal", "Dropped", "dropped_texts"]
+__all__ = ["Dropped", "TiedConstraint", "TiedGoal", "dropped_texts"]
 
 
 @dataclasses.dataclass(frozen=True)
-class BoundConstraint:
+class TiedConstraint:
     """A constraint and the data under it.
 
     Attributes
@@ -102,7 +102,7 @@ def dropped_texts(dropped: Sequence[Dropped]) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BoundGoal:
+class TiedGoal:
     """A goal on data: n rows in k cells, m constraints.
 
     With `P[c]` the weight of cell c predicted positive (0/1 or ramp) and `W` the cells' weights, the objective is
@@ -114,7 +114,7 @@ class BoundGoal:
     Attributes
     ----------
     goal : Goal
-    constraints : tuple of BoundConstraint
+    constraints : tuple of TiedConstraint
         Bundles expanded, tiny populations dropped.
     dropped : tuple of Dropped
     sources : tuple of str or None
@@ -141,7 +141,7 @@ class BoundGoal:
     """
 
     goal: Goal
-    constraints: tuple[BoundConstraint, ...]
+    constraints: tuple[TiedConstraint, ...]
     dropped: tuple[Dropped, ...]
     sources: tuple[str | None, ...]
     cell: tuple[npt.NDArray[np.int32], ...]

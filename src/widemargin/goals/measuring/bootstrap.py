@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints
 from widemargin.goals.binding.cells import Packer
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal
+from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values
 
 __all__ = ["MAX_WEIGHTS", "Tally", "slack_replicates", "tally", "weight_level"]
@@ -50,16 +50,16 @@ class Tally:
     count: Floats
 
 
-def tally(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
+def tally(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
     """Count the rows of all sources, given 0/1 predictions for each source."""
     parts, n_bins = [], 0
-    for cell, weight, repeats, sign in zip(bound.cell, bound.row_weight, bound.entry_repeats, positive, strict=True):
+    for cell, weight, repeats, sign in zip(tied.cell, tied.row_weight, tied.entry_repeats, positive, strict=True):
         bins, number = np.zeros(len(cell), np.int64), 1
         if weight is not None:
             bins, number = _weight_bins(weight, binned=repeats is not None and repeats.binned)
         key = (2 * cell.astype(np.int64) + (sign != 0)) * number + bins
         rows = None if repeats is None else repeats.count
-        keys, count, mean = _counted(key, weight, rows, 2 * len(bound.cell_weight) * number)
+        keys, count, mean = _counted(key, weight, rows, 2 * len(tied.cell_weight) * number)
         said = keys // number
         parts.append((said // 2, keys % number + n_bins, said % 2 == 1, mean, count))
         n_bins += number
@@ -106,7 +106,7 @@ class _Kinds:
 
 
 def slack_replicates(
-    item: BoundConstraint, bound: BoundGoal, rows: Tally, number: int, rng: np.random.Generator
+    item: TiedConstraint, tied: TiedGoal, rows: Tally, number: int, rng: np.random.Generator
 ) -> tuple[Floats, float]:
     """Slack of a constraint in replicates of the data, drawn with replacement within each stratum.
 
@@ -126,8 +126,8 @@ def slack_replicates(
     """
     constraint = item.constraint
     wanted = dict.fromkeys((*constraint.lhs.rates, *constraint.rhs.rates))
-    table = bound.table.select([bound.table.place[rate] for rate in wanted])
-    groups, first, strata = _groups(table, bound)
+    table = tied.table.select([tied.table.place[rate] for rate in wanted])
+    groups, first, strata = _groups(table, tied)
     alpha, beta, over = (matrix[:, first].astype(np.float64) for matrix in _matrices(table))
     kinds = _kinds(rows, groups, strata[first])
     slack = np.empty(number)
@@ -143,9 +143,9 @@ def slack_replicates(
     return slack, float(sizes.min())
 
 
-def _groups(table: RateTable, bound: BoundGoal) -> tuple[Ints, Ints, Ints]:
+def _groups(table: RateTable, tied: TiedGoal) -> tuple[Ints, Ints, Ints]:
     """Group of each cell (-1: in no population here), one cell of each group, stratum of each cell."""
-    space = bound.space
+    space = tied.space
     patterns, packer = Packer(space.n_cells), Packer(space.n_cells)
     inside = np.zeros(space.n_cells, bool)
     for rows in dict.fromkeys(rate.population.rows for rate in table.rates):

@@ -32,7 +32,7 @@ MAX_KINDS = 1_000_000
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Counted:
-    """Counted rows, ready to be bound: a source, and what was predicted for each of its entries.
+    """Counted rows, ready to be tied to a goal: a source, and what was predicted for each of its entries.
 
     Attributes
     ----------

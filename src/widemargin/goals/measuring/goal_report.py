@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.tied_goal import BoundGoal, Dropped
+from widemargin.goals.binding.tied_goal import Dropped, TiedGoal
 from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
@@ -52,7 +52,7 @@ class ConstraintReport:
     interval : Interval or None
         Of the slack.
     n_rows, n_missing, n_populations : int
-        As in `BoundConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
+        As in `TiedConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
     bundle : str or None
         The bundle that made it.
     """
@@ -265,7 +265,7 @@ def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, wit
 
 
 def make_report(
-    bound: BoundGoal,
+    tied: TiedGoal,
     positive: Sequence[npt.NDArray[Any]],
     *,
     positive_class: Any,
@@ -279,11 +279,11 @@ def make_report(
     notes: Sequence[str] = (),
     random_state: int | np.random.RandomState | np.random.Generator | None = 0,
 ) -> GoalReport:
-    """Measure predictions on a bound goal.
+    """Measure predictions on a tied goal.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         0/1 predictions for each source.
     positive_class : label
@@ -292,7 +292,7 @@ def make_report(
     ramp : sequence of ndarray of shape (n_s,), optional
         Probabilities of the randomised classifier for each source.
     multipliers : ndarray of shape (m,), optional
-        In the user's units (`BoundGoal.user_multipliers`).
+        In the user's units (`TiedGoal.user_multipliers`).
     confidence : float, optional
         Of intervals; None: no intervals.
     decide : {"estimate", "confident"}
@@ -302,30 +302,29 @@ def make_report(
     rule = check_decide(decide)
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
-    mass = bound.positive_mass(positive)
-    measured = bound.measure(mass)
-    soft = None if ramp is None else bound.measure(bound.positive_mass(ramp))
-    intervals: Sequence[Interval | None] = [None] * bound.n_constraints
+    mass = tied.positive_mass(positive)
+    measured = tied.measure(mass)
+    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
+    intervals: Sequence[Interval | None] = [None] * tied.n_constraints
     if confidence is not None:
-        intervals = slack_intervals(bound, positive, confidence=confidence, random_state=random_state)
+        intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
     return GoalReport(
         positive_class=_label(positive_class),
         data_name=data_name,
-        n_rows=bound.n_rows[bound.sources.index(None)] if None in bound.sources else 0,
-        goal_text=str(bound.goal),
-        objective_text=str(bound.goal.objective),
+        n_rows=tied.n_rows[tied.sources.index(None)] if None in tied.sources else 0,
+        goal_text=str(tied.goal),
+        objective_text=str(tied.goal.objective),
         objective=_number(measured.objective),
         constraints=tuple(
-            _constraint(bound, j, measured, soft, multipliers, intervals, confidence)
-            for j in range(bound.n_constraints)
+            _constraint(tied, j, measured, soft, multipliers, intervals, confidence) for j in range(tied.n_constraints)
         ),
         external_rows=tuple(
-            (name, rows) for name, rows in zip(bound.sources, bound.n_rows, strict=True) if name is not None
+            (name, rows) for name, rows in zip(tied.sources, tied.n_rows, strict=True) if name is not None
         ),
         ramp_objective=None if soft is None else _number(soft.objective),
         status=status,
         certificate=certificate,
-        dropped=bound.dropped,
+        dropped=tied.dropped,
         notes=tuple(notes),
         confidence=confidence,
         decide=rule,
@@ -333,7 +332,7 @@ def make_report(
 
 
 def _constraint(
-    bound: BoundGoal,
+    tied: TiedGoal,
     j: int,
     measured: Measured,
     soft: Measured | None,
@@ -341,7 +340,7 @@ def _constraint(
     intervals: Sequence[Interval | None],
     confidence: float | None,
 ) -> ConstraintReport:
-    item = bound.constraints[j]
+    item = tied.constraints[j]
     slack, met = _number(measured.slack[j]), bool(measured.met[j])
     return ConstraintReport(
         label=item.constraint.label or f"#{j + 1}",

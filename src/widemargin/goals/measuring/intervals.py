@@ -17,7 +17,7 @@ import scipy.stats
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal
+from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.measuring.bootstrap import slack_replicates, tally
 
@@ -80,7 +80,7 @@ def simultaneous_confidence(confidence: float, number: int) -> float:
 
 
 def slack_intervals(
-    bound: BoundGoal,
+    tied: TiedGoal,
     positive: Sequence[npt.NDArray[Any]],
     *,
     confidence: float = 0.95,
@@ -91,7 +91,7 @@ def slack_intervals(
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive.
     confidence : float in (0, 1), default=0.95
@@ -116,21 +116,21 @@ def slack_intervals(
     for array in signs:
         if array.dtype != bool and not np.isin(array, (0, 1)).all():
             raise DataError("intervals need 0/1 predictions, not probabilities.")
-    mass = bound.positive_mass(signs)
-    measured = bound.measure(mass)
+    mass = tied.positive_mass(signs)
+    measured = tied.measure(mass)
     seed, rows = _seed(random_state), None
     found: list[Interval | None] = []
-    for j, item in enumerate(bound.constraints):
+    for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
             found.append(None)
             continue
-        ends = _proportion_ends(item, bound, mass, confidence)
+        ends = _proportion_ends(item, tied, mass, confidence)
         if ends is not None:
             found.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
         rng = np.random.default_rng([seed, j])
-        rows = tally(bound, signs) if rows is None else rows
-        slack, size = slack_replicates(item, bound, rows, n_replicates, rng)
+        rows = tally(tied, signs) if rows is None else rows
+        slack, size = slack_replicates(item, tied, rows, n_replicates, rng)
         found.append(_percentile(slack, float(measured.slack[j]), confidence, size))
     return tuple(found)
 
@@ -146,25 +146,25 @@ def _seed(random_state: int | np.random.RandomState | np.random.Generator | None
 
 
 def _proportion_ends(
-    item: BoundConstraint, bound: BoundGoal, mass: Floats, confidence: float
+    item: TiedConstraint, tied: TiedGoal, mass: Floats, confidence: float
 ) -> tuple[float, float] | None:
     """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant."""
-    weights = dict(zip(bound.sources, bound.row_weight, strict=True))
+    weights = dict(zip(tied.sources, tied.row_weight, strict=True))
     cleared, sign = item.cleared, 1.0 if item.cleared.sense == ">=" else -1.0
     if any(weights[rate.population.source] is not None for rate in cleared.form.rates):
         return None
     if cleared.ratio is not None and cleared.ratio_bound is not None:
-        counts = _ratio_counts(cleared.ratio, bound, mass)
+        counts = _ratio_counts(cleared.ratio, tied, mass)
         if counts is None:
             return None
         factor, successes, trials = counts
         target = cleared.ratio_bound
     elif len(cleared.form.terms) == 1:
         coefficient, rate = cleared.form.terms[0]
-        row = bound.table.place[_rate(rate)]
-        trials = float(bound.table.total[row])
-        value = bound.table.select([row]).values(mass)[0]
-        units = trials if bound.table.is_count[row] else 1.0  # a count is its number of rows times a share
+        row = tied.table.place[_rate(rate)]
+        trials = float(tied.table.total[row])
+        value = tied.table.select([row]).values(mass)[0]
+        units = trials if tied.table.is_count[row] else 1.0  # a count is its number of rows times a share
         successes, factor, target = float(value / units * trials), coefficient * units, cleared.bound
     else:
         return None
@@ -179,7 +179,7 @@ def _rate(atom: Rate | Ratio) -> Rate:
     raise TypeError(f"{atom} is a ratio; clear it first.")
 
 
-def _ratio_counts(ratio: Ratio, bound: BoundGoal, mass: Floats) -> tuple[float, float, float] | None:
+def _ratio_counts(ratio: Ratio, tied: TiedGoal, mass: Floats) -> tuple[float, float, float] | None:
     """Factor, successes and trials of a ratio that is a share of rows (precision, wins in changes), else None.
 
     It is one if both sides are counts without a constant, if the denominator counts each row once or not at all, and if
@@ -190,12 +190,12 @@ def _ratio_counts(ratio: Ratio, bound: BoundGoal, mass: Floats) -> tuple[float, 
         rate.definition.is_count for form in forms for rate in form.rates
     ):
         return None
-    above, below = (np.concatenate(bound.table.weighted(form)) for form in forms)
+    above, below = (np.concatenate(tied.table.weighted(form)) for form in forms)
     unit, factor = float(below.max()), float(above.max())
     share, whole = above / (factor or 1.0), below / (unit or 1.0)
     if unit <= 0 or factor <= 0 or not (_zero_or_one(share) and _zero_or_one(whole) and bool((share <= whole).all())):
         return None
-    weight = np.concatenate([mass, bound.cell_weight - mass])
+    weight = np.concatenate([mass, tied.cell_weight - mass])
     return factor / unit, float(share @ weight), float(whole @ weight)
 
 

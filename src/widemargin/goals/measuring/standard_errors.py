@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal
+from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.rates_of_predictions import RateTable, ratio_value
 
@@ -24,12 +24,12 @@ Influence: TypeAlias = tuple[Floats, ...]
 """For each source, what every row adds to a measure, weight included."""
 
 
-def objective_influence(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
     """Influence of each row on the objective.
 
     Parameters
     ----------
-    bound : BoundGoal
+    tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive, or the probability of it.
 
@@ -37,27 +37,27 @@ def objective_influence(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) 
     -------
     tuple of ndarray of shape (n_s,)
     """
-    values = bound.table.values(bound.positive_mass(positive))
-    return _by_row(_form_influence(bound.goal.objective, bound.table, values), bound, positive)
+    values = tied.table.values(tied.positive_mass(positive))
+    return _by_row(_form_influence(tied.goal.objective, tied.table, values), tied, positive)
 
 
-def slack_variances(bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
+def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
     """Variance of the slack of each constraint, split by source, shape (n_sources, m).
 
     NaN where a ratio is undefined.
     """
-    values = bound.table.values(bound.positive_mass(positive))
-    found = np.empty((len(bound.sources), bound.n_constraints))
-    for j, item in enumerate(bound.constraints):
-        found[:, j] = _variances(_by_row(_slack_influence(item, bound.table, values), bound, positive))
+    values = tied.table.values(tied.positive_mass(positive))
+    found = np.empty((len(tied.sources), tied.n_constraints))
+    for j, item in enumerate(tied.constraints):
+        found[:, j] = _variances(_by_row(_slack_influence(item, tied.table, values), tied, positive))
     return found
 
 
-def quotient_error(above: Linear, below: Linear, bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
+def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
     """Standard error of the quotient of two forms without ratios; NaN where the denominator is zero."""
-    values = bound.table.values(bound.positive_mass(positive))
-    pair = _quotient_influence(above, below, bound.table, values)
-    return float(np.sqrt(_variances(_by_row(pair, bound, positive)).sum()))
+    values = tied.table.values(tied.positive_mass(positive))
+    pair = _quotient_influence(above, below, tied.table, values)
+    return float(np.sqrt(_variances(_by_row(pair, tied, positive)).sum()))
 
 
 def covariance(influences: Sequence[Influence]) -> Floats:
@@ -88,7 +88,7 @@ def _form_influence(form: Linear, table: RateTable, values: Floats) -> tuple[Flo
     return base, gain
 
 
-def _slack_influence(item: BoundConstraint, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
+def _slack_influence(item: TiedConstraint, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
     """The same for the slack of a constraint; the sign does not matter."""
     ratio = item.cleared.ratio
     if ratio is None:
@@ -106,9 +106,9 @@ def _quotient_influence(above: Linear, below: Linear, table: RateTable, values: 
     return base / float(denominator), gain / float(denominator)
 
 
-def _by_row(pair: tuple[Floats, Floats], bound: BoundGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+def _by_row(pair: tuple[Floats, Floats], tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
     base, gain = pair
     return tuple(
         (base[cell] + gain[cell] * said) * (1.0 if weight is None else weight)
-        for cell, weight, said in zip(bound.cell, bound.row_weight, positive, strict=True)
+        for cell, weight, said in zip(tied.cell, tied.row_weight, positive, strict=True)
     )

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import BoundConstraint, BoundGoal
+from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.rates_of_predictions import form_value
 from widemargin.goals.measuring.standard_errors import (
@@ -47,13 +47,13 @@ class MeasureLog:
         self._influences += other._influences
 
     def add(
-        self, bound: BoundGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
+        self, tied: TiedGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure one model.
 
         Parameters
         ----------
-        bound : BoundGoal
+        tied : TiedGoal
         positive, soft : sequence of ndarray of shape (n_s,)
             For each source, whether each row is predicted positive, and the probability of it by the ramp.
         keys : sequence of Constraint
@@ -61,23 +61,23 @@ class MeasureLog:
         swept : sequence of Constraint
             Those of the constraints whose level is swept.
         """
-        hard, ramp = (bound.measure(bound.positive_mass(part)) for part in (positive, soft))
-        place = {item.constraint: j for j, item in enumerate(bound.constraints)}
+        hard, ramp = (tied.measure(tied.positive_mass(part)) for part in (positive, soft))
+        place = {item.constraint: j for j, item in enumerate(tied.constraints)}
         columns = [place.get(key, -1) for key in keys]
         row: dict[str, Any] = {"objective": hard.objective, "ramp_objective": ramp.objective}
         row |= {name: _picked(getattr(hard, name), columns) for name in ("value", "bound", "slack")}
         row |= {f"ramp_{name}": _picked(getattr(ramp, name), columns) for name in ("value", "slack")}
-        items = [bound.constraints[place[key]] for key in swept if key in place]
-        row["reached"], worst = _reached(items, bound, positive)
+        items = [tied.constraints[place[key]] for key in swept if key in place]
+        row["reached"], worst = _reached(items, tied, positive)
         row["slack_error"], row["reached_error"] = np.full(len(columns), np.nan), np.nan
         if self.with_errors:
-            self._influences.append(objective_influence(bound, positive))
-            errors = np.sqrt(slack_variances(bound, positive).sum(axis=0))
+            self._influences.append(objective_influence(tied, positive))
+            errors = np.sqrt(slack_variances(tied, positive).sum(axis=0))
             row["slack_error"] = _picked(errors, columns)
             if worst is not None:
                 above, below, _ = compared_with_level(worst.constraint)
                 own = errors[place[worst.constraint]]
-                row["reached_error"] = own if below is None else quotient_error(above, below, bound, positive)
+                row["reached_error"] = own if below is None else quotient_error(above, below, tied, positive)
         self._rows.append(row)
 
     def finish(self) -> Measures:
@@ -94,17 +94,15 @@ def _picked(values: Floats, columns: Sequence[int]) -> Floats:
     return np.array([values[j] if j >= 0 else np.nan for j in columns], dtype=np.float64)
 
 
-def _reached(
-    items: Sequence[BoundConstraint], bound: BoundGoal, positive: Arrays
-) -> tuple[float, BoundConstraint | None]:
+def _reached(items: Sequence[TiedConstraint], tied: TiedGoal, positive: Arrays) -> tuple[float, TiedConstraint | None]:
     """The level that predictions reach in the worst of some constraints, and that constraint."""
-    values = bound.table.values(bound.positive_mass(positive))
+    values = tied.table.values(tied.positive_mass(positive))
     worst, of = np.nan, None
     for item in items:
         above, below, is_floor = compared_with_level(item.constraint)
-        level = float(form_value(above, bound.table, values))
+        level = float(form_value(above, tied.table, values))
         if below is not None:
-            under = float(form_value(below, bound.table, values))
+            under = float(form_value(below, tied.table, values))
             level = level / under if under > 0.0 else np.nan
         if of is None or (level < worst if is_floor else level > worst):
             worst, of = level, item

@@ -16,9 +16,9 @@ import numpy as np
 from widemargin._files import replace_file
 from widemargin._typing import Floats
 from widemargin.distributed.base import Block
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.exceptions import CheckpointError, DataError
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.newton_blocks import BlockedHinge
 
 __all__ = ["Remembered", "check_checkpoint"]
 
@@ -56,7 +56,7 @@ class Remembered:
 
     def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
         """Solve a subproblem, or take the result from the file."""
-        if self._path is None or not isinstance(sub, BlockedHinge):
+        if self._path is None or not isinstance(sub.rows, BlockedRows):
             return self.solver(sub, tol=tol, start=start, rho=rho, **options)
         if self._rows is None:
             self._rows = _sketch(sub)

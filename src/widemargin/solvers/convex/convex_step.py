@@ -1,13 +1,13 @@
 """Which convex solver: by name, or chosen by the size of the problem and by how the first one does."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from widemargin._papers import papers_module
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point, pmm_newton
 from widemargin.solvers.paper_nest import cutting_plane
@@ -25,15 +25,16 @@ _BY_NAME: dict[str, Callable[..., ConvexResult]] = {
     "newton": pmm_newton.solve,
     "interior-point": interior_point.solve,
     "cutting-plane": cutting_plane.solve,
-    "cutting-plane-maximisation": partial(cutting_plane.solve, chooser="maximisation"),
-    "cutting-plane-centre-of-mass": partial(
-        cutting_plane.solve, chooser="centre_of_mass", bias_chooser="centre_of_mass"
-    ),
 }
 
-SOLVERS = ("auto", *_BY_NAME)
+_OF_THE_PAPER = {
+    "cutting-plane-maximisation": "solve_by_maximisation",
+    "cutting-plane-centre-of-mass": "solve_by_centre_of_mass",
+}
+
+SOLVERS = ("auto", *_BY_NAME, *_OF_THE_PAPER)
 """Names; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA) with the cut chooser that was measured
-to be the quickest, the other two are with the paper's own (appendices E.1 with F.2.1, and E.2 with F.2.2)."""
+to be the quickest. The last two, with the paper's own choosers, are in widemargin-papers."""
 
 
 class ConvexChoice:
@@ -58,7 +59,8 @@ class ConvexChoice:
     Raises
     ------
     CapabilityError
-        If the name is unknown or that of a solver over blocks, or the solver needs a d x d matrix that is too large.
+        If the name is unknown, that of a solver over blocks, or of one in widemargin-papers where that package is
+        missing; or if the solver needs a d x d matrix that is too large.
     """
 
     def __init__(self, name: str, n_features: int) -> None:
@@ -72,6 +74,10 @@ class ConvexChoice:
                 f"({8e-9 * n_features**2:.1f} GB); above {_LARGEST} features use 'auto' or 'cutting-plane'."
             )
         self.name = name
+        self._by_name = dict(_BY_NAME)
+        if name in _OF_THE_PAPER:
+            choosers = papers_module("solvers.cut_choosers", f"solver={name!r}")
+            self._by_name[name] = getattr(choosers, _OF_THE_PAPER[name])
         self._wide = n_features > _WIDE
         self._lopsided: dict[int, bool] = {}  # by number of rows: a sample of them may differ from all
         self._handed_over: dict[int, float] = {}  # by number of rows, too, the smallest penalty it was hard at
@@ -111,7 +117,7 @@ class ConvexChoice:
     def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
         if name not in self.used:
             self.used.append(name)
-        return _BY_NAME[name](sub, **options)
+        return self._by_name[name](sub, **options)
 
 
 def _lopsided(rows: RowBlocks) -> bool:

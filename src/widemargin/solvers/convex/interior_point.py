@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Reals
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point_loops as loops
@@ -309,10 +309,10 @@ class _System:
     """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored."""
 
     run: _Run
-    factor: Floats
+    factor: Reals
     border: Floats
     solved_border: Floats
-    schur: Floats
+    schur: Reals
     residual: Floats
 
     @classmethod

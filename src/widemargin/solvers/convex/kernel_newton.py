@@ -24,7 +24,7 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.linalg import _cell_loops as cell_loops
+from widemargin.linalg import cells as cell_loops
 from widemargin.linalg import cholesky
 from widemargin.linalg.gram import GramRows
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Ints
-from widemargin.linalg import _cell_loops as cell_loops
+from widemargin.linalg import cells as cell_loops
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Shares
 from widemargin.solvers.convex import pmm_newton_loops as loops
 from widemargin.solvers.convex.newton_system import BandGram, BandProducts, BandRows, Moments

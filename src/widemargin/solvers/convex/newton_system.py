@@ -16,7 +16,7 @@ from scipy.linalg.blas import dsymv, dsyrk
 
 from widemargin._typing import Floats
 from widemargin.linalg import cholesky
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.convex import pmm_newton_loops as loops
 
 __all__ = [

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.certificate import Bracket
-from widemargin.solvers.convex.newton_blocks import BlockedHinge, BlockPasses
+from widemargin.solvers.convex.newton_blocks import BlockPasses
 from widemargin.solvers.convex.newton_rows import NewtonPasses, NewtonRows, Width
 from widemargin.solvers.convex.newton_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 
@@ -303,7 +304,7 @@ class _Run:
 
 def _passes(sub: Any, start: ConvexState | None, w: Floats, b: float, *, iterative: bool) -> NewtonPasses:
     """Who works on the rows: this process, or those where their blocks live."""
-    if isinstance(sub, BlockedHinge):
+    if isinstance(sub.rows, BlockedRows):
         return BlockPasses(sub, w, b, warm=start is not None, iterative=iterative)
     n = sub.rows.n_rows
     up, um = (np.zeros(n), np.zeros(n)) if start is None else (start.up.astype(np.float64), start.um.astype(np.float64))

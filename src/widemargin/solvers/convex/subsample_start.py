@@ -6,15 +6,15 @@ every population and every constraint keeps its total, so bounds and multipliers
 begins close to its end, and only that run is certified.
 """
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Cells, Floats, Ints
 from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.gram import GramRows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import ConvexState, Shares
 
 __all__ = ["SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]
@@ -34,47 +34,42 @@ class SampledProblem(Protocol):
     """What drawing a sample asks of a ramp problem."""
 
     @property
-    def rows(self) -> RowBlocks: ...
+    def rows(self) -> RowBlocks | GramRows | BlockedRows: ...
     @property
     def weight(self) -> Floats: ...
     @property
-    def cell(self) -> npt.NDArray[np.int32]: ...
+    def cell(self) -> Cells: ...
     @property
     def coef(self) -> CellCoefficients: ...
+    @property
+    def cell_count(self) -> Ints:
+        """Rows of each cell, where they are in blocks."""
+        ...
+
     def on_rows(self, positions: Ints, weight: Floats) -> Self:
         """The same problem on the rows at these positions, with these weights."""
         ...
 
-
-@runtime_checkable
-class BlockSampledProblem(Protocol):
-    """The same of a problem whose rows are in blocks."""
-
-    @property
-    def rows(self) -> BlockedRows: ...
-    @property
-    def cell_count(self) -> Ints:
-        """Rows of each cell."""
-        ...
-
-    def drawn(self, chance: Floats, seed: int) -> Any:
-        """The problem in memory on rows drawn with a chance by cell, the weight of every cell as before."""
+    def drawn(self, chance: Floats, seed: int) -> Self:
+        """The problem in memory on rows of blocks drawn with a chance by cell, the weight of every cell as before."""
         ...
 
 
-def sampled(problem: Any, seed: int = 0) -> Any:
+P = TypeVar("P")
+
+
+def sampled(problem: P, seed: int = 0) -> P | None:
     """The problem on a sample of its rows; None where there are too few of them for that to save time."""
-    blocked = isinstance(problem, BlockSampledProblem)
-    if not (blocked or (isinstance(problem, SampledProblem) and isinstance(problem.rows, RowBlocks))):
-        return None  # kernel rows among others
+    if not isinstance(problem, SampledProblem):
+        return None
     rows = problem.rows
-    if rows.n_rows <= _MANY_ROWS and rows.n_stored <= _MANY_NUMBERS:
+    if isinstance(rows, GramRows) or (rows.n_rows <= _MANY_ROWS and rows.n_stored <= _MANY_NUMBERS):
         return None
     least = _PER_FEATURE * rows.n_features / rows.n_rows
     share = max(_SHARE, least)
     if share > _WORTH:
         return None
-    if blocked:  # the sample is all that must be in one place
+    if isinstance(rows, BlockedRows):  # the sample is all that must be in one place
         share = max(min(share, _MOST_NUMBERS / rows.n_stored), least)
         return problem.drawn(_chance(problem.cell_count, share), seed)
     positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(seed))
@@ -86,7 +81,7 @@ def sampled(problem: Any, seed: int = 0) -> Any:
     return problem.on_rows(positions, weight * (whole[cell] / drawn[cell]))
 
 
-def draw(cell: npt.NDArray[np.int32], n_cells: int, share: float, rng: np.random.Generator) -> Ints:
+def draw(cell: Cells, n_cells: int, share: float, rng: np.random.Generator) -> Ints:
     """Increasing positions of about `share` of the rows, and of about 200 at least of each cell that has them.
 
     Where there are so many cells that this would be most of the rows, the least number is smaller, but never zero.

@@ -14,9 +14,9 @@ import numpy as np
 
 from widemargin._typing import Floats, Index, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Status
-from widemargin.solvers.paper_nest.sdca_loops import balance
+from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
     "KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "WholeMatrix", "bounds", "feasible",

@@ -2,7 +2,7 @@
 
 A local search only ever finds labels, so what it sees is a lower bound of every example's structured hinge. An oracle
 may offer a relaxation, `relaxed()`: more labels than there are, over which the search is exact (for pairs of labels
-roof duality, `structured.oracles.qpbo`). Its optimum is never below that of the labels themselves.
+roof duality, `structured.oracles.roof_duality`). Its optimum is never below that of the labels themselves.
 """
 
 import math

@@ -235,7 +235,7 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
         False: Python even so.
     """
     compiles: Any = getattr(problem.model, "compiles", None)
-    usual = problem.search_name in ("margin", "direct", "levels") and not problem.check
+    usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):
         return CompiledPasses(problem, seed)
     return PythonPasses(problem)

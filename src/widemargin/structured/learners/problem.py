@@ -19,12 +19,13 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.structured.learners import bcfw_rows as loops
 from widemargin.structured.learners.check import CheckedOracle, check_oracle
 from widemargin.structured.model import Features, StructuredModel
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle
-from widemargin.structured.search.automatic import EXACT, SEARCHES, named
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, Search
+from widemargin.structured.search.automatic import SEARCHES, check_found, named
+from widemargin.structured.search.by_loss import all_losses, direct
 from widemargin.structured.search.edge import Mixture
 
 __all__ = ["Rows", "StructuredProblem", "Violation", "count", "examples", "model_rows", "potentials_of"]
@@ -186,8 +187,8 @@ class StructuredProblem:
         Examples and their labels, one a row or entry.
     C : float, default=1.0
     rescaling : {"slack", "margin"}, default="slack"
-    search : str, default="auto"
-        Of slack rescaling: see `structured.search.choice`.
+    search : str or Search, default="auto"
+        Of slack rescaling: a name of `structured.search.automatic`, or a function of the protocol `Search`.
     eps, ratio, max_queries
         Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
@@ -207,8 +208,13 @@ class StructuredProblem:
         Most rows of an example.
     gram, gram_start : ndarray
         Products of the rows of every example with each other.
+    search : Search or None
+        None for margin rescaling, which asks one free question.
     search_name : str
         "margin" for margin rescaling.
+    asks_once : bool
+        Whether labels come from one question about all losses, or from the free question of margin rescaling: then the
+        compiled argmax gives the same labels, and labels met before are of no use.
     certain : bool
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
@@ -230,7 +236,7 @@ class StructuredProblem:
         *,
         C: float = 1.0,
         rescaling: str = "slack",
-        search: str = "auto",
+        search: str | Search = "auto",
         eps: float = 1e-9,
         ratio: float = 1.0,
         max_queries: int = 1000,
@@ -267,15 +273,16 @@ class StructuredProblem:
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
-        self.search_name = self._choose(search, oracle)
-        self.exact = self.certain and self.search_name in EXACT | {"margin"}
+        self.search_name, self.search = self._choose(search, oracle)
+        self.asks_once = self.search in (None, direct, all_losses)
+        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
 
     @property
     def rescale(self) -> int:
         """Number of the rescaling in the compiled loops."""
         return 1 if self.slack else 0
 
-    def _choose(self, search: str, oracle: Oracle) -> str:
+    def _choose(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
         if self.slack:
             return named(search, frozenset(oracle.capabilities))
         if FREE not in oracle.capabilities:
@@ -283,7 +290,7 @@ class StructuredProblem:
                 f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
                 "'free' questions; use rescaling='slack'."
             )
-        return "margin"
+        return "margin", None
 
     def _features(self, i: int, y: Any) -> Features:
         found: Any = self.model.features(self.X[i], y)
@@ -360,16 +367,20 @@ class StructuredProblem:
             If an answer is no number; in `check` mode, if the oracle contradicts the model or itself.
         """
         oracle = self.oracle(i, u, theta)
-        if not self.slack:
+        if self.search is None:
             return self._margin(i, oracle, u, theta)
-        options: dict[str, Any] = dict(self._options)
-        if self.search_name == "sarawagi-gupta":
+        options = self._options
+        if getattr(self.search, "needs_slack", False):
             if slack is None:
                 raise CapabilityError(
-                    "search='sarawagi-gupta' needs the slack of each example; only solver='cutting-plane' knows it."
+                    f"search={self.search_name!r} needs the slack of each example; "
+                    "only solver='cutting-plane' knows it."
                 )
-            options = {"slack": slack, "max_queries": min(options["max_queries"], 60)}
-        found = SEARCHES[self.search_name](oracle, best=self._best_known(i, u, theta), hint=self._hints[i], **options)
+            options = options | {"slack": slack}
+        best = self._best_known(i, u, theta)
+        found = self.search(oracle, best=best, hint=self._hints[i], **options)
+        if self.search_name not in SEARCHES:
+            check_found(self.search_name, found, best)
         if found.y is None:
             return self._none(i, found.upper, found.queries)
         psi = self.psi(i, found.y)
@@ -402,7 +413,7 @@ class StructuredProblem:
 
     def _learn(self, i: int, found: Found, psi: Features) -> None:
         """Keep the label, and the lam at which its line would be best, for the next search of this example."""
-        if self.search_name in ("direct", "levels"):
+        if self.asks_once:
             return
         self._hints[i] = found.h / found.g
         known = self._known[i]

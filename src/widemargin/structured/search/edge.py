@@ -6,9 +6,9 @@ finds that edge. The label is a mixture of the two ends.
 
 from typing import Any, NamedTuple
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 from widemargin.structured.search.hull import climb
-from widemargin.structured.search.record import MOST_QUERIES, Record
 
 __all__ = ["Mixture", "edge"]
 
@@ -21,6 +21,7 @@ class Mixture(NamedTuple):
     share: float
 
 
+@declare(exact=True)
 def edge(
     oracle: Oracle,
     *,
@@ -45,7 +46,7 @@ def edge(
         If the labels of the oracle are not those of a relaxation.
     """
     require(oracle, (FREE, "convex"), "edge")
-    record = Record(best)
+    record = BestLabel(best)
     A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, fractional=True)
     if A is not None and B is not None:
         record.meet(_between(A, B))

@@ -8,8 +8,8 @@ Exact over the hull only: labels inside it may be better (Theorem 1).
 
 from typing import NamedTuple
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 __all__ = ["Edge", "climb", "hull"]
 
@@ -24,6 +24,7 @@ class Edge(NamedTuple):
     B: Answer | None
 
 
+@declare(exact=False)
 def hull(
     oracle: Oracle,
     *,
@@ -55,14 +56,14 @@ def hull(
         If the oracle has no free questions.
     """
     require(oracle, (FREE,), "hull")
-    record = Record(best)
+    record = BestLabel(best)
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries)
     return record.found(eps)
 
 
 def climb(
     oracle: Oracle,
-    record: Record,
+    record: BestLabel,
     *,
     hint: float | None,
     eps: float,

@@ -64,7 +64,7 @@ class SpatialOptions:
 
 
 class TiledMatrix(Protocol):
-    """A kernel matrix in spatial order (`kernels.tiles.Tiles`)."""
+    """A kernel matrix in spatial order (`kernels.spatial.Tiles`)."""
 
     n_rows: int
     order: Ints

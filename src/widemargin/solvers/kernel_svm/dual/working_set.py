@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats, Ints, Reals
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
 from widemargin.solvers.kernel_svm.problem import (
@@ -40,7 +40,7 @@ class WorkingSetOptions:
     ----------
     size : int, default=1024
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
-        block. Chosen on a9a and MNIST, where 512 and 2048 take a tenth longer.
+        block. Chosen on a9a and MNIST.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
         many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
