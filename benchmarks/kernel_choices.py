@@ -199,7 +199,7 @@ def classes(options: argparse.Namespace) -> list[Row]:
         "pairs, float64, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), X),
         "pairs, float32, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), single),
         "against the rest, float32, whole matrix": (
-            KernelSVC(C=10, gamma=gamma, cache_size=1000, multi_class="ovr"), single),
+            KernelSVC(C=10, gamma=gamma, cache_size=1000, solver_options={"multi_class": "ovr"}), single),
     }  # fmt: skip
     fits = interleave(
         {way: partial(model.fit, rows_of, y) for way, (model, rows_of) in ways.items()}, options.repeats, warm_up=False

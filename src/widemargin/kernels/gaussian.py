@@ -29,8 +29,8 @@ def power_of_two(t: np.float32) -> np.float32:
     p = p * r + np.float32(2.402264791363012e-1)
     p = p * r + np.float32(6.931472028550421e-1)
     p = p * r + np.float32(1.0)
-    whole: np.float32 = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
-    return p * whole
+    value: np.float32 = p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return value
 
 
 @kernel

@@ -22,7 +22,7 @@ from widemargin.solvers.kernel_svm.problem import bounds
 @pytest.mark.parametrize("size", [1024, 32])
 def test_optimum_and_support_set_of_libsvm(C, size):
     X, y = data()
-    result = working_set.solve(problem(X, y, C), tol=1e-6, size=size)
+    result = working_set.solve(problem(X, y, C), tol=1e-6, options=WorkingSetOptions(size=size))
     peer = SVC(C=C, gamma=0.3, tol=1e-6).fit(X, y)
     assert result.status is Status.CONVERGED
     assert result.violation <= 1e-6
@@ -196,7 +196,7 @@ def test_any_small_problem_is_solved(seed, fit_intercept, size):
     X = rng.integers(-2, 3, (n, 2)).astype(float)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, n) ** 2, fit_intercept=fit_intercept)
-    result = working_set.solve(p, tol=1e-6, size=size)
+    result = working_set.solve(p, tol=1e-6, options=WorkingSetOptions(size=size))
     lower, upper = bounds(p)
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
