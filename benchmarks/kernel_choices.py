@@ -159,7 +159,7 @@ def perceptron_algorithms(options: argparse.Namespace) -> list[Row]:
     cases = {
         "default, tol=.05": (X, y, {"nu": 0.05, "gamma": 1.0, "tol": 0.05}),
         "published, 10,000 steps": (X, y, {
-            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "algorithm": "published", "max_iter": steps}),
+            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "solver_options": {"algorithm": "published"}, "max_iter": steps}),
         "nu = 0, gamma 2": (clean, classes, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
         "nu = 0, gamma 1": (clean, classes, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
     }  # fmt: skip

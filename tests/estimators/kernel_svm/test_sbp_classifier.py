@@ -208,9 +208,8 @@ def test_where_no_margin_is_positive_it_says_so():
 def test_the_cure_for_no_margin_is_time_unless_nu_is_0(data, options, cure):
     X, y, *_ = data
     with pytest.warns(MarginConvergenceWarning) as told:
-        model = SBPClassifier(
-            **{"nu": 1e-6, "tol": 0.1, "solver_options": {"batch_size": 1}, "random_state": 0} | options
-        ).fit(X, y)
+        default = {"nu": 1e-6, "tol": 0.1, "solver_options": {"batch_size": 1}, "random_state": 0}
+        model = SBPClassifier(**default | options).fit(X, y)
     assert model.margin_ <= 0.0 < model.margin_bound_
     assert len(told) == 1 and re.search(cure, str(told[0].message))
     assert ("raise nu" in str(told[0].message)) == (model.nu == 0.0)
