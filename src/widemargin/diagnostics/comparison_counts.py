@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.labels import ClassPair, encode_labels
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.language.bundles import Bundle

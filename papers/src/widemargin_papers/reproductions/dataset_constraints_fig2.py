@@ -24,7 +24,7 @@ from widemargin.goals.binding.sources import make_sources
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.convex.convex_step import ConvexChoice
+from widemargin.solvers.convex.convex_step import ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
 from widemargin_papers.baselines import ZafarClassifier
 from widemargin_papers.reproductions.experiment import load_adult as load
@@ -115,7 +115,7 @@ def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float,
     )
     lam = 2.0 / (weight.sum() * settings["C"])
     problem = build_problem(bind(goal, sources), [adult.X], lam, fit_intercept=False)
-    convex = ConvexChoice("auto", adult.X.shape[1])
+    convex = ConvexStep("auto", adult.X.shape[1])
     options = MajorizeOptions(
         steps=settings["majorisation_steps"] - 1, loose_tol=settings["step_tol"], tol=settings["tol"], stall=0.0
     )

@@ -19,8 +19,7 @@ from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice
-from widemargin.solvers.convex.kernel_step import KernelChoice
+from widemargin.solvers.convex.convex_step import SOLVERS, ConvexStep, KernelStep
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.second_start import enforce_from_two_starts
@@ -147,13 +146,13 @@ def train(
 
 def with_solver(
     problem: RateConstrainedProblem, space: ColumnSpace, solver: str
-) -> tuple[RateConstrainedProblem, ConvexChoice | KernelChoice]:
+) -> tuple[RateConstrainedProblem, ConvexStep]:
     """The problem to solve in a space, and its convex solver."""
     if not isinstance(space, GramSpace):
-        return problem, ConvexChoice(solver, problem.n_features)
+        return problem, ConvexStep(solver, problem.n_features)
     assert isinstance(problem.rows, RowBlocks)
     rows = space.gram(problem.rows, solver)
-    return replace(problem, rows=rows), KernelChoice(solver, rows)
+    return replace(problem, rows=rows), KernelStep(solver, rows)
 
 
 def train_problem(

@@ -1,6 +1,6 @@
 """`fit_blocks`: rate-constrained training over rows in blocks, as a method of the estimator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from widemargin._threads import limit_threads
@@ -27,18 +27,11 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, positive_class
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.problems.rate_constrained import RateConstrainedProblem
-from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.convex import level_method as bundle_blocks
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered, check_checkpoint
-from widemargin.solvers.convex.convex_step import ConvexChoice
-from widemargin.solvers.convex.pmm_newton import is_wide
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
 
 __all__ = ["BlockTrainingMixin"]
-
-_OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": bundle_blocks.solve}
-_MANY = 50  # constraints beyond which the programme over the cuts takes seconds a look
 
 
 class BlockTrainingMixin:
@@ -99,7 +92,7 @@ class BlockTrainingMixin:
         Notes
         -----
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
-        50 constraints, the bundle method (`solver="bundle"`), which takes far fewer passes there.
+        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
         that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
@@ -135,7 +128,7 @@ class BlockTrainingMixin:
             )  # fmt: skip
             rows = problem.rows
             assert isinstance(rows, BlockedRows)
-            solver = _BlockConvex(solving.solver, problem)
+            solver = BlockStep(solving.solver, rows, problem.n_constraints)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
@@ -163,7 +156,7 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self._options.solver not in ("auto", *_OVER_BLOCKS):
+        if self._options.solver not in BLOCK_SOLVERS:
             raise CapabilityError(
                 f"solver={self._options.solver!r} needs all rows in one place. Use 'auto' with blocks."
             )
@@ -178,26 +171,3 @@ class BlockTrainingMixin:
             said = {key: computed(value) for key, value in data.baselines.items()}
             maps.append(SerialMap([ArrayRows({**rows.load(), "source": name, "baselines": said})]))
         return blocks if len(maps) == 1 else JoinedMap(maps)
-
-
-class _BlockConvex:
-    """The convex solver over blocks, and for the sample whatever suits it.
-
-    "auto" is Newton where its d x d matrices pay, and the bundle method where it would iterate its systems: a convex
-    step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
-    """
-
-    def __init__(self, name: str, problem: RateConstrainedProblem) -> None:
-        by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
-        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
-        self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
-        self.used = self._here.used
-
-    def __call__(self, sub: Any, **options: Any) -> ConvexResult:
-        """Solve a subproblem."""
-        if not isinstance(sub.rows, BlockedRows):
-            return self._here(sub, **options)
-        if self.name not in self.used:
-            self.used.append(self.name)
-        problem: Any = sub  # its rows are in blocks
-        return _OVER_BLOCKS[self.name](problem, **options)

@@ -19,8 +19,9 @@ from widemargin.estimators.structured.margins import structured_margins
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
-from widemargin.structured.learners.problem import StructuredProblem, count, examples, potentials_of
+from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
+from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import StructuredModel
 from widemargin.structured.oracle import Search
@@ -29,10 +30,10 @@ from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 __all__ = ["StructuralSVM"]
 
 _SOLVERS: dict[str, Any] = {
-    "bcfw": bcfw.solve,
+    "bcfw": block_frank_wolfe.solve,
     "sgd": sgd.solve,
-    "cutting-plane": n_slack.solve,
-    "one-slack": one_slack.solve,
+    "cutting-plane": cutting_planes.slack_per_example,
+    "one-slack": cutting_planes.one_slack,
 }
 
 
@@ -244,7 +245,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         OracleError
             If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
         """
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         model = copy.deepcopy(self.model)
         problem = StructuredProblem(
@@ -342,7 +343,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         list
         """
         check_is_fitted(self)
-        X = examples(X)
+        X = as_examples(X)
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
@@ -371,7 +372,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
                 f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
                 "whether it is proved to be the best one; use `predict`."
             )
-        found = [decode(u, self.theta_) for u in potentials_of(self.model_, examples(X), self.coef_)]
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, as_examples(X), self.coef_)]
         return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def margins(self, X: Any, Y: Any) -> Floats:
@@ -395,7 +396,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             If the labels do not fit.
         """
         check_is_fitted(self)
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         u = potentials_of(self.model_, X, self.coef_)
@@ -408,7 +409,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         ----------
         X, Y : sequence or matrix
         """
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         losses = [self.model_.loss(y, Y[i]) for i, y in enumerate(self.predict(X))]

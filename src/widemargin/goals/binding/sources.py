@@ -70,7 +70,7 @@ class External(Rows):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeats:
-    """What an entry of a source stands for, where alike rows were counted and not kept (`diagnostics/streaming.py`).
+    """What an entry of a source stands for, where alike rows were counted and not kept (`goals/measuring/counting.py`).
 
     Attributes
     ----------
@@ -282,7 +282,7 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
             + (f"External(X, {name}=predictions)." if rows.source else f"baselines={{{name!r}: ...}}.")
         )
     baseline = rows.baselines[name]
-    if not isinstance(baseline, Classifier):
+    if not is_asked(baseline):
         return baseline
     if rows.X is None:
         raise DataError(f"baseline {name!r} is a model, and there is no X to ask it about; give X or its predictions.")

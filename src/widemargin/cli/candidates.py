@@ -1,8 +1,6 @@
-"""The classifier that a command is about: a model file of any kind, or a file of predictions, behind one face.
+"""The classifier that a command is about, behind one face: a model of any kind, or a file of predictions.
 
-Skops files run no code: ours by `load_model`, others by a list of scikit-learn types
-(`persistence/model_file_check.py`). ONNX files run in onnxruntime. Joblib and pickle files run whatever is in them, so
-they need `--trust-code`.
+`widemargin.cli.onnx_model` has one more kind, and `widemargin.cli.subjects` opens the files.
 """
 
 import inspect
@@ -12,23 +10,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from widemargin.cli.tables.column_roles import Block
+from widemargin.cli.tables.column_roles import is_it
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
+from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.table_writing import plain, plain_text
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
     MissingLibraryError,
-    ModelFileError,
-    ModelFileWarning,
     TableWarning,
     WidemarginError,
 )
-from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["Answer", "Candidate", "FrameModel", "TableModel", "lacking", "load_candidate"]
-
-_PICKLES = (".joblib", ".pkl", ".pickle")
+__all__ = ["PREDICTION", "Answer", "Candidate", "FrameModel", "PredictionsFile", "Renamed", "TableModel", "lacking"]
 
 
 class Answer(NamedTuple):
@@ -75,58 +73,6 @@ class Candidate(Protocol):
     def finish(self) -> list[str]:
         """What is to be said when all blocks have been answered."""
         ...
-
-
-def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bool = False) -> Candidate:
-    """The classifier in a model file.
-
-    Parameters
-    ----------
-    path : Path
-        `.onnx`; `.joblib`, `.pkl`, `.pickle`; anything else is taken for a skops file.
-    features : sequence of str or None
-        The goals file's feature columns, for models that do not know theirs.
-    trust_code : bool, default=False
-        Whether a pickle may be opened, which runs whatever is in it.
-
-    Raises
-    ------
-    ModelFileError
-        The file cannot be read, is refused, or holds no classifier.
-    """
-    name = path.name.lower()
-    if name.endswith(".onnx"):
-        from widemargin.cli.onnx_model import OnnxModel
-
-        return OnnxModel(path, features)
-    model = _unpickled(path, trust_code) if name.endswith(_PICKLES) else load_plain_model(path)
-    first = model[0] if hasattr(model, "steps") else model
-    if isinstance(getattr(first, "schema_", None), TableSchema):
-        return TableModel(model, str(path))
-    return FrameModel(model, str(path), features)
-
-
-def _unpickled(path: Path, trust_code: bool) -> Any:
-    if not trust_code:
-        raise ModelFileError(
-            f"{path}: opening such a file runs whatever code is in it, so it was not opened. Save the model as .skops "
-            "or .onnx, audit a file of its predictions, or, if you trust whoever made it, give --trust-code"
-        )
-    import joblib
-
-    warnings.warn(f"{path}: opened with --trust-code; code in the file may have run", ModelFileWarning, stacklevel=2)
-    try:
-        model = joblib.load(path)
-    except OSError as error:
-        raise ModelFileError(f"{path}: the file cannot be read ({error.strerror or error}). Check the path") from error
-    except Exception as error:  # another's code may do anything
-        raise ModelFileError(
-            f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with the "
-            "libraries that are installed here"
-        ) from error
-    if not hasattr(model, "predict"):
-        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no classifier. Save one with predict")
-    return model
 
 
 class TableModel:
@@ -214,6 +160,122 @@ class FrameModel:
         return []
 
 
+PREDICTION = "prediction"
+"""What `widemargin predict` calls its column of labels."""
+
+
+class PredictionsFile:
+    """A file of predictions in the place of a model.
+
+    Parameters
+    ----------
+    given : str
+        `FILE` or `FILE:COLUMN`. Without a column: `prediction`, or the only one beside the key.
+    key : str or None
+        Column by which rows are matched, in this file and in the audited one; None: by their order.
+    n_rows : int
+        Rows of the audited file, which must be as many where there is no key.
+
+    Raises
+    ------
+    DataError
+        The file or column is not there, the numbers of rows differ, a key stands twice.
+    """
+
+    def __init__(self, given: str, key: str | None, n_rows: int) -> None:
+        path, column = _parted(given)
+        is_csv = path.name.lower().endswith(CSV_ENDINGS)
+        separator = likely_separator(path) if is_csv and path.is_file() else None
+        blocks = TableBlocks(path, words=[] if key is None else [key], separator=separator)
+        column = column or _only(blocks.names, key, path)
+        for name in (column, *([] if key is None else [key])):
+            if name not in blocks.names:
+                raise DataError(f"{path}: there is no column {name!r}.{is_it(name, blocks.names)}")
+        parts = list(blocks.read([column, *([] if key is None else [key])]))
+        self.title = f"predictions {path}, column {column!r}"
+        self.classes: list[Any] | None = None
+        self.features: list[str] | None = [] if key is None else [key]
+        self.words: list[str] = [] if key is None else [key]
+        as_words = plain_text if is_csv else plain
+        said = self._said = as_words(_one([part.table[column] for part in parts]))
+        if said.null_count:
+            raise DataError(f"{path}: column {column!r} has {said.null_count} missing values. Fill them in")
+        self.labels: list[Any] = pc.unique(said).to_pylist()
+        self._key, self._path = key, path
+        self._keys: Any = None
+        if key is not None:
+            self._keys = as_words(_one([part.table[key] for part in parts]))
+            if pc.count_distinct(self._keys, mode="all").as_py() < len(self._keys):
+                raise DataError(
+                    f"{path}: a value of the key {key!r} stands in more than one row. Give each row its own"
+                )
+        elif len(said) != n_rows:
+            raise DataError(
+                f"{path}: {len(said)} predictions for the {n_rows} rows of the audited file. Give one for each, in the "
+                "same order, or name a column that both files have by --key"
+            )
+
+    def answer(self, block: Block, *, everything: bool = False) -> Answer:
+        """See `Candidate`."""
+        if self._key is None:
+            return Answer(self._said.take(pa.array(block.rows)))
+        if self._key not in block.table.column_names:
+            raise DataError(
+                f"the audited table has no column {self._key!r}.{is_it(self._key, block.table.column_names)}"
+            )
+        wanted = plain(block.table[self._key])
+        try:
+            place = pc.index_in(wanted, value_set=self._keys.cast(wanted.type))
+        except pa.ArrowException as error:
+            raise DataError(
+                f"the key {self._key!r} holds {wanted.type} in the audited table and {self._keys.type} in "
+                f"{self._path}. Give both one type"
+            ) from error
+        if place.null_count:
+            first = wanted[int(np.flatnonzero(np.asarray(pc.is_null(place)))[0])].as_py()
+            raise DataError(
+                f"{self._path}: {place.null_count} row(s) of the audited table have no prediction, the first has "
+                f"{self._key} {first!r}. Add them"
+            )
+        return Answer(self._said.take(place))
+
+    def finish(self) -> list[str]:
+        """See `Candidate`."""
+        return []
+
+
+class Renamed:
+    """A candidate with labels of its own (0 and 1, say), told which of them is the positive one."""
+
+    def __init__(self, inner: Candidate, wanted: str, positive: Any, negative: Any) -> None:
+        self.inner, self._wanted, self._pair = inner, wanted, (negative, positive)
+        self._seen: set[str] = set()
+        self.title, self.features, self.words = inner.title, inner.features, inner.words
+        own = inner.classes
+        self.classes: list[Any] | None = None
+        if own is not None:
+            if len(own) != 2 or wanted not in map(str, own):
+                raise DataError(f"--model-positive {wanted} is none of the classes of {inner.title}: {own}. Correct it")
+            self.classes = [self._pair[int(str(label) == wanted)] for label in own]
+
+    def answer(self, block: Block, *, everything: bool = False) -> Answer:
+        """See `Candidate`."""
+        found = self.inner.answer(block, everything=everything)
+        texts = np.asarray(found.labels).astype(str)
+        self._seen |= set(np.unique(texts).tolist())
+        if len(self._seen | {self._wanted}) > 2:
+            raise DataError(
+                f"{self.title} gives the labels {', '.join(sorted(self._seen))}, and --model-positive is "
+                f"{self._wanted}. Two classes are needed: correct --model-positive"
+            )
+        labels = np.array(self._pair, dtype=object)[(texts == self._wanted).astype(np.intp)]
+        return found._replace(labels=labels)
+
+    def finish(self) -> list[str]:
+        """See `Candidate`."""
+        return self.inner.finish()
+
+
 def lacking(block: Block, absent: Sequence[str]) -> DataError:
     """The error that the table has no such columns."""
     named = ", ".join(map(repr, absent[:5]))
@@ -248,3 +310,29 @@ def _answer(model: Any, X: Any, table: Any, everything: bool) -> Answer:
     if probabilities is not None and np.ndim(probabilities) == 2 and np.shape(probabilities)[1] == 2:
         probabilities = np.asarray(probabilities)[:, 1]
     return Answer(labels, ramp, ask("decision_function"), probabilities)
+
+
+def _parted(given: str) -> tuple[Path, str | None]:
+    """File and column; a file that has a colon in its own name is taken whole."""
+    path = Path(given)
+    if path.exists() or ":" not in given:
+        return path, None
+    name, _, column = given.rpartition(":")
+    return Path(name), column
+
+
+def _only(names: list[str], key: str | None, path: Path) -> str:
+    others = [name for name in names if name != key]
+    if PREDICTION in others:
+        return PREDICTION
+    if len(others) != 1:
+        raise DataError(
+            f"{path}: which of the {len(others)} columns holds the predictions ({', '.join(map(repr, others[:10]))})? "
+            f"Write {path}:COLUMN"
+        )
+    return others[0]
+
+
+def _one(chunks: list[Any]) -> Any:
+    words = [plain(chunk) for chunk in chunks]
+    return pa.chunked_array([piece for chunk in words for piece in chunk.chunks], words[0].type)

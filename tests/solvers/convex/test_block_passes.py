@@ -8,7 +8,9 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.pmm_newton import solve
+from widemargin.solvers.convex.newton import solve
+from widemargin.solvers.convex.newton_system import SystemOptions
+from widemargin.solvers.convex.proximal import NewtonOptions
 from widemargin.solvers.ramp.majorization import minimise_ramp
 
 
@@ -37,11 +39,12 @@ def test_the_optimum_in_memory_is_reached_with_a_certificate(seed: int, iterativ
     np.testing.assert_allclose(result.violation, excess, rtol=0, atol=1e-10)
 
 
-def test_where_rows_are_fewer_than_cells_the_gradients_are_made_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widemargin.solvers.convex.newton_rows._CELL_SUMS", 0)
+def test_where_rows_are_fewer_than_cells_the_gradients_are_made_by_columns() -> None:
+    options = NewtonOptions(system=SystemOptions(cell_sums=0))
     problem, w, b = random_ramp_problem(3, 120, 5, 2, n_cells=12)
     over = blocked(problem, 10)
-    check_certificate(problem.majorise(problem.scores(w, b)), solve(over.majorise(over.scores(w, b)), tol=1e-7), 1e-7)
+    result = solve(over.majorise(over.scores(w, b)), tol=1e-7, options=options)
+    check_certificate(problem.majorise(problem.scores(w, b)), result, 1e-7)
 
 
 def test_a_warm_start_spreads_the_shares_at_its_scores() -> None:

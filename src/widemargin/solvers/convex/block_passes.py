@@ -1,4 +1,4 @@
-"""The Newton passes of `pmm_newton` over rows that live in blocks: what `NewtonRows` says of each, added up.
+"""The Newton passes of `newton` over rows that live in blocks: what `NewtonRows` answers for each, added up.
 
 What a block remembers is either its state or a note. The *state* is the proximal point: the shares of its hinges and
 which of them count. It changes once an outer iteration, by that iteration's (w, b) and width alone, so a block that is
@@ -10,53 +10,26 @@ A Newton step looks at the features twice: for the change of the scores, and for
 """
 
 import uuid
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Flags, Floats, Ints
 from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, block_scores
-from widemargin.solvers.base import Shares
-from widemargin.solvers.convex import pmm_newton_loops as loops
-from widemargin.solvers.convex.newton_rows import HingeRows, NewtonRows, Width
-from widemargin.solvers.convex.newton_system import BandProducts, BandRows, Moments
+from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, Variant, block_scores
+from widemargin.solvers.base import ConstrainedHinge, Shares
+from widemargin.solvers.convex.newton_rows import NewtonRows, Width
+from widemargin.solvers.convex.newton_system import BandRows, Moments, SystemOptions
+from widemargin.solvers.convex.smoothed_hinges import move_dual
 from widemargin.solvers.convex.subsample_start import spread_shares
 
-__all__ = ["BlockPasses", "BlockedHinge", "Opening", "Variant", "block_problem", "open_hinges"]
-
-Variant = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Methods of a block's problem, with their arguments, that lead from it to the problem that is solved."""
-
-
-@runtime_checkable
-class BlockedHinge(Protocol):
-    """A convex subproblem (`base.ConstrainedHinge`) whose rows are in blocks."""
-
-    @property
-    def rows(self) -> BlockedRows: ...
-    @property
-    def lam(self) -> float: ...
-    @property
-    def fit_intercept(self) -> bool: ...
-    @property
-    def variant(self) -> Variant: ...
-    @property
-    def at(self) -> BlockedPoint:
-        """Where the majorisation is tight."""
-        ...
-
-    @property
-    def gamma(self) -> Floats: ...
-    @property
-    def constant(self) -> float: ...
+__all__ = ["BlockPasses", "Opening", "block_problem", "open_hinges"]
 
 
 class _Shares(NamedTuple):
     """State of a block: which hinges count, and their proximal points."""
 
-    keep: npt.NDArray[np.uint8]
+    keep: Flags
     up: Shares
     um: Shares
 
@@ -83,6 +56,7 @@ class _Pass(NamedTuple):
     variant : Variant
     begin : BlockedPoint
         Where the outer iteration began.
+    options : SystemOptions
     iterative : bool
     journal : tuple of _Call
         Calls of this outer iteration so far that leave notes.
@@ -92,6 +66,7 @@ class _Pass(NamedTuple):
     serial: str
     variant: Variant
     begin: BlockedPoint
+    options: SystemOptions
     iterative: bool
     journal: tuple[_Call, ...]
     call: _Call
@@ -102,16 +77,22 @@ class BlockPasses:
 
     Parameters
     ----------
-    sub : BlockedHinge
+    sub : ConstrainedHinge
+        Its rows are in blocks.
     w : ndarray of shape (d,)
     b : float
     warm : bool
         Whether the shares start at the sides that the scores of (w, b) are on, or at zero.
+    options : SystemOptions
     iterative : bool
     """
 
-    def __init__(self, sub: BlockedHinge, w: Floats, b: float, *, warm: bool, iterative: bool) -> None:
-        self._sub, self._rows, self._blocks, self._iterative = sub, sub.rows, sub.rows.blocks, iterative
+    def __init__(
+        self, sub: ConstrainedHinge, w: Floats, b: float, options: SystemOptions, *, warm: bool, iterative: bool
+    ) -> None:
+        assert isinstance(sub.rows, BlockedRows) and sub.at is not None
+        self._sub, self._rows, self._blocks = sub, sub.rows, sub.rows.blocks
+        self._options, self._iterative = options, iterative
         self._begin = BlockedPoint(w, b, self._rows.n_rows)
         self._blocks.advance(open_hinges, Opening(sub.at, self._begin if warm else None), restart=True)
         self._rows.n_passes += 1
@@ -125,16 +106,18 @@ class BlockPasses:
 
     def _message(self, call: _Call) -> _Pass:
         journal = tuple(self._journal)
-        return _Pass(self._serial, self._sub.variant, self._begin, self._iterative, journal, call)
+        return _Pass(
+            self._serial, self._sub.variant, self._begin, self._options, self._iterative, journal, call
+        )  # fmt: skip
 
-    def ask(self, name: str, *arguments: Any, note: bool = False, reads: bool = True) -> Any:
-        """What all blocks say, added up. `note`: they go on from there; `reads`: it looks at features."""
+    def ask(self, name: str, *arguments: object, note: bool = False, reads: bool = True) -> Any:
+        """What all blocks answer, added up. `note`: they go on from there; `reads`: it looks at features."""
         call = _Call(name, arguments)
-        said = self._blocks.sum(_answer, self._message(call))
+        total = self._blocks.sum(_answer, self._message(call))
         if note:
             self._journal.append(call)
         self._rows.n_passes += reads
-        return said
+        return total
 
     @property
     def centre(self) -> Floats:
@@ -159,7 +142,7 @@ class BlockPasses:
             self._moments = self.ask("moments", lam / self._rows.n_rows, exact, note=True)
         return self._moments
 
-    def band(self) -> BandProducts:
+    def band(self) -> "_BlockBand":
         """See `NewtonRows`."""
         return _BlockBand(self)
 
@@ -174,7 +157,7 @@ class BlockPasses:
         reach, spread = np.max(self._blocks.map(_answer, self._message(_Call("extent"))), axis=0)
         return float(reach), float(spread)
 
-    def settle(self, w: Floats, b: float, *, afresh: bool) -> tuple[float, Floats]:
+    def settle(self, w: Floats, b: float, *, single: bool) -> tuple[float, Floats]:
         """See `NewtonRows`; always afresh, for the next shares depend on nothing but (w, b)."""
         self._settled = BlockedPoint(w, b, self._rows.n_rows)
         loss, constraints = self.ask("settle", self._settled, note=True)
@@ -187,7 +170,7 @@ class BlockPasses:
         self._next()
 
     def rescale(self, factor: float) -> None:
-        """Nothing to do: every outer iteration makes its Gram matrix anew."""
+        """Nothing to do: every outer iteration begins a new Gram matrix."""
 
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """None: they stay with the blocks, and the next problem makes its own."""
@@ -211,15 +194,16 @@ class _BlockBand:
         return sums, total
 
 
-# what runs where a block is
+# What runs where a block is.
 
 
-def block_problem(block: Block, variant: Variant) -> Any:
-    """The block's share of the problem that is solved."""
+def block_problem(block: Block, variant: Variant) -> ConstrainedHinge:
+    """The hinges of the block that count in the problem that is solved."""
     problem = block.data
     for name, arguments in variant:
         problem = getattr(problem, name)(*arguments)
-    return problem
+    hinges: ConstrainedHinge = problem.hinges(block.state.keep)
+    return hinges
 
 
 def open_hinges(block: Block, opening: Opening) -> _Shares:
@@ -236,7 +220,7 @@ def _adopted(block: Block, message: tuple[BlockedPoint, float]) -> _Shares:
     point, delta = message
     keep, up, um = block.state
     up, um = up.copy(), um.copy()
-    loops.move_dual(block_scores(block, point.w, point.b), keep, up, um, delta)
+    move_dual(block_scores(block, point.w, point.b), keep, up, um, delta)
     return _Shares(keep, up, um)
 
 
@@ -250,12 +234,13 @@ class _Notes:
 
 def _answer(block: Block, message: _Pass) -> Any:
     """Do the last call, and the ones before it where the notes do not hold them."""
-    sub: HingeRows = block_problem(block, message.variant).hinges(block.state.keep)
+    sub = block_problem(block, message.variant)
     notes: _Notes | None = block.scratch.get("newton")
     if notes is None or notes.serial != message.serial or notes.done > len(message.journal):
         block.scratch.pop("newton", None)
         z = block_scores(block, message.begin.w, message.begin.b)
-        live = NewtonRows(sub, z, block.state.up, block.state.um, iterative=message.iterative)
+        shares = block.state.up, block.state.um
+        live = NewtonRows(sub, z, *shares, message.options, iterative=message.iterative)
         notes = block.scratch["newton"] = _Notes(message.serial, live)
     notes.live.bind(sub)
     for call in message.journal[notes.done :]:
@@ -266,29 +251,28 @@ def _answer(block: Block, message: _Pass) -> Any:
 def _do(block: Block, notes: _Notes, call: _Call) -> Any:
     """One call; those that change the notes count."""
     live, arguments = notes.live, call.arguments
-    n = live.sub.rows.n_rows
     if call.name == "smooth":
         return live.smooth(*arguments)
     if call.name == "extent":
         return live.extent()
     if call.name in ("diagonal", "product"):
-        notes.band = notes.band or BandRows(live.sub.rows, live.curvature)
+        notes.band = notes.band or live.band()
         return getattr(notes.band, call.name)(*arguments)
     notes.done += 1
     if call.name == "move":
         dw, db, delta = arguments
         return live.move(dw, db, delta, single=False), live.smooth(1.0, delta)
+    n = live.sub.rows.n_rows
     if call.name == "slopes":
-        *rest, share = arguments
-        if rest[0] != 0.0:
-            block.scratch.pop("scores", None)  # they are the iterate's, which goes on
+        step, multipliers, active, width, share = arguments
+        if step != 0.0:
+            block.scratch.pop("scores", None)  # They are the iterate's, which goes on.
         notes.band = None
-        step, multipliers, active, width = rest
         sums = live.slopes(step, multipliers, active, width)
         return sums, None if live.iterative else live.moments(n * share)
     if call.name == "moments":
         share, exact = arguments
         return live.moments(n * share, exact=exact)
-    (point,) = arguments  # "settle"
+    (point,) = arguments  # of "settle"
     live.z = block_scores(block, point.w, point.b)
     return live.sub.values(live.z)

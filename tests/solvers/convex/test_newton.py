@@ -15,9 +15,11 @@ from testing.problems import a9a_like, majorise, random_subproblem
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import newton_rows, newton_system, pmm_newton
-from widemargin.solvers.convex import pmm_newton_loops as loops
-from widemargin.solvers.convex.pmm_newton import solve
+from widemargin.solvers.convex import newton_system
+from widemargin.solvers.convex import smoothed_hinges as loops
+from widemargin.solvers.convex.newton import LinearRun, solve
+from widemargin.solvers.convex.newton_system import SystemOptions
+from widemargin.solvers.convex.proximal import Line, NewtonOptions, Value
 
 INF = np.inf
 
@@ -146,10 +148,10 @@ def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.Monk
     """Where the cells are many the constraints' gradients are made a chunk of rows at a time."""
     sub = random_subproblem(4, 60, 12, 3, sparse=sparse, n_cells=12)
     by_cells = solve(sub, tol=1e-8)
-    monkeypatch.setattr(newton_rows, "_CELL_SUMS", 0)
+    no_sums = NewtonOptions(system=SystemOptions(cell_sums=0))
     monkeypatch.setattr("widemargin.linalg.matrix_blocks._CHUNK", 7)
-    assert not pmm_newton._Run(sub, 1.0, None, None, None).rows.by_cells
-    by_columns = solve(sub, tol=1e-8)
+    assert not LinearRun(sub, 1.0, None, 1.0, no_sums).rows.by_cells
+    by_columns = solve(sub, tol=1e-8, options=no_sums)
     assert by_columns.n_iter == by_cells.n_iter
     np.testing.assert_allclose(by_columns.w, by_cells.w, rtol=0, atol=1e-9)
 
@@ -430,7 +432,7 @@ def test_conjugate_gradients_end_where_the_factor_does(seed: int, sparse: bool, 
 
 def test_more_features_than_rows_by_conjugate_gradients_is_the_default_and_exact() -> None:
     sub = random_subproblem(1, 150, 1600, 2, sparse=True, lam=0.05)
-    assert pmm_newton._Run(sub, 1.0, None, None, None).iterative
+    assert LinearRun(sub, 1.0, None, 1.0, NewtonOptions()).iterative
     result = solve(sub, tol=1e-6)
     check_certificate(sub, result, 1.0)
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=2e-6)
@@ -441,7 +443,7 @@ def test_systems_of_thin_rows_are_iterated_from_600_features(stored: float, iter
     sub = random_subproblem(1, 50, 4, 1)
     rows = [sp.random(block.X.shape[0], 601, stored, format="csr", random_state=0) for block in sub.rows.blocks]
     thin = replace(sub, rows=RowBlocks([(X, block.row_of) for X, block in zip(rows, sub.rows.blocks, strict=True)]))
-    assert pmm_newton._Run(thin, 1.0, None, None, None).iterative is iterative
+    assert LinearRun(thin, 1.0, None, 1.0, NewtonOptions()).iterative is iterative
 
 
 def test_matrices_in_float32_lead_to_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,10 +459,9 @@ def test_matrices_in_float32_lead_to_the_same_solution(monkeypatch: pytest.Monke
     monkeypatch.setattr(RowBlocks, "moments", watched)
     mixed = solve(sub, tol=1e-8)
     assert any(used)
-    monkeypatch.setattr(newton_system, "_SINGLE", np.inf)
-    monkeypatch.setattr(newton_system, "_ROUNDING", np.inf)
     used.clear()
-    double = solve(sub, tol=1e-8)
+    system = SystemOptions(single_rows=np.inf, rounding=np.inf)
+    double = solve(sub, tol=1e-8, options=NewtonOptions(system=system))
     assert not any(used)
     assert mixed.primal == pytest.approx(double.primal, rel=2e-8)
     assert mixed.dual == pytest.approx(solve_exact(sub).objective, rel=2e-8)
@@ -471,15 +472,14 @@ def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch
     sub = random_subproblem(5, 400, 30, 2)
     exact = solve(sub, tol=1e-7)
     monkeypatch.setattr("widemargin.linalg.matrix_blocks._WIDE", 10)
-    monkeypatch.setattr(newton_system, "_LARGE", 10)
-    monkeypatch.setattr(pmm_newton, "_BROAD", 10)
+    options = NewtonOptions(broad=10, system=SystemOptions(single_factor=10))
     short = replace(sub, rows=RowBlocks([(block.X[block.row_of], None) for block in sub.rows.blocks]))
     factors: list[Any] = []
     factor = newton_system.cholesky.factor
     monkeypatch.setattr(
         newton_system.cholesky, "factor", lambda *a, **k: factors.append(factor(*a, **k)) or factors[-1]
     )
-    single = solve(short, tol=1e-7)
+    single = solve(short, tol=1e-7, options=options)
     assert short.rows.singles[0] is not None
     assert {found.dtype for found in factors} >= {np.dtype(np.float32)}
     assert single.gap <= 1e-7
@@ -492,17 +492,17 @@ def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch
 def test_a_line_search_ends_next_to_the_minimum(wall: float) -> None:
     """Slopes that rise in pieces, with a wall: found within a tenth of the first slope in a few evaluations."""
     sub = random_subproblem(6, 60, 3, 1)
-    run = pmm_newton._Run(sub, 1.0, None, None, None)
-    run.here = pmm_newton._Value(0.0, 0.0, np.zeros(1))
+    run = LinearRun(sub, 1.0, None, 1.0, NewtonOptions())
+    run.here = Value(0.0, 0.0, np.zeros(1))
     calls: list[float] = []
 
     def evaluate(step: float) -> Any:
         calls.append(step)
         past = max(step - 0.01, 0.0)
-        return pmm_newton._Value(-step + 0.5 * wall * past**2, -1.0 + wall * past, np.zeros(1))
+        return Value(-step + 0.5 * wall * past**2, -1.0 + wall * past, np.zeros(1))
 
     run.evaluate = evaluate  # type: ignore[method-assign]
-    found = run._search(-1.0, 0.0, 0.0)
+    found = run.search(Line(-1.0, 0.0, 0.0))
     assert found is not None
     assert abs(found[1].slope) <= 0.1
     assert len(calls) <= 15
@@ -521,9 +521,9 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     common = (weight, cell, keep, up, um, delta)
     found = []
     for name in loops.__all__:
-        assert name in ("smooth_sums", "slopes", "side_slopes", "moved", "add_by_cell", "move_dual")
+        assert name in ("SmoothedHinges", "smooth_sums", "side_slopes", "moved", "add_by_cell", "move_dual")
     start, known = rng.random((2, n)), rng.random(n) * (rng.random(n) < 0.7)
-    for passes in (loops, SimpleNamespace(**{name: getattr(loops, name).py_func for name in loops.__all__})):
+    for passes in (loops, SimpleNamespace(**{name: getattr(loops, name).py_func for name in loops.__all__[1:]})):
         sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
         change, sides, seen = np.empty((3, n)), start.copy(), known.copy()
         passes.smooth_sums(z, dz, 0.3, *common, sums)
@@ -534,9 +534,6 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
             passes.side_slopes(z, -1.0, weight, cell, keep, 1, um, delta, *band, B, sides[1], change[1], second)
         assert np.all(ahead >= curvature)
         assert np.any(ahead > curvature)
-        both = np.empty((3, n))
-        passes.slopes(z, *common, A, B, *both)
-        np.testing.assert_allclose(both, [*sides, curvature], rtol=1e-13, atol=1e-15)
         passes.add_by_cell(cell, sides[0], sides[1], masses)
         np.testing.assert_allclose(masses[:, 1], np.bincount(cell, sides[1], k), rtol=1e-13)
         count = passes.moved(curvature, seen, 0.5, change[2])

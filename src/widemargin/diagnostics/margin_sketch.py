@@ -1,27 +1,27 @@
-"""Margins of rows that come in blocks: one pass, sums and a sketch that add up, for the numbers of `margin_report`.
+"""What a margin report needs of rows: sums, and the margins themselves or, of many blocks, a sketch of them.
 
-The sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits, their weight and
-mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its size, the IQR by that
-of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness, minimum, the share
-below the level.
+Of rows in blocks the sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits,
+their weight and mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its
+size, the IQR by that of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness,
+minimum, the share below the level.
 """
 
 import dataclasses
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints
+from widemargin.diagnostics.margins import Group, Margins
 from widemargin.exceptions import DataError
 
 __all__ = ["MarginCounts", "MarginSketch"]
 
 
-DIGITS = 12
-"""Binary digits after the first in which the margins of a bucket agree."""
-
-_DROPPED = 52 - DIGITS
+_DIGITS = 12
+"""Binary digits after the first in which margins of a bucket agree: one more halves errors and doubles the sketch."""
 
 
 class _Moments(NamedTuple):
@@ -62,6 +62,8 @@ class MarginSketch:
         Buckets, sorted.
     sums : ndarray of shape (k, 2)
         Weight, and weighted sum of the margins of each bucket.
+    rows : tuple of two ndarrays of shape (n,), or None
+        Margins and weights of rows in memory, which need no buckets and cannot be joined with others.
     """
 
     n_rows: int
@@ -70,21 +72,27 @@ class MarginSketch:
     minimum: float
     largest: float
     below: float
-    keys: npt.NDArray[np.int64]
+    keys: Ints
     sums: Floats
+    rows: tuple[Floats, Floats] | None = None
 
     @classmethod
-    def of(cls, margins: Floats, weight: Floats, level: float) -> Self:
+    def of(cls, margins: Floats, weight: Floats, level: float, *, in_buckets: bool = True) -> Self:
         """Of margins, shape (n,), with weights."""
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0
         rest = margins - mean
         moments = _Moments(total, mean, float(weight @ rest**2), float(weight @ rest**3))
-        used = margins[weight > 0.0]
-        keys = np.ascontiguousarray(margins).view(np.int64) >> _DROPPED
-        unique, place = np.unique(keys, return_inverse=True)
-        k = unique.shape[0]
-        sums = _sums(place, np.column_stack([weight, weight * margins]), k)
+        has_weight = weight > 0.0
+        used = margins if has_weight.all() else margins[has_weight]
+        unique, sums, rows = np.zeros(0, np.int64), np.zeros((0, 2)), None
+        if in_buckets:
+            # Doubles of one sign are ordered as their bits are, so the leading bits are a logarithmic bucket.
+            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)  # a double has 52 of them
+            unique, place = np.unique(keys, return_inverse=True)
+            sums = _sums(place, np.column_stack([weight, weight * margins]), unique.shape[0])
+        else:
+            rows = used, weight if has_weight.all() else weight[has_weight]
         return cls(
             n_rows=int(margins.shape[0]),
             moments=moments,
@@ -94,6 +102,7 @@ class MarginSketch:
             below=float(weight @ (margins < level)),
             keys=unique,
             sums=sums,
+            rows=rows,
         )
 
     def joined(self, other: Self) -> Self:
@@ -115,7 +124,9 @@ class MarginSketch:
 
     @property
     def buckets(self) -> tuple[Floats, Floats]:
-        """Mean margin and weight of every bucket with weight."""
+        """Mean margin and weight of every bucket with weight; of rows in memory, the margins and weights themselves."""
+        if self.rows is not None:
+            return self.rows
         held = self.sums[self.sums[:, 0] > 0.0]
         return held[:, 1] / held[:, 0], held[:, 0]
 
@@ -153,7 +164,15 @@ class MarginCounts:
         self.n_missing = 0
         self.source = self.unit = ""
 
-    def add(self, margins: Any, weight: Floats | None, parts: Any, n_missing: int) -> None:
+    def add(
+        self,
+        margins: Margins,
+        weight: Floats | None,
+        parts: Sequence[Group],
+        n_missing: int,
+        *,
+        in_buckets: bool = True,
+    ) -> None:
         """Count rows.
 
         Parameters
@@ -164,14 +183,18 @@ class MarginCounts:
             Names and rows of the groups.
         n_missing : int
             Rows without a group.
+        in_buckets : bool, default=True
+            Whether only a sketch of the margins is kept, so that counts can be joined.
         """
         values = margins.values
         weight = np.ones(values.shape[0]) if weight is None else weight
-        found = MarginCounts(self.level)
-        found.source, found.unit, found.n_missing = margins.source, margins.unit, n_missing
-        found.overall = MarginSketch.of(values, weight, self.level)
-        found.groups = {name: MarginSketch.of(values[rows], weight[rows], self.level) for name, rows in parts}
-        self.merge(found)
+        block = MarginCounts(self.level)
+        block.source, block.unit, block.n_missing = margins.source, margins.unit, n_missing
+        block.overall = MarginSketch.of(values, weight, self.level, in_buckets=in_buckets)
+        block.groups = {
+            name: MarginSketch.of(values[rows], weight[rows], self.level, in_buckets=in_buckets) for name, rows in parts
+        }
+        self.merge(block)
 
     def merge(self, other: "MarginCounts") -> Self:
         """Take in the counts of other rows; returns self.

@@ -1,36 +1,34 @@
-"""Audit of rows that come in blocks: any number of rows in bounded memory, with the numbers of `audit`.
+"""Counts that an audit needs of rows: blocks are encoded, counted by kind and forgotten, and their counts add up.
 
-Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/counting.py`) and the rows forgotten.
-Counts of parts of the rows, made in other processes perhaps, merge in any order.
+Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/counting.py`). Counts of parts of the
+rows, made in other processes perhaps, merge in any order.
 """
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
-from widemargin.diagnostics.class_pair import ClassPair
+from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.labels import ClassPair, encode_labels
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import Counted, CountedRows
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
-from widemargin.rows import Rows, is_asked, length_of
+from widemargin.rows import Rows, is_asked
 
-__all__ = ["AuditBlock", "AuditCounts", "audit_stream"]
+__all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]
 
 
-@dataclasses.dataclass(frozen=True)
-class AuditBlock:
+class AuditBlock(Rows):
     """Some rows with what was predicted for them.
 
-    Attributes
+    Parameters
     ----------
     predictions : array-like of shape (n,)
         Labels, never scores or probabilities.
@@ -46,16 +44,34 @@ class AuditBlock:
         Name of the external data set that the rows belong to; None: the audited rows.
     ramp : array-like of shape (n,), default=None
         Probability of a positive prediction by the randomised classifier.
+
+    Raises
+    ------
+    DataError
+        If two parts differ in their number of rows.
     """
 
-    predictions: Any
-    y: Any = None
-    X: Any = None
-    populations: Any = None
-    sample_weight: Any = None
-    baselines: Mapping[str, Any] | None = None
-    source: str | None = None
-    ramp: Any = None
+    predictions: Column
+    ramp: Column | None
+
+    def __init__(
+        self,
+        predictions: Column,
+        y: Column | None = None,
+        X: Features | None = None,
+        populations: Table | None = None,
+        sample_weight: Column | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
+        source: str | None = None,
+        ramp: Column | None = None,
+    ) -> None:
+        object.__setattr__(self, "predictions", predictions)
+        object.__setattr__(self, "ramp", ramp)
+        super().__init__(X, y, sample_weight, populations, baselines=baselines or {}, source=source)
+
+    def _parts(self) -> Iterator[tuple[str, Features | Column | Table]]:
+        yield "predictions", self.predictions
+        yield from super()._parts()
 
 
 class AuditCounts:
@@ -97,7 +113,7 @@ class AuditCounts:
     (0.5, 4)
     """
 
-    def __init__(self, goal: Goal | str, *, classes: Sequence[Any] | None = None, pos_label: Any = None) -> None:
+    def __init__(self, goal: Goal | str, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
         found = Goal.parse(goal) if isinstance(goal, str) else goal
         if not isinstance(found, Goal):
             raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
@@ -108,12 +124,12 @@ class AuditCounts:
         self._parts = {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
 
     @property
-    def positive(self) -> Any:
+    def positive(self) -> Label:
         """The positive class."""
         return self._pair.positive
 
     @property
-    def negative(self) -> Any:
+    def negative(self) -> Label:
         """The negative class; None until a row has shown it."""
         return self._pair.negative
 
@@ -122,7 +138,18 @@ class AuditCounts:
         """Audited rows seen so far."""
         return self._parts[None].n_rows
 
-    def update(self, predictions: Any, y: Any = None, **more: Any) -> None:
+    def update(
+        self,
+        predictions: Column,
+        y: Column | None = None,
+        *,
+        X: Features | None = None,
+        populations: Table | None = None,
+        sample_weight: Column | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
+        source: str | None = None,
+        ramp: Column | None = None,
+    ) -> None:
         """Count a block of rows; parameters as in `AuditBlock`.
 
         Raises
@@ -130,7 +157,7 @@ class AuditCounts:
         DataError
             As `audit`; also if the block does not agree with those before it (other types, a third class).
         """
-        self.add(AuditBlock(predictions, y, **more))
+        self.add(AuditBlock(predictions, y, X, populations, sample_weight, baselines, source, ramp))
 
     def add(self, block: AuditBlock) -> None:
         """Count a block of rows."""
@@ -138,22 +165,29 @@ class AuditCounts:
         if name not in self._parts:
             known = [other for other in self._parts if other is not None]
             raise DataError(f"rows of {name!r} were given, and the goal uses the external data sets {listing(known)}.")
-        n_rows = length_of(block.predictions)
-        if not n_rows:
-            return
-        given = dict(block.baselines or {})
-        arrays = {key: value for key, value in given.items() if not is_asked(value)}
-        pair = self._classes(block, arrays)
-        rows = Rows(block.X, block.y, block.sample_weight, block.populations, baselines=given, source=name)
-        source = make_source(rows, self._uses[name], classes=pair, n_rows=n_rows)
+        if block.n_rows:
+            rows = self.encoded(block)
+            self._parts[name].add(rows.source, rows.positive, rows.ramp)
+
+    def encoded(self, block: AuditBlock) -> Counted:
+        """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
+
+        Raises
+        ------
+        DataError
+            As `update`.
+        """
+        name, used = block.source, self._uses[block.source]
+        pair = self._classes(block)
+        source = make_source(block, used, classes=pair)
         what = "predictions" if name is None else f"predictions for external {name!r}"
         positive = encode_labels(block.predictions, pair, pair[1], what=what) > 0
-        ramp = None
-        if block.ramp is not None:
-            ramp = np.asarray(block.ramp, dtype=np.float64)
-            if ramp.shape != (n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
-                raise DataError(f"ramp has shape {ramp.shape}; give {n_rows} probabilities, from 0 to 1.")
-        self._parts[name].add(source, positive, ramp)
+        if block.ramp is None:
+            return Counted(source, positive, None)
+        ramp = np.asarray(block.ramp, dtype=np.float64)
+        if ramp.shape != (block.n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
+            raise DataError(f"ramp has shape {ramp.shape}; give {block.n_rows} probabilities, from 0 to 1.")
+        return Counted(source, positive, ramp)
 
     def merge(self, other: "AuditCounts") -> Self:
         """Take in the counts of other rows for the same goal; returns self.
@@ -175,7 +209,7 @@ class AuditCounts:
         *,
         confidence: float | None = 0.95,
         decide: str = "estimate",
-        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        random_state: Seed = 0,
         data_name: str = "the data",
     ) -> GoalReport:
         """The report of all rows seen so far; parameters and errors as in `audit`."""
@@ -184,38 +218,56 @@ class AuditCounts:
         for name in names:
             if not self._parts[name].n_rows:
                 raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
-        counted: list[Counted] = [self._parts[name].counted() for name in names]
-        tied = bind(self.goal, [part.source for part in counted], warn_trivial=False, need_objective=False)
-        shares = [part.ramp for part in counted if part.ramp is not None]
-        return make_report(
-            tied, [part.positive for part in counted], positive_class=self.positive, data_name=data_name,
-            confidence=confidence, decide=decide, ramp=shares if len(shares) == len(counted) else None,
-            random_state=random_state,
+        return report_of(
+            self.goal, [self._parts[name].counted() for name in names], self.positive, confidence=confidence,
+            decide=decide, random_state=random_state, data_name=data_name,
         )  # fmt: skip
 
-    def _classes(self, block: AuditBlock, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _classes(self, block: AuditBlock) -> tuple[Label, Label]:
         """The pair (negative, positive); a negative class is learned from the first vector that shows it."""
         if self.negative is not None:
             return self.negative, self.positive
-        vectors = {"predictions": block.predictions}
-        vectors |= {} if block.y is None else {"y": block.y}
-        vectors |= {f"baseline {key!r}": value for key, value in arrays.items() if key in self._uses[block.source]}
+        vectors: dict[str, Column] = {"predictions": block.predictions}
+        if block.y is not None:
+            vectors["y"] = block.y
         table = PopulationTable.build(block.populations)
-        for key in self._uses[block.source]:
-            column = None if table is None else table.own_column(key)
-            vectors |= {} if column is None else {f"baseline {key!r}": column.to_values()}
+        for name in self._uses[block.source]:
+            column = None if table is None else table.own_column(name)
+            given = block.baselines.get(name) if column is None else column.to_values()
+            if given is not None and not is_asked(given):
+                vectors[f"baseline {name!r}"] = given
         return self._pair.learn(vectors)
+
+
+def report_of(
+    goal: Goal,
+    parts: Sequence[Counted],
+    positive_class: Label,
+    *,
+    confidence: float | None,
+    decide: str,
+    random_state: Seed,
+    data_name: str,
+) -> GoalReport:
+    """The report of rows with their predictions, the audited ones first; parameters and errors as in `audit`."""
+    tied = bind(goal, [part.source for part in parts], warn_trivial=False, need_objective=False)
+    ramps = [part.ramp for part in parts if part.ramp is not None]
+    return make_report(
+        tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
+        confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
+        random_state=random_state,
+    )  # fmt: skip
 
 
 def audit_stream(
     blocks: Iterable[AuditBlock],
     goal: Goal | str,
     *,
-    classes: Sequence[Any] | None = None,
-    pos_label: Any = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label = None,
     confidence: float | None = 0.95,
     decide: str = "estimate",
-    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+    random_state: Seed = 0,
     data_name: str = "the data",
 ) -> GoalReport:
     """Measure predictions on a goal, a block of rows at a time; the report is that of `audit` on all rows at once.

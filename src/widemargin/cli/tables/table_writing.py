@@ -1,44 +1,105 @@
-"""Tables written a block at a time: whole or not at all, and CSV that no spreadsheet takes for formulas."""
+"""Tables written, whole or not at all, and CSV that no spreadsheet takes for formulas."""
 
 import contextlib
+import csv
+import gzip
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin._files import neighbour_of
+from widemargin._files import PARQUET_ENDINGS, neighbour_of
 from widemargin.cli.goals_file.rules import free_name
 from widemargin.exceptions import DataError
 
-__all__ = ["TableWriter", "plain_text", "safe_table"]
+__all__ = ["TableWriter", "plain", "plain_text", "safe_table", "write_table"]
 
 _FORMULA = r"^([=+\-@\t\r])"
 
 
-def safe_table(table: Any) -> Any:
+def safe_table(table: pa.Table) -> pa.Table:
     """A table whose texts, also its column names, start with an apostrophe where a spreadsheet would see a formula."""
-    columns = [pc.replace_substring_regex(_text(column), _FORMULA, r"'\1") if _is_text(column.type) else column
-               for column in table.columns]  # fmt: skip
-    names = pc.replace_substring_regex(pa.array(table.column_names, pa.string()), _FORMULA, r"'\1").to_pylist()
-    return pa.table(columns, names=names)
+    columns = [_replaced(column, _FORMULA, r"'\1") for column in table.columns]
+    return pa.table(columns, names=_replaced(pa.array(table.column_names, pa.string()), _FORMULA, r"'\1").to_pylist())
 
 
-def plain_text(column: Any) -> Any:
+def plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Texts of a CSV file without the apostrophe that `safe_table` put before them; other columns as they are."""
-    return pc.replace_substring_regex(_text(column), r"^'([=+\-@\t\r])", r"\1") if _is_text(column.type) else column
+    return _replaced(column, r"^'([=+\-@\t\r])", r"\1")
 
 
-def _is_text(kind: Any) -> bool:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+def _replaced(column: pa.ChunkedArray, pattern: str, by: str) -> pa.ChunkedArray:
+    words = plain(column)
+    is_text = pa.types.is_string(words.type) or pa.types.is_large_string(words.type)
+    return pc.replace_substring_regex(words, pattern, by) if is_text else column
 
 
-def _text(column: Any) -> Any:
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of words as words, if it holds them as numbers of a dictionary."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV (.gz has no time stamp) or Parquet; texts in a CSV file are made safe (`safe_table`).
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns of numbers, texts and true/false.
+    path : Path
+        Ends in .csv, .csv.gz, .parquet or .pq.
+
+    Raises
+    ------
+    DataError
+        The ending is another one, or the file cannot be written.
+    """
+    name = path.name.lower()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(PARQUET_ENDINGS):
+            pyarrow.parquet.write_table(table, path)
+        elif name.endswith((".csv", ".csv.gz")):
+            text = _csv_text(safe_table(table)).encode()
+            path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
+        else:
+            raise DataError(
+                f"{path}: a table is written as .csv, .csv.gz, .parquet or .pq. Choose one of these endings"
+            )
+    except OSError as error:
+        raise DataError(
+            f"{path}: the table cannot be written ({error.strerror or error}). Choose another place"
+        ) from error
+
+
+def _csv_text(table: pa.Table) -> str:
+    """Rows of a table as CSV; missing values are empty."""
+    said = _Lines()
+    writer = csv.writer(said, lineterminator="\r\n")
+    writer.writerow(table.column_names)
+    words = {True: "true", False: "false"}
+    for batch in table.to_batches(max_chunksize=10_000):
+        columns = (
+            [words[value] if isinstance(value, bool) else value for value in column.to_pylist()]
+            for column in batch.columns
+        )
+        writer.writerows(zip(*columns, strict=True))
+    return "".join(said.lines)
+
+
+class _Lines:
+    """Lines that end in a line feed; csv quotes a carriage return in a cell only if its own lines end in one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Take one row."""
+        self.lines.append(line.removesuffix("\r\n") + "\n")
 
 
 class TableWriter:
@@ -62,12 +123,12 @@ class TableWriter:
         self.path = path
         self._is_csv = name.endswith(".csv")
         self._neighbour = neighbour_of(path)
-        self._writer: Any = None
+        self._writer: pyarrow.csv.CSVWriter | pyarrow.parquet.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def write(self, table: Any) -> None:
+    def write(self, table: pa.Table) -> None:
         """Append rows; every block has the columns of the first."""
         ready = safe_table(table) if self._is_csv else table
         try:

@@ -1,4 +1,4 @@
-"""The state of a learner: a small block (a_i, b_i, l_i) per example, and the weights they add up to.
+"""The dual point of a learner: a small block (a_i, b_i, l_i) per example, and the weights they add up to.
 
 The dual point is a convex combination of labels per example, of which only `C sum_y alpha(y) p_i(y)`, factored, and
 `C sum_y alpha(y) l_i(y)` matter: n (rows S + P) numbers, whatever the number of features. Weights: `W = X' a`,
@@ -11,7 +11,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.structured.learners import bcfw_rows as loops
+from widemargin.structured.learners.example_rows import add_blocks
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.model import Weights
 
@@ -45,7 +45,7 @@ def zero_blocks(problem: StructuredProblem) -> Blocks:
 def weights_of(problem: StructuredProblem, blocks: Blocks) -> Weights:
     """The weights that the blocks add up to."""
     W = np.zeros((problem.d, problem.S))
-    loops.add_blocks(problem.rows, problem.start, blocks.a, W)
+    add_blocks(problem.rows, problem.start, blocks.a, W)
     return Weights(W, blocks.b.sum(axis=0))
 
 

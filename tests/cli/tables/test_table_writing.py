@@ -5,7 +5,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from widemargin.cli.tables.csv_out import TableWriter, plain_text, safe_table
+from widemargin.cli.tables.table_writing import TableWriter, plain_text, safe_table
 from widemargin.exceptions import DataError
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"]
