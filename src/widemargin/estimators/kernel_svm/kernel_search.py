@@ -467,7 +467,9 @@ class _Search:
         """The binary problems of a fold."""
         free = self._weight.copy()
         free[held] = 0.0
-        return [_Part(matrix, split, self._codes, free, self._model.fit_intercept, budget) for split in self._splits]
+        model = self._model
+        bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
+        return [_Part(matrix, split, self._codes, free, bias, budget) for split in self._splits]
 
     def _one_fold(
         self, matrix: WholeMatrix, parts: "list[_Part]", duals: Sequence[Dual], held: Ints,
