@@ -210,7 +210,11 @@ class KernelRows:
                 missing.append(row)
         self.hits += len(wanted) - len(missing)
         self.misses += len(missing)
-        places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
+        places = []
+        for row in missing:  # those found are now the newest, so none of them is evicted
+            free = len(self._slots) < self.capacity
+            self._slots[row] = len(self._slots) if free else self._slots.popitem(last=False)[1]
+            places.append(self._slots[row])
         height = max(1, min(512, len(missing)))
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
@@ -324,9 +328,3 @@ class KernelRows:
         block = room[: len(left) * len(right)].reshape(len(left), len(right))
         packed = fill_packed(self.kernel, left, right, block, np.arange(len(left)))
         return block if packed else self._backend.block(self.kernel, left, right)
-
-    def _claim(self, row: int) -> int:
-        """A slot for a row: a free one, or that of the row that was not used for longest."""
-        place = len(self._slots) if len(self._slots) < self.capacity else self._slots.popitem(last=False)[1]
-        self._slots[row] = place
-        return place

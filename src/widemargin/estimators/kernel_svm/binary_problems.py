@@ -3,7 +3,6 @@
 classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -183,37 +182,25 @@ def train(
     if len(parts) > 1 and fits and task.solver != "spatial-dual":
         matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
     solved = []
-    for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, task.fit_intercept)):
+    for number, part in enumerate(parts):
+        index = np.arange(n)
+        if part.negative is not None:
+            index = np.flatnonzero((training.codes == part.positive) | (training.codes == part.negative))
+        y = np.where(training.codes[index] == part.positive, 1.0, -1.0)
+        rows = matrix if index.shape[0] == n else matrix.subset(index)
+        problem = KernelProblem(rows, y, training.upper[index], task.fit_intercept)
         chosen = choose(
             task.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
             reach=partial(_reach, problem.rows) if spatial else None, hold_out=task.tol is None, positive=positive,
         )  # fmt: skip
         share = _Share(budget, len(parts) - number, task.max_iter)
         if chosen.name == "smo" and len(parts) == 1:  # LIBSVM's first class is the positive one, also of two classes
-            result = _mirrored(share.solve(chosen, replace(problem, y=-problem.y), task, positive))
+            mirrored = share.solve(chosen, replace(problem, y=-problem.y), task, positive)
+            result = replace(mirrored, coef=-mirrored.coef, intercept=-mirrored.intercept)
         else:
             result = share.solve(chosen, problem, task, positive)
         solved.append(Solved(part, index, result, chosen, problem.rows.capacity))
     return solved
-
-
-def _mirrored(result: KernelResult) -> KernelResult:
-    """The solution of the problem with the classes exchanged."""
-    return replace(result, coef=-result.coef, intercept=-result.intercept)
-
-
-def _problems(
-    training: Training, matrix: KernelMatrix, parts: tuple[Split, ...], fit_intercept: bool
-) -> Iterator[tuple[Split, Ints, KernelProblem]]:
-    """Every binary problem with its rows, made when it is its turn."""
-    codes = training.codes
-    for part in parts:
-        index = np.arange(codes.shape[0])
-        if part.negative is not None:
-            index = np.flatnonzero((codes == part.positive) | (codes == part.negative))
-        y = np.where(codes[index] == part.positive, 1.0, -1.0)
-        rows = matrix if index.shape[0] == codes.shape[0] else matrix.subset(index)
-        yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
 
 
 def _reach(rows: KernelMatrix) -> float:

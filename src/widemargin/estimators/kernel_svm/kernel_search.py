@@ -397,7 +397,14 @@ class _Search:
                 yield from self.of_kernel(each, grid, inner)
             return
         deadline = Deadline.after(budget.left)
-        elsewhere = partial(_cells_of_kernel, self._unwatched(), grid, deadline)
+        travels = copy.copy(self)  # with a model without callbacks, which cannot be sent
+        unwatched = clone(self._model)
+        if isinstance(unwatched, KernelSVC):
+            unwatched.set_params(solver_options=replace(unwatched._options, callbacks=None))
+        else:
+            unwatched.set_params(callbacks=None)
+        travels._model = unwatched
+        elsewhere = partial(_cells_of_kernel, travels, grid, deadline)
         for found, evaluations in side_by_side(elsewhere, kernels, workers):
             self.evaluations += evaluations
             yield from found
@@ -420,16 +427,6 @@ class _Search:
             except DataError:  # a nu that no C has
                 cell = None
             yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
-
-    def _unwatched(self) -> "_Search":
-        """This search with a model without callbacks, which do not travel."""
-        other = copy.copy(self)
-        model = clone(self._model)
-        if isinstance(model, KernelSVC):
-            other._model = model.set_params(solver_options=replace(model._options, callbacks=None))
-        else:
-            other._model = model.set_params(callbacks=None)
-        return other
 
     def _cell(
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None

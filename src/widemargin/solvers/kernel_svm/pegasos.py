@@ -110,10 +110,12 @@ def pegasos(
             return k
         now[Now.STEPS] += 1.0
         t = now[Now.STEPS]
+        # The regulariser shrinks w before the row is added; |w|^2 and the row's score shrink with it.
         if t > 1.0:  # at the first step w is 0
             now[Now.SCALE] *= 1.0 - 1.0 / t
             now[Now.SQUARE] *= (1.0 - 1.0 / t) ** 2
             score *= 1.0 - 1.0 / t
+        # |w + delta phi|^2 from the score, without another pass over the rows.
         if violated:
             delta = y[i] / (lam * t)
             now[Now.SQUARE] += delta * (2.0 * score + delta * diagonal[i])

@@ -149,9 +149,9 @@ class _Part:
 
     def step(self) -> tuple[float, float]:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
-        return self._step_pair() if self._pairs else self._step_free()
-
-    def _step_pair(self) -> tuple[float, float]:
+        if not self._pairs:
+            return self.free_step()
+        # The last of equals, as LIBSVM: on a kernel that is not positive semi-definite the order decides where it ends.
         i = pair_steps.last_peak(self._room[0], self._lanes)
         buffer, slot = self.rows.cached(np.array([i]))
         j = pair_steps.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes, True)
@@ -168,7 +168,8 @@ class _Part:
             self._best = pair_steps.most_gaining(*self._state, self._gain)
         return self._best
 
-    def _step_free(self) -> tuple[float, float]:
+    def free_step(self) -> tuple[float, float]:
+        """The same without a bias: the variable that gains most, and its companion."""
         i, _ = self._most_gaining()
         if i < 0:
             return 0.0, np.inf
@@ -196,6 +197,7 @@ class _Part:
     def alive(self) -> Bools:
         """All variables but those held at a bound beyond the others; the rows held out stay, for their scores."""
         highest, lowest = self.sides()
+        # At the upper bound with a gradient above all that can go up, a variable has no partner: it will stay.
         held = (self.coef >= self.upper) & (self.gradient > highest)
         held |= (self.coef <= self.lower) & (self.gradient < lowest)
         alive: Bools = ~held | (self.lower == self.upper)
@@ -228,6 +230,7 @@ class _Run:
         interval = max(1, min(self.problem.n_rows, self.options.interval))
         restored, last = False, 0
         while True:
+            # Near the optimum of the rows that take part, those left out are looked at again: some may have to move.
             left = self._part.violation()
             if not self._part.whole and (left <= tol or (left <= self.options.near * tol and not restored)):
                 self.restore()
@@ -256,6 +259,7 @@ class _Run:
         part = self._part
         self.coef[part.index] = part.coef
         self.scores[part.index] = self.problem.y[part.index] - part.gradient
+        # Rows were left out in turns, and the scores of each turn are those of other coefficients.
         while self._stale:
             rows, then = self._stale[-1]
             change, sums = self.coef - then, np.zeros(rows.shape[0])

@@ -50,6 +50,7 @@ class Now(IntEnum):
 @kernel
 def add_row(row: Reals, i: int, delta: float, v: Floats, V: Floats, u: Floats, U: Floats, total: float) -> None:
     """Add `delta phi(x_i)` to `sum v phi` and keep V, u and U in step; `row` is row i of K."""
+    # The scores of all rows move with the one row that is added: this is what a step costs.
     v[i] += delta
     if total == 0.0:  # nothing was averaged yet, so u and U do not change: half of the work
         for j in range(V.shape[0]):
@@ -73,6 +74,7 @@ def project(radius: float, now: Floats) -> None:
 @kernel
 def fold(v: Floats, V: Floats, u: Floats, U: Floats, now: Floats) -> None:
     """Make scale 1 and total 0 again where scale has become small: else v grows, and `total v - u` loses its digits."""
+    # At a tenth one digit of sixteen is lost, and the pass over all rows comes seldom enough.
     scale, total = now[Now.SCALE], now[Now.TOTAL]
     if scale >= 0.1:
         return
@@ -115,6 +117,8 @@ def visit(rows: KernelMatrix, draws: Ints, moves: Moves, advance: Advance, ahead
     buffer = np.empty((0, rows.n_rows), dtype=rows.dtype)
     done, stuck = 0, False
     while done < draws.shape[0]:
+        # Rows that would move at the present scores are fetched together. Some of them will not move when it is their
+        # turn, because the rows before them have; and a row may move that was not fetched: then the call ends before it.
         last = min(done + window, draws.shape[0])
         soon = draws[done:last]
         if stuck:
@@ -255,6 +259,7 @@ def run(
         return ended or (tol is not None and facts["primal"] - facts["dual"] <= tol * abs(facts["primal"]))
 
     try:
+        # A look costs passes over the rows, so it is due only when the work has grown by a factor.
         for _ in range(max_iter):
             before = iterates.arrays[0].copy()
             for _ in visit(problem.rows, method.epoch(), method.moves, method.advance, ahead):
@@ -300,6 +305,7 @@ def hinge(problem: KernelProblem, scores: Floats) -> float:
 
 def judge_svm(problem: KernelProblem, point: Point) -> dict[str, float]:
     """Primal value of a point, and the dual value of the best multiple of it that the bounds allow."""
+    # The dual is a parabola in the multiple: its top, or the largest multiple that the bounds allow.
     total, most = in_box(problem, point)
     share = min(most, total / point.square if point.square > 0.0 else np.inf)
     dual = share * (total - 0.5 * share * point.square) if np.isfinite(share) else 0.0
@@ -308,6 +314,7 @@ def judge_svm(problem: KernelProblem, point: Point) -> dict[str, float]:
 
 def in_box(problem: KernelProblem, point: Point) -> tuple[float, float]:
     """Sum of `a_i = y_i coef_i`, and the largest multiple of a in `0 <= a_i <= C_i`: 0 where one is negative."""
+    # A negative coefficient, as a start may have, makes no multiple feasible but 0.
     a = problem.y * point.coef
     if a.min(initial=0.0) < -1e-12 * a.max(initial=0.0):
         return 0.0, 0.0

@@ -172,9 +172,13 @@ class _Looks(Recorder[Judged]):
             self._raise(self._sampler.mass, 0.0)
         elif final or direction.steps >= self._next_law:
             self._next_law = 2.0 * direction.steps  # each use of the average law costs a pass over cached rows
-            law = self._sampler.law_on(self._kept_rows())
+            rows = self._sampler.pool
+            if self._cache and not rows.shape[0]:  # without a pool all rows that were ever drawn, if they fit the cache
+                drawn = np.flatnonzero(direction.coef)
+                rows = drawn if drawn.shape[0] <= self._problem.rows.capacity else rows
+            law = self._sampler.law_on(rows)
             if law is not None:
-                self._raise(law, self._square_of(law))
+                self._raise(law, self._squared_norm(law))
 
     def _use_average(self) -> None:
         """Bound by the law of the average's coefficients. Draws of single rows leave the classes w+ and w- out of
@@ -198,14 +202,7 @@ class _Looks(Recorder[Judged]):
             between = max(up - first**2 * direction.largest, down - second**2 * direction.largest)
             self._raise(np.where(positive, a, b) * mass, a * a * up + b * b * down - (a - b) ** 2 * between)
 
-    def _kept_rows(self) -> Ints:
-        """Rows that are in the cache: the pool, or all that were ever drawn if they fit."""
-        if not self._cache or self._sampler.pool.shape[0] > 0:
-            return self._sampler.pool
-        drawn: Ints = np.flatnonzero(self._direction.coef)
-        return drawn if drawn.shape[0] <= self._problem.rows.capacity else self._sampler.pool
-
-    def _square_of(self, law: Floats) -> float:
+    def _squared_norm(self, law: Floats) -> float:
         """Squared norm of the mixture of a law on cached rows."""
         rows: Ints = np.flatnonzero(law)
         coef = self._problem.y[rows] * law[rows]

@@ -25,7 +25,7 @@ infinite.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +130,9 @@ class WaterLevel:
         return self._weight[pick] * (basin >= 0) * np.where(c < height, 1.0, np.where(c == height, share, 0.0))
 
     def _find(self, scores: Floats, rule: Callable[[_Pieces], Level | None]) -> Level:
-        for reach in self._reaches():
+        # Near the last level first, as it moves little from step to step; then in a wider band; then among all rows.
+        bands = [self._reach, 8.0 * self._reach] if math.isfinite(self._reach) and self._reach > 0.0 else []
+        for reach in (*bands, math.inf):
             pieces = self._pieces(scores, reach)
             found = rule(pieces) if pieces is not None else None
             if found is not None:
@@ -153,12 +155,6 @@ class WaterLevel:
                 far = max(height - rows[max(0, k - self._near)], rows[min(k + self._near, rows.shape[0] - 1)] - height)
                 found = max(found, float(far))
         return found
-
-    def _reaches(self) -> Iterator[float]:
-        if math.isfinite(self._reach) and self._reach > 0.0:
-            yield self._reach
-            yield 8.0 * self._reach
-        yield math.inf
 
     def _pieces(self, scores: Floats, reach: float) -> _Pieces | None:
         last = self._last or Level(0.0, 0.0, 0.0)

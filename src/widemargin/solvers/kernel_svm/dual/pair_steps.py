@@ -61,8 +61,10 @@ def peak(value: Reals, lanes: Reals) -> int:
             if lanes[k] > lanes[best]:
                 best = k
         top = lanes[best]
+        # `best` is the winning lane: its places lie `width` apart, and one of them holds the largest value.
         while value[best] != top:
             best += width
+    # The numbers that do not fill all lanes are few: they are compared one by one.
     for k in range(full, q):
         if value[k] > value[best]:
             best = k
@@ -76,6 +78,7 @@ def last_peak(value: Reals, lanes: Reals) -> int:
     top, q, width = value[best], value.shape[0], lanes.shape[0]
     full = q - q % width
     if full > 0:
+        # Equal values may be in several lanes; each is searched from its end.
         for k in range(width):
             if lanes[k] == top:
                 place = full - width + k
@@ -95,6 +98,7 @@ def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> No
     Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3
     are inf at these bounds, else 0. Row 4 is room for `partner`.
     """
+    # The infinities take the place of a test in every later loop: what is at its bound can never be the largest.
     for k in range(g.shape[0]):
         room[2, k] = 0.0 if b[k] < upper[k] else np.inf
         room[3, k] = 0.0 if b[k] > lower[k] else np.inf
@@ -144,9 +148,11 @@ def move_pair(
     # A bound that is reached is written as it is: rounding would leave the variable just beside it.
     b[i] = upper[i] if step == above else b[i] + step
     b[j] = lower[j] if step == below else b[j] - step
+    # Only these two may have reached or left a bound.
     for k in (i, j):
         full[k] = 0.0 if b[k] < upper[k] else np.inf
         empty[k] = 0.0 if b[k] > lower[k] else np.inf
+    # The gradient of every variable changes with the two rows; what it gains on either side follows in the same pass.
     for k in range(g.shape[0]):
         g[k] -= step * (row[k] - other[k])
         up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
@@ -169,6 +175,7 @@ def solve_pairs(
     target = -1.0
     steps = 0
     while True:
+        # The pair of the two largest gains tells the violation; the steps take a better second variable than that one.
         i = peak(up, lanes)
         left = up[i] + down[peak(down, lanes)]
         if target < 0.0:  # the first violation says how exactly this block is worth solving
@@ -193,10 +200,12 @@ def most_gaining(
     for k in range(g.shape[0]):
         slope = abs(g[k])
         room = upper[k] - b[k] if g[k] > 0.0 else b[k] - lower[k]
+        # The dual is a parabola along one variable: its top, or the bound before it, and what that gains.
         step = min(slope / max(float(diagonal[k]), _TAU), room)
         gain[k] = step * (slope - 0.5 * step * diagonal[k])
         if room > 0.0 and slope > worst:
             worst = slope
+    # A loop of its own, so that the one above can become vector instructions.
     i, best = -1, 0.0
     for k in range(g.shape[0]):
         if gain[k] > best:
@@ -216,6 +225,7 @@ def move_single(i: int, row: Reals, curvature: float, g: Floats, b: Floats, lowe
         b[i] = lower[i]
     else:
         b[i] = before + step
+    # What the bounds left of the step is what the gradient has to follow.
     step = float(b[i]) - before
     for k in range(g.shape[0]):
         g[k] -= step * row[k]
@@ -233,6 +243,7 @@ def joint_step(
     those of the second; `between` is their kernel value. The second goes to its place at the best of both, cut at its
     bounds, the first follows, and then the second: exact where the best of both is within the bounds.
     """
+    # The top of the parabola in two variables solves a system of two equations; here its second unknown.
     second = (other * corner - slope * between) / max(corner * end - between * between, _TAU)
     second = min(max(second, least), most)
     first = min(max((slope - between * second) / max(corner, _TAU), low), high)
@@ -252,7 +263,7 @@ def companion(
         _, _, gain[k] = joint_step(
             slope, g[k], corner, float(diagonal[k]), float(row[k]), low, high, lower[k] - b[k], upper[k] - b[k]
         )
-    gain[i] = 0.0
+    gain[i] = 0.0  # it cannot accompany itself
     j = -1
     best = 0.0
     for k in range(g.shape[0]):
@@ -301,6 +312,7 @@ def solve_free(
             target = max(share * worst, floor)
         if i < 0 or worst <= target or steps >= most:
             break
+        # Two variables at once: one at a time they would undo each other's steps where K is far from diagonal.
         j = companion(i, K[i], diagonal, g, b, lower, upper, gain)
         if j < 0:
             move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)

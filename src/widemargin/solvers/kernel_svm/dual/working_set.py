@@ -124,6 +124,7 @@ def solve(
     size_now, rounds, ended = size, 0, False
     try:
         while True:
+            # A quarter of the set from either side: new rows are one half of it.
             left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
             facts = values(problem, coef, scores, left.middle)._asdict() | {"violation": left.size}
             ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
@@ -185,24 +186,22 @@ class Block:
         floor: float,
     ) -> bool:  # fmt: skip
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
-        b, change = self.solve(self._gather(buffer, slot, work), work, coef, scores, lower, upper, floor)
-        moved = np.flatnonzero(change)
-        add_rows(buffer, slot[moved], change[moved], scores)
-        coef[work] = b
-        return moved.shape[0] > 0
-
-    def _gather(self, buffer: Reals, slot: Ints, work: Ints) -> Reals:
-        """The kernel values among `work`. What the last block has of them is copied from there: it lies together."""
         q, p = work.shape[0], self._last.shape[0]
         block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
-        place = np.full(q, -1)
+        place = np.full(
+            q, -1
+        )  # of these rows in the last block: values that are there are copied, as they lie together
         if p:
             order = np.argsort(self._last)
             nearest = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
             place = np.where(self._last[nearest] == work, nearest, -1)
         pair_steps.gather(buffer, slot, work, last, place, block)
         self._blocks, self._last = self._blocks[::-1], work
-        return block
+        b, change = self.solve(block, work, coef, scores, lower, upper, floor)
+        moved = np.flatnonzero(change)
+        add_rows(buffer, slot[moved], change[moved], scores)
+        coef[work] = b
+        return moved.shape[0] > 0
 
     def solve(
         self, K: Reals, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float
@@ -216,6 +215,7 @@ class Block:
         state = (K, diagonal, g, b, lower[work], upper[work])
         room, a_slice = np.empty((5, q), K.dtype), max(1, options.slice // max(q, 1))
         steps, flattest, more = 0, np.inf, True
+        # In slices, so that a time limit is kept where a block takes tens of thousands of steps.
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
