@@ -19,7 +19,8 @@ from widemargin.goals.binding.sources import make_source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import Counted, CountedRows
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.rows import Rows, is_asked
 
 __all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]

@@ -14,7 +14,7 @@ from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
-from widemargin.distributed.base import Block
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
@@ -385,8 +385,13 @@ def _summary(
     values = values / size
     sd = float(np.sqrt(variance))
     *quantiles, low, median, high = weighted_quantiles(values, weight, [*levels, 0.25, 0.5, 0.75])
-    scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
-    radius = float(catoni_radius(variance, scale, n_effective, delta))
+    location = catoni_location(values, "catoni", delta, sample_weight=weight)
+    centre, radius = location.value, location.radius
+    if sketch.rows is None:
+        # Buckets hide a little of the variance, and rows of one bucket count as one, so both come from the exact sums.
+        scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
+        centre = catoni_location(values, scale, delta, sample_weight=weight).value
+        radius = catoni_radius(variance, scale, n_effective, delta)
     flat = sd <= 1e-12 * sketch.largest / size  # rounding would make up a skewness of equal margins
     return MarginSummary(
         name=name,
@@ -394,8 +399,8 @@ def _summary(
         weight=moments.weight,
         mean=moments.mean / size,
         median=float(median),
-        catoni=float(catoni_location(values, scale, delta, sample_weight=weight).value),
-        catoni_radius=radius if np.isfinite(radius) else None,
+        catoni=float(centre),
+        catoni_radius=float(radius) if np.isfinite(radius) else None,
         sd=sd,
         iqr=float(high - low),
         skewness=None if flat else moments.third / moments.weight / (sd * size) ** 3,

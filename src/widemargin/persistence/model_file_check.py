@@ -41,7 +41,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron", "KernelSVC",
         "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "SBPOptions", "StructuralSVM", "ThermometerEncoder",
+        "RateConstrainedClassifierCV", "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM",
+        "ThermometerEncoder",
         "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
@@ -53,7 +54,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.models.multilabel": ("MultiLabelModel",),
     "widemargin_papers.baselines": (
         "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",
-        "MarginDistributionClassifier", "MedianOfMeansClassifier", "ShiftedSVC", "ZafarClassifier",
+        "MarginDistributionClassifier", "MedianOfMeansClassifier", "NormBallSVC", "ShiftedSVC", "SimbaClassifier",
+        "ZafarClassifier",
     ),
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {

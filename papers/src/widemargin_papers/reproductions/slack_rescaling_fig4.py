@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from widemargin.datasets import LabelSets
-from widemargin.estimators.structured.ready_made import with_constant
 from widemargin.extending import limit_threads
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import block_frank_wolfe, sgd
@@ -26,7 +25,15 @@ from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import learning_figure
-from widemargin_papers.reproductions.slack_rescaling_study import TITLES, Study, TreeModel, drawn_rows, load, measures
+from widemargin_papers.reproductions.slack_rescaling_study import (
+    TITLES,
+    Study,
+    TreeModel,
+    drawn_rows,
+    load,
+    measures,
+    with_constant,
+)
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd
 
 __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "table"]

@@ -15,8 +15,7 @@ import numpy as np
 
 from widemargin._files import replace_file
 from widemargin._typing import Floats
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import Block, BlockedRows
 from widemargin.exceptions import CheckpointError, DataError
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 
@@ -71,6 +70,7 @@ class Remembered:
                     "without resume"
                 )
         by = getattr(self.solver, "name", "")
+        # Steps are told apart by their place in the run and by a digest of all that decides their results.
         number, name = len(self._done), _name_of(sub, tol, start, rho, by)
         if number < len(self._recorded):
             entry = self._recorded[number]
@@ -114,6 +114,7 @@ def _sketch(sub: ConstrainedHinge) -> list[float]:
     By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
     """
     rows = sub.rows
+    # One look at the features with a fixed direction tells other rows apart, whatever their order in blocks.
     direction = np.random.default_rng(0).standard_normal(rows.n_features)
     rows.n_passes += 1
     sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))

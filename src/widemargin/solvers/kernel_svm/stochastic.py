@@ -118,7 +118,7 @@ def visit(rows: KernelMatrix, draws: Ints, moves: Moves, advance: Advance, ahead
     done, stuck = 0, False
     while done < draws.shape[0]:
         # Rows that would move at the present scores are fetched together. Some of them will not move when it is their
-        # turn, because the rows before them have; and a row may move that was not fetched: then the call ends before it.
+        # turn, because the rows before them have; and where one moves that was not fetched the call ends before it.
         last = min(done + window, draws.shape[0])
         soon = draws[done:last]
         if stuck:

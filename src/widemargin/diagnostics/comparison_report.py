@@ -1,22 +1,129 @@
-"""Comparisons of two classifiers as text of at most 100 columns, and as HTML."""
+"""Two classifiers side by side: the report of a comparison, as text of at most 100 columns, HTML, dict or frame."""
 
+import dataclasses
+import html
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from widemargin._text import printable
+from widemargin.diagnostics.comparison_counts import PopulationComparison
+from widemargin.exceptions import DataError
+from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
-if TYPE_CHECKING:  # the report stands above its layout
-    from widemargin.diagnostics.compare import ComparisonReport
+__all__ = ["ComparisonReport"]
 
-__all__ = ["comparison_html", "comparison_text"]
-
-WIDTH = 100
-LONGEST_NAME = 44
+FORMAT = 1
+_WIDTH = 100
+_LONGEST_NAME = 44
 
 
-def comparison_text(report: "ComparisonReport") -> str:
+@dataclasses.dataclass(frozen=True)
+class ComparisonReport:
+    """Two classifiers side by side. `print(report)`, `.to_frame()`, `.to_dict()`; notebooks show a table.
+
+    Attributes
+    ----------
+    names : tuple of two str
+        What the classifiers are called; the second is compared with the first.
+    data_name : str
+    n_rows, n_labelled : int
+    confidence : float
+        Of each interval.
+    power : float
+        Probability with which `labels_needed` labels prove the difference.
+    assumed_gain : float
+        Difference in accuracy that is to be proved where there are no labels.
+    populations : tuple of PopulationComparison
+        All rows first, then the goal's populations of the main rows.
+    reports : tuple of two GoalReport, or None
+        None where the goal needs labels that are not there.
+    notes : tuple of str
+    """
+
+    names: tuple[str, str]
+    data_name: str
+    n_rows: int
+    n_labelled: int
+    confidence: float
+    power: float
+    assumed_gain: float
+    populations: tuple[PopulationComparison, ...]
+    reports: tuple[GoalReport, GoalReport] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> PopulationComparison:
+        """The population of that name; "all rows" is the whole."""
+        for item in self.populations:
+            if item.name == name:
+                return item
+        raise KeyError(f"no population {name!r}; there are {[item.name for item in self.populations]}")
+
+    @property
+    def overall(self) -> PopulationComparison:
+        """All rows."""
+        return self.populations[0]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the second classifier does not meet the goal, else 0 (also where the goal was not measured)."""
+        return 0 if self.reports is None else self.reports[1].exit_code
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
+        plain: dict[str, Any] = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "reports"
+        }
+        plain |= {"names": list(self.names), "notes": list(self.notes), "format": FORMAT}
+        plain["populations"] = [dataclasses.asdict(item) for item in self.populations]
+        plain["reports"] = None if self.reports is None else [report.to_dict() for report in self.reports]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "ComparisonReport":
+        """A report from what `to_dict` returned (also after JSON).
+
+        Raises
+        ------
+        DataError
+            If the dict is no such report, or of a newer format.
+        """
+        values = dict(plain)
+        version = values.pop("format", None)
+        if not isinstance(version, int) or version > FORMAT:
+            raise DataError(f"a comparison of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        try:
+            values["names"] = tuple(values["names"])
+            values["notes"] = tuple(values["notes"])
+            values["populations"] = tuple(PopulationComparison(**item) for item in values["populations"])
+            if values["reports"] is not None:
+                values["reports"] = tuple(GoalReport.from_dict(item) for item in values["reports"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"this is no comparison: {error}.") from None
+
+    def to_frame(self) -> Any:
+        """One row per population as a pandas DataFrame, indexed by name.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        pd = pandas_for_frames()
+        return pd.DataFrame([dataclasses.asdict(item) for item in self.populations]).set_index("name")
+
+
+def _text(report: ComparisonReport) -> str:
     """The comparison as text: verdicts of the goal, then the rows on which the two differ."""
     lines = _wrapped(_headline(report))
     for table in (_goal_table(report), _population_table(report), _needs_table(report)):
@@ -26,25 +133,25 @@ def comparison_text(report: "ComparisonReport") -> str:
     return "\n".join(lines)
 
 
-def comparison_html(report: "ComparisonReport", escape: Callable[[str], str]) -> str:
-    """The comparison as a self-contained HTML fragment; every text passes through `escape`."""
-    parts = [f"<div><p><strong>{escape(_headline(report))}</strong></p>"]
+def _html(report: ComparisonReport) -> str:
+    """The comparison as a self-contained HTML fragment."""
+    parts = [f"<div><p><strong>{html.escape(_headline(report))}</strong></p>"]
     for table in (_goal_table(report), _population_table(report), _needs_table(report)):
         if table:
-            head = "".join(f"<th>{escape(cell)}</th>" for cell in table[0])
-            rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table[1:])
+            head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table[0])
+            rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in table[1:])
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
-    parts += [f"<p>{escape(line)}</p>" for line in _legend(report)]
+    parts += [f"<p>{html.escape(line)}</p>" for line in _legend(report)]
     return "".join([*parts, "</div>"])
 
 
-def _headline(report: "ComparisonReport") -> str:
+def _headline(report: ComparisonReport) -> str:
     labelled = "all labelled" if report.n_labelled == report.n_rows else f"{report.n_labelled} labelled"
     first, second = report.names
     return f"{second} against {first} on {report.data_name} ({report.n_rows} rows, {labelled})."
 
 
-def _goal_table(report: "ComparisonReport") -> list[list[str]]:
+def _goal_table(report: ComparisonReport) -> list[list[str]]:
     if report.reports is None:
         return []
     one, other = report.reports
@@ -65,7 +172,7 @@ def _cells(item: ConstraintReport, report: GoalReport) -> list[str]:
     return ["-" if item.rate is None else f"{item.rate:.4f}", verdict]
 
 
-def _population_table(report: "ComparisonReport") -> list[list[str]]:
+def _population_table(report: ComparisonReport) -> list[list[str]]:
     level = f"{100 * report.confidence:g}%"
     labelled = any(item.p_value is not None for item in report.populations)
     more = ["wins", "losses", "gain", level, "p", "verdict"] if labelled else []
@@ -80,7 +187,7 @@ def _population_table(report: "ComparisonReport") -> list[list[str]]:
     return rows
 
 
-def _needs_table(report: "ComparisonReport") -> list[list[str]]:
+def _needs_table(report: ComparisonReport) -> list[list[str]]:
     rows = [["labels to prove it", "have", "need, where they differ", "rows to draw"]]
     for item in report.populations:
         if item.changes:
@@ -92,7 +199,7 @@ def _needs_table(report: "ComparisonReport") -> list[list[str]]:
     return rows if len(rows) > 1 else []
 
 
-def _legend(report: "ComparisonReport") -> list[str]:
+def _legend(report: ComparisonReport) -> list[str]:
     first, second = report.names
     level = f"{100 * report.confidence:g}%"
     number = len(report.populations)
@@ -112,7 +219,7 @@ def _legend(report: "ComparisonReport") -> list[str]:
     return [what, each, labels, *(f"Note: {note}" for note in report.notes)]
 
 
-def _assumed(report: "ComparisonReport") -> str:
+def _assumed(report: ComparisonReport) -> str:
     estimated = [item for item in report.populations if item.p_value is not None]
     if len(estimated) == len(report.populations):
         return "the measured difference"
@@ -139,7 +246,7 @@ def _is_word(text: str) -> bool:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 3] + "..."
 
 
 def _number(value: float | None) -> str:
@@ -155,4 +262,4 @@ def _range(low: float | None, high: float | None, sign: str = "") -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    return textwrap.wrap(printable(text), _WIDTH, subsequent_indent="  ", break_on_hyphens=False) or [""]
