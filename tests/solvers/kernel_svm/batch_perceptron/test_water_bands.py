@@ -4,7 +4,6 @@ Scores are multiples of 1/8 and weights whole numbers, so every sum is exact and
 """
 
 import math
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing.water import newton
 
-from widemargin.solvers.kernel_svm.batch_perceptron import water_level
 from widemargin.solvers.kernel_svm.batch_perceptron import water_level as module
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 
@@ -40,11 +38,10 @@ def walk(seed, n_steps=4):
 def test_from_step_to_step(level, sizes, data, seed, two, near):
     """A band around the last level, however narrow, finds what a search from nothing finds."""
     y, weight, steps = walk(seed)
-    water = WaterLevel(y, weight, two)
-    with mock.patch.object(water_level, "_NEAR", near):
-        for scores in steps:
-            size = data.draw(sizes)
-            assert getattr(water, level)(scores, size) == getattr(WaterLevel(y, weight, two), level)(scores, size)
+    water = WaterLevel(y, weight, two, near)
+    for scores in steps:
+        size = data.draw(sizes)
+        assert getattr(water, level)(scores, size) == getattr(WaterLevel(y, weight, two), level)(scores, size)
 
 
 class Passes:
