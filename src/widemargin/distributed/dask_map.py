@@ -196,15 +196,16 @@ class DaskMap:
     def _block(self, i: int) -> Any:
         """The task that makes block i."""
         if self._blocks[i] is None:
-            recipe: Any = self._recipes[i]
+            recipe: Recipe = self._recipes[i]
+            source: Any
             steps = _packed(self._steps if self._source is None else self._steps[-1:])
             if self._source is not None:  # rows that a worker holds
-                self._blocks[i] = self._submit("block", _block_of_block, self._source._block(i), steps, self._hold)
+                source = self._source._block(i)
             elif isinstance(recipe, FramePartition):
-                raw = self._client.compute(recipe.delayed)
-                self._blocks[i] = self._submit("block", _block_of_rows, i, raw, steps, self._hold)
+                source = self._client.compute(recipe.delayed)
             else:
-                self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
+                source = _packed(recipe)
+            self._blocks[i] = self._submit("block", _built, i, source, steps, self._hold)
         return self._blocks[i]
 
     def _state(self, i: int) -> Any:
@@ -217,7 +218,7 @@ class DaskMap:
     def _sent(self, step: Step) -> Any:
         """A function and its message as the workers get them: in every call, or once for all if they are large."""
         packed = _packed(step)
-        return packed if len(packed) < _LARGE else self._submit("message", _same, packed)
+        return packed if len(packed) < _LARGE else self._submit("message", bytes, packed)
 
     def _submit(self, name: str, function: Callable[..., Any], *values: object) -> Any:
         with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
@@ -300,23 +301,6 @@ def _packed(value: object) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
-def _same(packed: bytes) -> bytes:
-    return packed
-
-
-def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
-    return _built(i, pickle.loads(recipe), steps, hold)
-
-
-def _block_of_rows(i: int, rows: object, steps: bytes, hold: bool) -> Block:
-    return _built(i, HeldRows(rows), steps, hold)
-
-
-def _block_of_block(block: Block, steps: bytes, hold: bool) -> Block:
-    """The rows of a block that is there, and what more steps make of them."""
-    return _built(block.index, HeldRows(block.data), steps, hold)
-
-
 def _bytes(block: Block, _: None) -> int:
     return bytes_of(block.data)
 
@@ -325,7 +309,12 @@ def _rows(block: Block, _: None) -> Any:
     return block.data
 
 
-def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
+def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
+    """The block of a packed recipe, of rows that Dask has computed, or of the rows of a block that is there."""
+    if isinstance(source, bytes):
+        recipe: Recipe = pickle.loads(source)
+    else:
+        recipe = HeldRows(source.data if isinstance(source, Block) else source)
     block = Block(i, recipe, pickle.loads(steps), hold=hold)
     if hold:
         block.data  # noqa: B018  read now, so that Dask knows its size

@@ -143,9 +143,19 @@ class BlockPasses:
             self._moments = self.ask("moments", lam / self._rows.n_rows, exact, note=True)
         return self._moments
 
-    def band(self) -> "_BlockBand":
-        """See `NewtonRows`."""
-        return _BlockBand(self)
+    def band(self) -> "BlockPasses":
+        """See `NewtonRows`: the blocks themselves, who answer for their bands."""
+        return self
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """See `BandProducts`."""
+        squares, sums, total = self.ask("diagonal")
+        return squares, sums, total
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """See `BandProducts`."""
+        sums, total = self.ask("product", x, shift)
+        return sums, total
 
     def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float:
         """See `NewtonRows`; always in double precision."""
@@ -176,23 +186,6 @@ class BlockPasses:
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """None: they stay with the blocks, and the next problem makes its own."""
         return np.zeros(0, np.float32), np.zeros(0, np.float32)
-
-
-class _BlockBand:
-    """The band of rows in blocks, see `BandProducts`."""
-
-    def __init__(self, passes: BlockPasses) -> None:
-        self._passes = passes
-
-    def diagonal(self) -> tuple[Floats, Floats, float]:
-        """See `BandProducts`."""
-        squares, sums, total = self._passes.ask("diagonal")
-        return squares, sums, total
-
-    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
-        """See `BandProducts`."""
-        sums, total = self._passes.ask("product", x, shift)
-        return sums, total
 
 
 # What runs where a block is.
