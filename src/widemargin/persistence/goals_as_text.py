@@ -24,6 +24,16 @@ __all__ = [
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
 MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
+    "KernelSVC": {
+        name: name
+        for name in (
+            "multi_class", "fit_intercept", "precision", "backend", "validation_fraction", "time_budget", "callbacks",
+            "on_interrupt",
+        )
+    },
+    "SBPClassifier": {
+        name: name for name in ("algorithm", "batch_size", "validation_fraction", "backend", "on_interrupt")
+    },
     "MarginPursuitClassifier": {
         name: name
         for name in (

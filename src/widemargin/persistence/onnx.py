@@ -132,7 +132,8 @@ def _rule(model: Any) -> _Rule:
 
 
 def _has_pairs(model: Any) -> bool:
-    return len(model.classes_) > 2 and getattr(model, "multi_class", "ovr") == "ovo"
+    options = getattr(model, "_options", None)
+    return len(model.classes_) > 2 and getattr(options, "multi_class", "ovr") == "ovo"
 
 
 def _scorer(model: Any) -> _Scorer:
