@@ -17,7 +17,7 @@ from widemargin.cli.tables.training_data import Features, TrainingData, make_fea
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
-from widemargin.estimators.rate_constrained.tradeoff_resume import model_from_numbers, model_numbers
+from widemargin.estimators.rate_constrained.tradeoff_sweep import model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
@@ -99,12 +99,14 @@ def sweep(
 ) -> TradeoffPath:
     """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
     rows, matrices = prepared.data.rows, prepared.matrices.rows
+    labels = rows["train"].labels
+    assert labels is not None  # a goals file names the target of its table
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
         test = rows["test"]
         held = {"validation": (matrices["test"], test.labels, test.table, test.weights)}
     return tradeoff_path(
-        prepared.classifier(progress, prepared.goals.goal, budget), matrices["train"], rows["train"].labels,
+        prepared.classifier(progress, prepared.goals.goal, budget), matrices["train"], labels,
         values=values, constraint=label, sample_weight=rows["train"].weights, populations=rows["train"].table,
         external=as_external(prepared.data.external, prepared.matrices.external), resume=resume, **held,
     )  # fmt: skip

@@ -12,7 +12,6 @@ from testing.ramp_problems import random_ramp_problem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import coordinate_moves
-from widemargin.solvers.ramp import coordinate_moves_loops as loops
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
 from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, best_threshold
 
@@ -183,12 +182,12 @@ def test_a_spent_budget_moves_nothing() -> None:
 
 
 def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain: Callable[..., None] = loops.walk.py_func
+    plain: Callable[..., None] = coordinate_moves.walk.py_func
     for seed in range(4):
         problem, w, b = tight(seed, n=50, m=2)
         compiled = repair(problem, w, b, passes=3)
         with monkeypatch.context() as patched:
-            patched.setattr(coordinate_moves.loops, "walk", plain)
+            patched.setattr(coordinate_moves, "walk", plain)
             found = repair(problem, w, b, passes=3)
         np.testing.assert_array_equal(found.w, compiled.w)
         assert (found.b, found.objective) == (compiled.b, compiled.objective)

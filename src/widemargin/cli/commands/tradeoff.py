@@ -14,7 +14,7 @@ from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.paths import Prepared, ended_by_hand, prepare, read_stored, stored, sweep
 from widemargin.cli.report_files import write_json
-from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short
+from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short
 from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals.measuring.tiers import at_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
