@@ -13,7 +13,7 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import coordinate_moves
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 
 def standing(problem: RateConstrainedProblem, z: np.ndarray) -> tuple[float, float]:

@@ -27,8 +27,7 @@ from widemargin.solvers.ramp.coordinate_moves import best_step, repair
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, Measures, Moves, enforce, enforce_from_two_starts
-from widemargin.solvers.thresholds.bias_sweep import best_threshold
-from widemargin.solvers.thresholds.blocked_sweep import best_threshold_of_blocks
+from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks
 
 __all__ = [
     "CheckedRows", "Deterministic", "Plan", "Randomized", "StepSolver", "TiedRows", "Trained", "Watched",

@@ -21,7 +21,7 @@ from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
 __all__ = ["HardProblem", "MoveOptions", "Repaired", "Step", "best_step", "repair", "walk"]
 
