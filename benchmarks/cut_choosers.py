@@ -33,7 +33,7 @@ from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.rate_constrained import ConvexSubproblem, build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import ConvexResult
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.paper_nest import cutting_plane
 from widemargin_papers.solvers.cut_choosers import bias_centre_of_mass, make_chooser
 
@@ -69,7 +69,7 @@ def convex_step(
     problem = build_problem(tied, matrices, 1.0 / rows_of(matrices), fit_intercept=fit_intercept)
     sub = problem.majorise(problem.scores(np.zeros(X.shape[1]), 0.0))
     for _ in range(step - 1):
-        solved = pmm_newton.solve(sub, tol=1e-2, rho=RHO)
+        solved = newton.solve(sub, tol=1e-2, rho=RHO)
         sub = problem.majorise(problem.scores(solved.w, solved.b))
     return sub
 

@@ -55,8 +55,7 @@ from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.convex import level_method as bundle_blocks
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import level_method, newton
 
 Case = dict[str, Any]
 PARTS = ("same", "overhead", "passes", "features", "linear", "large", "kills")
@@ -133,7 +132,7 @@ def same(options: argparse.Namespace, client: Any) -> list[Case]:
     return rows
 
 
-def first_step(problem: Any, gap: float = 1e-6, solver: Any = pmm_newton) -> Any:
+def first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
     """The convex step from nothing."""
     at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
     return solver.solve(problem.majorise(at), tol=gap)
@@ -200,14 +199,14 @@ def passes(options: argparse.Namespace) -> list[Case]:
 
 
 def features(options: argparse.Namespace) -> list[Case]:
-    """Looks at all rows of one convex step where features are many: the bundle method and Newton's, on 20,000 rows."""
+    """Looks at all rows of one convex step where features are many: the level method and Newton's, on 20,000 rows."""
     n, rows = 1000 if options.quick else 20_000, []
     for kind, d, m, least in WIDE[:1] if options.quick else WIDE:
         task = text_task(n, d, m) if kind == "text" else dense_task(n, d)
         recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
         for gap in (gap for gap in (1e-2, 1e-3, 1e-4) if gap >= least):
             row: Case = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
-            for name, solver in (("bundle", bundle_blocks), ("newton", pmm_newton)):
+            for name, solver in (("bundle", level_method), ("newton", newton)):
                 problem = problem_of(task.goal, SerialMap(recipes))
                 began = time.process_time()
                 step = first_step(problem, gap, solver)

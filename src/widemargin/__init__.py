@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.structured.structural_search import structural_path as structural_path
     from widemargin.estimators.structured.structural_search import structural_search as structural_search
     from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
+    from widemargin.estimators.structured.training import StructuralOptions as StructuralOptions
     from widemargin.estimators.thresholds.goal_scorer import goal_scorer as goal_scorer
     from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.goals.binding.sources import External as External
@@ -61,6 +62,7 @@ __all__ = [
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
+    "StructuralOptions",
     "StructuralSVM",
     "ThermometerEncoder",
     "TrainingOptions",
@@ -95,6 +97,7 @@ _HOMES = {
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
+    "StructuralOptions": "widemargin.estimators.structured.training",
     "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
     "TrainingOptions": "widemargin.estimators.rate_constrained.options",

@@ -7,7 +7,7 @@ kept aside for a proof, and blocks of rows that do not fit in memory. Rows in me
 import copy
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -15,6 +15,9 @@ import scipy.sparse as sp
 
 from widemargin._typing import Classifier, Column, Features, Index, Table
 from widemargin.exceptions import DataError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
 __all__ = ["ONE_TABLE", "Rows", "is_asked", "length_of", "take"]
 
@@ -122,9 +125,9 @@ class Rows:
             yield alone.take(slice(first, first + block_rows))
 
 
-def is_asked(baseline: Column | Classifier) -> bool:
-    """Whether a baseline is a classifier to ask, and not an array of its predictions."""
-    return hasattr(baseline, "predict")
+def is_asked(candidate: object) -> "TypeIs[Classifier]":
+    """Whether something is a classifier to ask, and not an array of its predictions."""
+    return hasattr(candidate, "predict")
 
 
 def length_of(part: Features | Column | Table) -> int:

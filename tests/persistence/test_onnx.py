@@ -19,7 +19,7 @@ from widemargin import (
     SBPClassifier,
 )
 from widemargin.cli.onnx_model import OnnxModel
-from widemargin.cli.tables.column_roles import Block
+from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import CapabilityError, ModelFileError
 from widemargin.persistence import to_onnx
 from widemargin.preprocessing import make_preprocessor

@@ -3,17 +3,16 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin.diagnostics.class_pair import ClassPair
+from widemargin._typing import Bools, Classifier, Column, Features, Label, Signs, Table
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.labels import ClassPair, encode_labels
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.language.bundles import Bundle
@@ -99,7 +98,7 @@ class ComparisonCounts:
         Of the main rows.
     """
 
-    def __init__(self, goal: Goal, *, classes: Sequence[Any] | None = None, pos_label: Any = None) -> None:
+    def __init__(self, goal: Goal, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
         self.goal = goal
         self.n_rows = 0
         self.n_labelled = 0
@@ -114,7 +113,7 @@ class ComparisonCounts:
             self._parts[name] = CountedRows(name, looked_at.get(name, {}), (*self._baselines[name], _OTHER))
 
     @property
-    def positive(self) -> Any:
+    def positive(self) -> Label:
         """The positive class."""
         return self._pair.positive
 
@@ -125,14 +124,14 @@ class ComparisonCounts:
 
     def update(
         self,
-        predictions_a: Any,
-        predictions_b: Any,
-        y: Any = None,
+        predictions_a: Column,
+        predictions_b: Column,
+        y: Column | None = None,
         *,
-        X: Any = None,
-        sample_weight: Any = None,
-        populations: Any = None,
-        baselines: Mapping[str, Any] | None = None,
+        X: Features | None = None,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
         source: str | None = None,
     ) -> None:
         """Count a block of rows, the main ones or those of an external data set (`source`); labels may be missing.
@@ -142,21 +141,27 @@ class ComparisonCounts:
         DataError
             The goal has no such external data set, or the rows do not fit together.
         """
-        if source not in self._parts:
-            raise DataError(f"rows of {source!r} were given, and the goal uses {listing(self.goal.sources)}.")
+        rows = Rows(X, y, sample_weight, populations, baselines=baselines or {}, source=source)
+        self.add(rows, predictions_a, predictions_b)
+
+    def add(self, rows: Rows, predictions_a: Column, predictions_b: Column) -> None:
+        """Count a block of rows; errors as in `update`."""
+        if rows.source not in self._parts:
+            raise DataError(f"rows of {rows.source!r} were given, and the goal uses {listing(self.goal.sources)}.")
         n_rows = length_of(predictions_b)
-        where = "" if source is None else f" for external {source!r}"
+        where = "" if rows.source is None else f" for external {rows.source!r}"
         vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
-        pair = self._pair.learn(vectors if y is None else {**vectors, "y": y})
-        given = Rows(X, None, sample_weight, populations, baselines=baselines or {}, source=source)
-        rows = make_source(given, self._baselines[source], classes=pair, n_rows=n_rows)
+        pair = self._pair.learn(vectors if rows.y is None else {**vectors, "y": rows.y})
+        # Labels may be missing here, in the main rows, too, so they are encoded apart.
+        source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
         labels = np.zeros(n_rows, np.int8)
-        if y is not None:
-            labels = encode_labels(y, pair, pair[1], allow_missing=True)
+        if rows.y is not None:
+            labels = encode_labels(rows.y, pair, pair[1], allow_missing=True)
         first, second = (encode_labels(values, pair, pair[1], what=what) for what, values in vectors.items())
-        known = {**rows.baselines, _OTHER: first}
-        self._parts[source].add(dataclasses.replace(rows, labels=labels, baselines=known), second > 0, None)
-        if source is None:
+        signs = {**source.baselines, _OTHER: first}
+        counted = dataclasses.replace(source, labels=labels, baselines=signs)
+        self._parts[rows.source].add(counted, second > 0, None)
+        if rows.source is None:
             self.n_rows += n_rows
             self.n_labelled += int(np.count_nonzero(labels))
 
@@ -198,9 +203,7 @@ class ComparisonCounts:
                 )
         return tuple(found), notes
 
-    def _memberships(
-        self, source: Source, labels: npt.NDArray[np.int8], notes: list[str]
-    ) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    def _memberships(self, source: Source, labels: Signs, notes: list[str]) -> Iterator[tuple[str, Bools]]:
         prefix = "" if source.name is None else f"{source.name}: "
         yield source.name or ALL_ROWS, np.ones(source.n_rows, bool)
         named = self._named[source.name]
@@ -240,7 +243,7 @@ class _Tally(NamedTuple):
         return self.weight**2 / self.squares
 
 
-def _tally(source: Source, inside: npt.NDArray[np.bool_]) -> _Tally:
+def _tally(source: Source, inside: Bools) -> _Tally:
     count = source.repeats.count[inside] if source.repeats is not None else np.ones(int(inside.sum()), np.int64)
     if source.weight is None:
         rows = int(count.sum())
@@ -255,7 +258,7 @@ def _source_of(entry: Bundle) -> str | None:
 
 def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Population]]:
     """The goal's populations of the main rows or an external data set, each once, by name (or condition)."""
-    seen: set[Any] = {(source, None)}
+    seen: set[object] = {(source, None)}
     for entry in goal.constraints:
         found: list[Population] = []
         if isinstance(entry, Constraint):

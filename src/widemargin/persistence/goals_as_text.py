@@ -31,6 +31,18 @@ MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
             "on_interrupt",
         )
     },
+    "StructuralSVM": {
+        name: name
+        for name in (
+            "average", "check_every", "oracle_batch", "search_tol", "search_ratio", "max_queries", "on_interrupt",
+            "verbose",
+        )
+    },
+    "HierarchicalSVC": {"separator": "separator", "on_interrupt": "on_interrupt", "verbose": "verbose"},
+    **{
+        name: {"on_interrupt": "on_interrupt", "verbose": "verbose"}
+        for name in ("ChainSVC", "MulticlassSVC", "MultiLabelSVC")
+    },
 }  # fmt: skip
 """Constructor parameters that older files hold and today's class does not take any more.
 

@@ -41,7 +41,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
         "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
+        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralOptions", "StructuralSVM", "ThermometerEncoder",
+        "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
@@ -52,12 +53,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.models.multilabel": ("MultiLabelModel",),
     "widemargin_papers.baselines": (
         "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",
-        "MarginDistributionClassifier", "MedianOfMeansClassifier", "ShiftedSVC", "ZafarClassifier",
+        "MarginDistributionClassifier", "MedianOfMeansClassifier", "NormBallSVC", "ShiftedSVC", "SimbaClassifier",
+        "ZafarClassifier",
     ),
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.compiled": ("Structure",),
-    "widemargin.structured.learners.state": ("Blocks",),
+    "widemargin.structured.learners.dual_point": ("Blocks",),
     "widemargin.structured.models.label_graph": ("LabelGraph",),
 }
 """The same for named tuples, which have a loader of their own."""

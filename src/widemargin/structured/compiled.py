@@ -5,7 +5,7 @@ state of every step, or one class. `structured._loops.argmax.argmax` answers fro
 learner can be compiled, once for all models.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +84,7 @@ class Work(NamedTuple):
     draws: Floats
 
 
+@runtime_checkable
 class CompiledModel(Protocol):
     """A `StructuredModel` whose argmax is compiled: what the learners' compiled passes use.
 

@@ -6,7 +6,8 @@ import pyarrow.parquet
 import pytest
 
 from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile, Split
-from widemargin.cli.tables.column_roles import Block, feature_columns, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.tables.column_roles import feature_columns, require_columns, rows_of, split_rows
+from widemargin.cli.tables.table_files import Block, read_table
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 
@@ -137,9 +138,9 @@ def test_a_split_value_without_rows_is_named(tmp_path, value):
 def test_baselines_get_their_own_names(tmp_path):
     table = pa.table({"y": ["no", "yes"], "old": ["yes", "no"]})
     rows = rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"deployed": "old"}))
-    assert rows.table["deployed"].to_pylist() == ["yes", "no"]
-    assert rows.labels.tolist() == ["no", "yes"] and len(rows) == 2
-    assert rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"old": "old"})).table.column_names == [
+    assert rows.populations["deployed"].to_pylist() == ["yes", "no"]
+    assert rows.y.tolist() == ["no", "yes"] and rows.n_rows == 2
+    assert rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"old": "old"})).populations.column_names == [
         "y",
         "old",
     ]
@@ -148,7 +149,7 @@ def test_baselines_get_their_own_names(tmp_path):
 
 
 def test_labels_may_be_absent(tmp_path):
-    assert rows_of(Block.whole(pa.table({"a": [1]}), "t.csv"), goals(tmp_path)).labels is None
+    assert rows_of(Block.whole(pa.table({"a": [1]}), "t.csv"), goals(tmp_path)).y is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_labels_may_be_absent(tmp_path):
 )
 def test_labels_of_every_kind(tmp_path, labels, positive):
     rows = rows_of(Block.whole(pa.table({"y": labels}), "t.csv"), goals(tmp_path, positive=positive))
-    np.testing.assert_array_equal(rows.labels, labels)
+    np.testing.assert_array_equal(rows.y, labels)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from testing.problems import a9a_like, majorise, random_subproblem
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.paper_nest.bias_search import minimisation
 from widemargin.solvers.paper_nest.cutting_plane import CutModel, solve
 from widemargin_papers.solvers.centre_of_mass import exact_mass
@@ -306,6 +306,6 @@ def test_a_huge_column_is_no_obstacle(offset: float) -> None:
     huge = replace(sub, rows=RowBlocks([(X, None)]))
     result = solve(huge, tol=1e-3, rho=1.0, max_epochs=10_000)
     assert result.status is Status.CONVERGED
-    exact = pmm_newton.solve(huge, tol=1e-6, rho=1.0)
+    exact = newton.solve(huge, tol=1e-6, rho=1.0)
     assert result.dual <= exact.primal
     assert result.primal == pytest.approx(exact.primal, rel=1.1e-3)

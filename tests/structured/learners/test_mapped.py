@@ -6,7 +6,7 @@ import pytest
 from structured_models import examples
 from widemargin import StructuralSVM
 from widemargin.exceptions import CapabilityError
-from widemargin.structured.learners import bcfw
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.mapped import MappedPasses
 from widemargin.structured.learners.problem import StructuredProblem
 
@@ -17,7 +17,7 @@ def task():
 
 
 def solve(problem, **options):
-    return bcfw.solve(problem, tol=0.01, max_iter=60, compiled=False, **options)
+    return block_frank_wolfe.solve(problem, tol=0.01, max_iter=60, compiled=False, **options)
 
 
 def test_a_batch_of_one_makes_the_usual_steps():
@@ -43,7 +43,7 @@ def test_batches_reach_the_optimum_wherever_the_oracles_are(dask_client):
 
 def test_the_estimator(dask_client):
     model, X, Y = examples("sets", n=20)
-    clf = StructuralSVM(model, C=0.1, oracle_batch=5, random_state=0, tol=0.05).fit(X, Y)
+    clf = StructuralSVM(model, C=0.1, solver_options={"oracle_batch": 5}, random_state=0, tol=0.05).fit(X, Y)
     assert clf.gap_ <= 0.05
     with pytest.raises(CapabilityError, match="oracle_batch is for solver='bcfw'"):
-        StructuralSVM(model, solver="sgd", oracle_batch=5).fit(X, Y)
+        StructuralSVM(model, solver="sgd", solver_options={"oracle_batch": 5}).fit(X, Y)

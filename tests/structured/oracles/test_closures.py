@@ -8,7 +8,7 @@ from testing import structured_brute
 from testing.structured_cases import Graph, halves
 
 from widemargin.exceptions import CapabilityError
-from widemargin.structured.learners import bcfw
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import HierarchyModel
 from widemargin.structured.oracle import Answer
@@ -89,7 +89,7 @@ def test_training_with_several_parents_is_exact():
     problem = StructuredProblem(HierarchyModel(graph, oracle="milp"), X, Y, C=0.3, check=True)
     assert problem.search_name == "level"
     assert problem.exact
-    result = bcfw.solve(problem, tol=0.1, max_iter=100)
+    result = block_frank_wolfe.solve(problem, tol=0.1, max_iter=100)
     assert result.gap <= 0.1
     with pytest.raises(CapabilityError, match="oracle='cuts'"):
         HierarchyModel(graph, oracle="cuts").prepare(X, Y)

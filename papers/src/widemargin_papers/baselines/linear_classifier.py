@@ -38,7 +38,7 @@ __all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 
 
-SHARED: dict[str, list[Any]] = {
+SHARED: dict[str, list[object]] = {
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin import External, GoalThresholdClassifier
 from widemargin.extending import BinaryGoalMixin, Floats
 from widemargin.goals import Goal
-from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin_papers.baselines.zafar import ZafarClassifier
 
 __all__ = ["ShiftedSVC"]
@@ -165,8 +164,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
         self.threshold_ = shifted.threshold_
         self.intercept_ = svm.intercept_ - shifted.threshold_
         self.status_ = "interrupted" if interrupted else shifted.status_
-        report = dataclasses.replace(shifted.goal_report_, data_name="training rows")
-        self.goal_report_: GoalReport = report
+        self.goal_report_ = dataclasses.replace(shifted.goal_report_, data_name="training rows")
         if interrupted:
             raise KeyboardInterrupt
         return self

@@ -19,7 +19,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice
+from widemargin.solvers.convex.convex_step import SOLVERS, ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin_papers.baselines.plain_svm import LinearFit, minimise_hinge, minimise_ramps, svm_problem
 
@@ -245,7 +245,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         problem = svm_problem(
             X, positive, weight, self.C, fit_intercept=self.fit_intercept and not as_column, extra=extra, bounds=bounds
         )
-        convex = ConvexChoice(self.solver, X.shape[1])
+        convex = ConvexStep(self.solver, X.shape[1])
         if self.form == "hinge":
             found = minimise_hinge(problem, convex, self.tol, budget)
         else:

@@ -21,10 +21,9 @@ from widemargin.extending import Floats, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
-from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.convex.convex_step import ConvexChoice
+from widemargin.solvers.convex.convex_step import ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
 from widemargin_papers.baselines import ZafarClassifier
 from widemargin_papers.reproductions.experiment import load_adult as load
@@ -89,7 +88,7 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
         for inverse_kappa in settings["inverse_kappa"]:
             w = _train(adult, weight, rows.populations, inverse_kappa, settings)
             rows.measure(w, found["thresholded"], _threshold)
-            rows.measure(w, found["randomised"], ramp)
+            rows.measure(w, found["randomised"], _ramp)
         free = ZafarClassifier(C=settings["C"], fit_intercept=False, tol=settings["tol"])
         free.fit(adult.X, adult.y, sample_weight=weight)
         rows.measure(free.coef_[0], found["svm"], _threshold)
@@ -115,7 +114,7 @@ def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float,
     )
     lam = 2.0 / (weight.sum() * settings["C"])
     problem = build_problem(bind(goal, sources), [adult.X], lam, fit_intercept=False)
-    convex = ConvexChoice("auto", adult.X.shape[1])
+    convex = ConvexStep("auto", adult.X.shape[1])
     options = MajorizeOptions(
         steps=settings["majorisation_steps"] - 1, loose_tol=settings["step_tol"], tol=settings["tol"], stall=0.0
     )
@@ -147,6 +146,11 @@ class _Rows:
         """Zafar's `<w, xbar>` of a model: the c from which on his constraint is no constraint."""
         z, inside, weight = self.X["train"] @ w, self.in_a["train"], self.weight["train"]
         return abs(_mean(z, weight, inside) - _mean(z, weight, ~inside))
+
+
+def _ramp(z: Floats) -> Floats:
+    """The randomised rule, as probabilities of the positive prediction."""
+    return np.clip(z + 0.5, 0.0, 1.0)
 
 
 def _threshold(z: Floats) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.extending import Floats, limit_threads
-from widemargin.structured.learners import n_slack
+from widemargin.structured.learners.cutting_planes import slack_per_example
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import Found, Oracle
@@ -83,7 +83,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     X, Y = drawn_rows(data.tasks[name.removesuffix(" relaxed")], settings["train_rows"], int(seed))
     with limit_threads(1):
         problem = _Compared(name, X, Y, settings)
-        n_slack.solve(problem, tol=1e-4, max_iter=max(settings["rounds"]), compiled=False)
+        slack_per_example(problem, tol=1e-4, max_iter=max(settings["rounds"]), compiled=False)
     return {**problem.means(), "seconds": round(time.process_time() - began, 1)}
 
 

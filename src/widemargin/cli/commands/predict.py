@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from widemargin.cli.candidates import PREDICTION, Candidate
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.goals_file.rules import refuse_to_replace
-from widemargin.cli.models import Candidate, load_candidate
-from widemargin.cli.tables.column_roles import Block, feature_columns, is_it
-from widemargin.cli.tables.csv_out import TableWriter
-from widemargin.cli.tables.predictions import PREDICTION
-from widemargin.cli.tables.table_blocks import TableBlocks
+from widemargin.cli.subjects import load_candidate
+from widemargin.cli.tables.column_roles import feature_columns, is_it
+from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces, in_pieces
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 

@@ -9,7 +9,7 @@ in these passes and in the last one, which counts what the model predicts; train
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -44,19 +44,14 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.convex import level_method, pmm_newton
+from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
-from widemargin.solvers.convex.convex_step import ConvexChoice
-from widemargin.solvers.convex.pmm_newton import is_wide
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
 
 __all__ = [
     "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions",
     "refuse_for_blocks", "survey",
 ]  # fmt: skip
-
-_OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": level_method.solve}
-_MANY = 50  # constraints beyond which the programme over the cuts takes seconds a look
 
 
 @dataclass
@@ -239,7 +234,7 @@ class BlockTraining:
         )  # fmt: skip
         rows = problem.rows
         assert isinstance(rows, BlockedRows)
-        solver = _BlockConvex(plan.solver, problem)
+        solver = BlockStep(plan.solver, rows, problem.n_constraints)
         try:
             return train_problem(problem, Remembered(solver, checkpoint, resume=resume), solver.used, plan, budget)
         finally:
@@ -262,31 +257,8 @@ def refuse_for_blocks(needs: Mapping[str, object], solver: str) -> None:
     for name, value in needs.items():
         if value is not None:
             raise CapabilityError(f"{name}={value!r} needs all rows in one place. Use fit, or {name}=None with blocks.")
-    if solver not in ("auto", *_OVER_BLOCKS):
+    if solver not in BLOCK_SOLVERS:
         raise CapabilityError(f"solver={solver!r} needs all rows in one place. Use 'auto' with blocks.")
-
-
-class _BlockConvex:
-    """The convex solver over blocks, and for the sample whatever suits it.
-
-    "auto" is Newton where its d x d matrices pay, and the bundle method where it would iterate its systems: a convex
-    step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
-    """
-
-    def __init__(self, name: str, problem: RateConstrainedProblem) -> None:
-        by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
-        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
-        self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
-        self.used = self._here.used
-
-    def __call__(self, sub: Any, **options: Any) -> ConvexResult:
-        """Solve a subproblem."""
-        if not isinstance(sub.rows, BlockedRows):
-            return self._here(sub, **options)
-        if self.name not in self.used:
-            self.used.append(self.name)
-        problem: Any = sub  # its rows are in blocks
-        return _OVER_BLOCKS[self.name](problem, **options)
 
 
 # what runs where a block is

@@ -48,8 +48,9 @@ from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalErro
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
@@ -432,7 +433,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Notes
         -----
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
-        50 constraints, the bundle method (`solver="bundle"`), which takes far fewer passes there.
+        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
         that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation

@@ -8,7 +8,7 @@ Rows in memory and rows in blocks take the same steps; only the moves of single 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.convex_step import ConvexChoice
-from widemargin.solvers.convex.kernel_step import KernelChoice
+from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
@@ -30,7 +29,7 @@ from widemargin.solvers.ramp.tightening import Candidate, Enforced, Measures, Mo
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks
 
 __all__ = [
-    "CheckedRows", "Deterministic", "Plan", "Randomized", "StepSolver", "TiedRows", "Trained", "Watched",
+    "CheckedRows", "Deterministic", "Plan", "Randomized", "TiedRows", "Trained", "Watched",
     "make_measures", "refuse_overflow", "result_status", "step_plan", "train", "train_problem", "with_solver",
 ]  # fmt: skip
 
@@ -96,18 +95,6 @@ class Plan:
     enforce: str
     solver: str
     steps: MajorizeOptions
-
-
-class StepSolver(Protocol):
-    """A convex solver that remembers by what names it has solved, in order of first use."""
-
-    used: list[str]
-
-    def __call__(
-        self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
-    ) -> ConvexResult:
-        """Solve a subproblem."""
-        ...
 
 
 class Watched:
@@ -218,13 +205,13 @@ def train(
 
 def with_solver(
     problem: RateConstrainedProblem, space: ColumnSpace, solver: str
-) -> tuple[RateConstrainedProblem, StepSolver]:
+) -> tuple[RateConstrainedProblem, ConvexStep]:
     """The problem to solve in a space, and its convex solver."""
     if not isinstance(space, GramSpace):
-        return problem, ConvexChoice(solver, problem.n_features)
+        return problem, ConvexStep(solver, problem.n_features)
     assert isinstance(problem.rows, RowBlocks)
     rows = space.gram(problem.rows, solver)
-    return replace(problem, rows=rows), KernelChoice(solver, rows)
+    return replace(problem, rows=rows), KernelStep(solver, rows)
 
 
 def train_problem(

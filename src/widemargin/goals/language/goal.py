@@ -13,6 +13,7 @@ from widemargin.goals.language.linear import Linear
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.rates import error_rate
 from widemargin.goals.measuring.tiers import at_level, level_of
+from widemargin.goals.text.parser import parse_goal
 from widemargin.goals.text.printing import name_text, quoted
 
 __all__ = ["Goal"]
@@ -108,9 +109,7 @@ class Goal:
         GoalParseError
             If the text is no goal; the message names the line and shows the statement.
         """
-        from widemargin.goals.text.parser import parse_goal  # the parser builds goals, so it stands above this module
-
-        return parse_goal(text, populations, max_characters=max_characters)
+        return parse_goal(text, populations, build=cls, max_characters=max_characters)
 
     def _check_names(self) -> None:
         known: dict[str, Population] = {}

@@ -1,7 +1,7 @@
 """Reads the text of a goal: statements, one a line.
 
->>> from widemargin.goals.text.parser import parse_goal
->>> print(parse_goal('''
+>>> from widemargin.goals import Goal
+>>> print(Goal.parse('''
 ... women = population(sex == "Female")    # a comment
 ... subject to fair: positive_rate(women) >= 0.8 * positive_rate()
 ... '''))
@@ -15,14 +15,14 @@ whitelist (`convert`). Nothing is evaluated, and no text raises anything but `Go
 
 import ast
 import keyword
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import checked_name, checked_on_small, shown
+from widemargin.goals.language.checks import checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
-from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import Population
 from widemargin.goals.text.conversion import Converter, suggestion, too_deep
 from widemargin.goals.text.printing import normal_name
@@ -30,14 +30,25 @@ from widemargin.goals.text.scanner import MAX_CHARACTERS, MAX_DEPTH, Statement, 
 
 __all__ = ["parse_goal"]
 
+G = TypeVar("G")
+
 _MINIMIZE = ("minimize", "minimise")
 _FORMS = 'name = population(...), name = external(), minimize ..., subject to ..., min_rows = 30, on_small = "drop"'
 
 
 def parse_goal(
-    text: str, populations: Mapping[str, Population] | None = None, *, max_characters: int = MAX_CHARACTERS
-) -> Goal:
+    text: str,
+    populations: Mapping[str, Population] | None = None,
+    *,
+    build: Callable[..., G],
+    max_characters: int = MAX_CHARACTERS,
+) -> G:
     """Read a goal; the public door is `Goal.parse`, which describes the parameters.
+
+    Parameters
+    ----------
+    build : callable
+        `Goal`, which is called as `build(minimize, subject_to, min_rows=, on_small=)`.
 
     Raises
     ------
@@ -48,7 +59,7 @@ def parse_goal(
     """
     known = _outside_names(populations)
     try:
-        return _Reader(known).read(statements(text, max_characters))
+        return _Reader(known, build).read(statements(text, max_characters))
     except GoalParseError:
         raise
     except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
@@ -75,10 +86,11 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-class _Reader:
+class _Reader(Generic[G]):
     """Collects what the statements say: populations first, so that they may be used above their definition."""
 
-    def __init__(self, known: dict[str, Population]) -> None:
+    def __init__(self, known: dict[str, Population], build: Callable[..., G]) -> None:
+        self.build = build
         self.outside = frozenset(known)
         self.convert = Converter(known)
         self.objective: Expression | None = None
@@ -86,11 +98,11 @@ class _Reader:
         self.constraints: list[Constraint | Bundle] = []
         self.settings: dict[str, object] = {}
 
-    def read(self, found: list[Statement]) -> Goal:
+    def read(self, found: list[Statement]) -> G:
         for statement in sorted(found, key=lambda statement: not _is_definition(statement)):
             self._guarded(statement)
         min_rows, on_small = self.settings.get("min_rows"), self.settings.get("on_small", "error")
-        return Goal(self.objective, self.constraints, min_rows=min_rows, on_small=on_small)  # type: ignore[arg-type]
+        return self.build(self.objective, self.constraints, min_rows=min_rows, on_small=on_small)
 
     def _guarded(self, statement: Statement) -> None:
         """Read one statement; every error gets its line."""
@@ -120,7 +132,7 @@ class _Reader:
         value = self.convert.expression(node)
         if not isinstance(value, Expression):
             raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
-        Goal(value)  # refuses ratios here, where the line is known
+        self.build(value)  # refuses ratios here, where the line is known
         self.objective, self.objective_line = value, statement.line
 
     def _subject_to(self, statement: Statement) -> None:
@@ -164,7 +176,7 @@ class _Reader:
         if name == "on_small":
             checked_on_small(value)
         else:
-            Goal(min_rows=value)  # type: ignore[arg-type]  # refuses what is no number of rows, with the line known
+            checked_min_rows(value)
 
 
 def _is_definition(statement: Statement) -> bool:

@@ -19,7 +19,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.convex.subsample_start import sampled, spread_state
 from widemargin.solvers.recorder import end_status
 
-__all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
+__all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
 ConvexSolver = Callable[..., ConvexResult]
 
