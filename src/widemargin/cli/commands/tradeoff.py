@@ -234,9 +234,8 @@ def sweep(
 ) -> TradeoffPath:
     """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
     rows, matrices = prepared.data.rows, prepared.matrices.rows
-    labels = rows["train"].labels
-    assert labels is not None  # a goals file names the target of its table
     train = rows["train"]
+    assert train.y is not None  # a goals file names the target of its table
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
         test = rows["test"]
