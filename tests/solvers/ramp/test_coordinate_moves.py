@@ -147,7 +147,7 @@ def test_a_short_list_looks_at_fewer_features_and_repairs_as_much(monkeypatch: p
     monkeypatch.setattr(coordinate_moves._Columns, "__getitem__", counted)
     found = []
     for short in (16, 0):
-        monkeypatch.setattr(coordinate_moves, "_SHORT", short)
+        monkeypatch.setattr(coordinate_moves, "OPTIONS", coordinate_moves.MoveOptions(short=short))
         looked, met = 0, 0
         for seed in range(24):
             problem, w, b = tight(seed, 0.1, n=400, d=60, m=2 + seed % 2)
