@@ -82,10 +82,16 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
+def runs_later(node):
+    """Whether what a node holds is not run when its module is imported: functions, and imports for types alone."""
+    types_only = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef) or types_only
+
+
 def imported(path, *, module_level_only=False):
     """Full names of what a file imports, types only included."""
     tree = parsed(path)
-    inside = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef) for node in ast.walk(outer)}
+    inside = {id(node) for outer in ast.walk(tree) if runs_later(outer) for node in ast.walk(outer)}
     for node in ast.walk(tree):
         if module_level_only and id(node) in inside:
             continue

@@ -14,7 +14,7 @@ from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
-from widemargin.distributed.base import Block
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError

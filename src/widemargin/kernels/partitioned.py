@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Index
-from widemargin.distributed.base import Block, BlockMap
-from widemargin.distributed.choice import block_map
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import Block, BlockMap
 from widemargin.distributed.dask_map import dask_client
 from widemargin.distributed.recipes import array_rows
 from widemargin.exceptions import CapabilityError

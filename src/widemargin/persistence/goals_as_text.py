@@ -78,21 +78,21 @@ class StoredInfeasibility:
     text: str
 
 
-def with_texts(model: Any) -> Any:
+def with_texts(model: object) -> Any:
     """Copy of a model whose goals, populations and reports are texts; the model itself is left alone."""
     return _mapped(model, _to_text)
 
 
-def with_objects(model: Any) -> Any:
+def with_objects(model: object) -> Any:
     """Inverse of `with_texts`; the estimators of an older file get the constructor parameters of today."""
     return _mapped(model, _from_text)
 
 
-def first_goal(model: Any) -> Goal | None:
+def first_goal(model: object) -> Goal | None:
     """The outermost goal that a model holds; None without one."""
     found: list[Goal] = []
 
-    def note(part: Any) -> Any:
+    def note(part: object) -> object:
         found.extend([part] if isinstance(part, Goal) else [])
         return part
 
@@ -100,7 +100,7 @@ def first_goal(model: Any) -> Goal | None:
     return found[0] if found else None
 
 
-def _to_text(part: Any) -> Any:
+def _to_text(part: object) -> object:
     if isinstance(part, Goal):
         return StoredGoal(str(part))
     if isinstance(part, Population):
@@ -110,7 +110,7 @@ def _to_text(part: Any) -> Any:
     return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
 
 
-def _from_text(part: Any) -> Any:
+def _from_text(part: object) -> object:
     if isinstance(part, BaseEstimator):
         _give_todays_parameters(part)
     if isinstance(part, StoredGoal):
@@ -135,7 +135,7 @@ def _give_todays_parameters(estimator: BaseEstimator) -> None:
             values[name] = parameter.default
 
 
-def _mapped(part: Any, change: Callable[[Any], Any]) -> Any:
+def _mapped(part: Any, change: Callable[[object], object]) -> Any:
     """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
     if isinstance(part, dict):
         part = type(part)((key, _mapped(value, change)) for key, value in part.items())

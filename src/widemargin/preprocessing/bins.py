@@ -57,7 +57,7 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, n_bins: int = 30) -> None:
         self.n_bins = n_bins
 
-    def fit(self, X: npt.ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
         """Find the edges.
 
         Parameters
@@ -93,7 +93,7 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             blocks.append(sparse.csr_array((np.ones(start[-1]), bins[held], start), shape=shape))
         return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the bins, such as `age in [30, 35)`."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)

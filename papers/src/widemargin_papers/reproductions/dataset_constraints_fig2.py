@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.datasets import EDUCATION, MALE, Adult
-from widemargin.extending import Floats, limit_threads
+from widemargin.extending import Floats, Table, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
@@ -106,7 +106,9 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     return found | {"zafar_free_c": round(free_c, 3), "seconds": round(time.process_time() - began, 2)}
 
 
-def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float, settings: Mapping[str, Any]) -> Floats:
+def _train(
+    adult: Adult, weight: Floats, populations: Table, inverse_kappa: float, settings: Mapping[str, Any]
+) -> Floats:
     """Algorithm 1 from w = 0, all of its steps."""
     goal = Goal(error_rate(), positive_rate(A) <= inverse_kappa * positive_rate(B))
     sources = make_sources(

@@ -8,7 +8,7 @@ of each data set for training. The baseline is the SVM on D1 and D2 with its thr
 import dataclasses
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,12 @@ def _threshold(z: Floats) -> Floats:
     return (z > 0.0).astype(np.float64)
 
 
-def _measure(model: Any, parts: Mapping[str, RecallTask], store: Mapping[str, Any], share_of: Any) -> None:
+def _measure(
+    model: RateConstrainedClassifier | ShiftedSVC,
+    parts: Mapping[str, RecallTask],
+    store: Mapping[str, Any],
+    share_of: Callable[[Floats], Floats],
+) -> None:
     """Append what a model reaches on both parts."""
     for part, task in parts.items():
         share, share3 = (share_of(model.decision_function(X)) for X in (task.X, task.X3))

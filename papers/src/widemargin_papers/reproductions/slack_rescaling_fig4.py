@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.datasets import LabelSets
-from widemargin.extending import limit_threads
+from widemargin.extending import Ints, Matrix, limit_threads
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import block_frank_wolfe, sgd
 from widemargin.structured.learners.cutting_planes import slack_per_example
@@ -97,7 +97,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     }
 
 
-def _problem(name: str, X: Any, Y: Any, C: float, search: str = "", ratio: float = 1.0) -> StructuredProblem:
+def _problem(name: str, X: Matrix, Y: Ints, C: float, search: str = "", ratio: float = 1.0) -> StructuredProblem:
     """With a search of the paper; without one the exact argmax, compiled."""
     model = MultiLabelModel("full" if name == "yeast" else "tree")
     if not search:

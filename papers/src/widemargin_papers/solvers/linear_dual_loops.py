@@ -1,14 +1,14 @@
 """Compiled dual coordinate ascent of a linear SVM whose rows have targets of their own."""
 
-from typing import Any
-
-from widemargin.extending import kernel
+from widemargin.extending import Floats, Integers, kernel
 
 __all__ = ["target_ascent"]
 
 
 @kernel
-def target_ascent(Z: Any, order: Any, y: Any, target: Any, upper: Any, norms: Any, alpha: Any, v: Any) -> None:
+def target_ascent(
+    Z: Floats, order: Integers, y: Floats, target: Floats, upper: Floats, norms: Floats, alpha: Floats, v: Floats
+) -> None:
     """Exact steps on the coordinates `order` of `max sum_i alpha_i target_i - 1/2 |v|^2`, `v = sum_i alpha_i y_i z_i`.
 
     With `0 <= alpha_i <= upper_i`; it is the dual of `min 1/2 |v|^2 + sum_i upper_i max(0, target_i - y_i <v, z_i>)`.

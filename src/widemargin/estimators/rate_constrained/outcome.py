@@ -3,7 +3,7 @@
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, explain
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import Trained

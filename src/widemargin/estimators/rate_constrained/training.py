@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats, Index, Matrix
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
+from widemargin.distributed.blocks import BlockedPoint, BlockedRows
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal

@@ -16,8 +16,7 @@ from widemargin._typing import Bools, Features, Floats, Ints, Matrix
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError
 from widemargin.structured.model import Weights
-from widemargin.structured.models.base import StructureModel
-from widemargin.structured.models.label_sets import LabelSetModel
+from widemargin.structured.models.base import LabelSetModel, StructureModel
 
 __all__ = ["LabelSetSVM", "ReadyMadeSVM", "potentials", "with_constant"]
 

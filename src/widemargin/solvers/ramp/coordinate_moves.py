@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from widemargin._numba import kernel
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks

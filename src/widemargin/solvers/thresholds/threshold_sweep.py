@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from widemargin._numba import kernel
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, block_scores
+from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, block_scores
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = [

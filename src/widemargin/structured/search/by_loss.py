@@ -14,15 +14,7 @@ _ROUNDING = 1e-15
 
 
 @declare(exact=True)
-def direct(
-    oracle: Oracle,
-    *,
-    best: Answer | None = None,
-    hint: float | None = None,
-    eps: float = 1e-9,
-    ratio: float = 1.0,
-    max_queries: int = MOST_QUERIES,
-) -> Found:
+def direct(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
     """Ask the oracle itself for the largest `h g`."""
     require(oracle, ("direct",), "direct")
     record = BestLabel()
@@ -32,15 +24,7 @@ def direct(
 
 
 @declare(exact=True)
-def all_losses(
-    oracle: Oracle,
-    *,
-    best: Answer | None = None,
-    hint: float | None = None,
-    eps: float = 1e-9,
-    ratio: float = 1.0,
-    max_queries: int = MOST_QUERIES,
-) -> Found:
+def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
     """All levels at once: the largest `c H[c]`, then the label of that level."""
     require(oracle, (LEVELS, LEVEL), "levels")
     record = BestLabel()

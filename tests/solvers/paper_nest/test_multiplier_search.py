@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from scipy.optimize import minimize
 from testing.cut_regions import degenerate_regions, random_region
 
-from widemargin.solvers.paper_nest.level_method import LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import LevelMethod
 
 level = LevelMethod()
 
@@ -54,7 +54,7 @@ def test_level_does_without_a_projection(monkeypatch):
     def gives_up(E, f):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr("widemargin.solvers.paper_nest.level_method.nnls", gives_up)
+    monkeypatch.setattr("widemargin.solvers.paper_nest.multiplier_search.nnls", gives_up)
     v, _ = level(region)
     assert region.at(v) >= z - 1e-12
     assert np.linalg.norm(v - region.best) <= np.linalg.norm(region.peak - region.best)

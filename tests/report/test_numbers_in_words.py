@@ -3,7 +3,7 @@
 import pytest
 
 from widemargin.goals import Goal
-from widemargin.report.numbers import Unit, decimals, plain_number, shown, unit_of
+from widemargin.report.words import Unit, decimals, plain_number, shown, unit_of
 
 
 @pytest.mark.parametrize(
