@@ -17,7 +17,7 @@ MAP = ROOT / "docs" / "architecture.md"
 LONGEST = 600
 
 GROUND = {
-    "_byte_dots", "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
+    "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
     "rows",
 }  # fmt: skip
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
@@ -27,7 +27,6 @@ EVERYTHING = LEARNING | EXPLAINING | {"cli", "datasets", "estimators", "persiste
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
-    "_byte_dots": set(),
     "_files": set(),
     "_numba": set(),
     "_papers": {"exceptions"},  # the one door to the second distribution

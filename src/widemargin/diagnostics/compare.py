@@ -87,22 +87,22 @@ def compare_models(
     >>> [found.passed for found in report.reports]
     [False, True]
     """
-    found = Goal.parse(goal) if isinstance(goal, str) else goal
+    goal = Goal.parse(goal) if isinstance(goal, str) else goal
     main = Rows(X, y, sample_weight, populations, external or {}, baselines or {})
     classes = None
-    for name in (None, *found.sources):
+    for name in (None, *goal.sources):
         rows = rows_of_source(main, name)
         both_say = [_said(model, rows) for model in (model_a, model_b)]
         if classes is None:
             classes = _classes((model_a, model_b), both_say, y, pos_label)
             own = own_pos_label(model_b) if pos_label is None else pos_label
-            counts = ComparisonCounts(found, classes=classes, pos_label=own)
+            counts = ComparisonCounts(goal, classes=classes, pos_label=own)
         counts.add(rows, both_say[0], both_say[1])
     reports = None
-    if counts.is_labelled or not needs_labels(found):
+    if counts.is_labelled or not needs_labels(goal):
         both = [
             audit(
-                model, found, X, y if counts.is_labelled else None, populations=populations, external=external,
+                model, goal, X, y if counts.is_labelled else None, populations=populations, external=external,
                 baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
                 decide=decide, data_name=data_name,
             )
@@ -130,12 +130,12 @@ def comparison_report(
     for what, value in (("confidence", confidence), ("power", power), ("gain", gain)):
         if not 0.0 < value < 1.0:
             raise DataError(f"{what} is {value!r}; it must lie between 0 and 1.")
-    found, notes = counts.compared(names, confidence=confidence, power=power, gain=gain)
+    lines, notes = counts.compared(names, confidence=confidence, power=power, gain=gain)
     if reports is None:
         notes.append("the goal needs labels of all rows, so its verdicts are left out.")
     return ComparisonReport(
         (str(names[0]), str(names[1])), data_name, counts.n_rows, counts.n_labelled, confidence, power, gain,
-        found, reports, tuple(notes),
+        lines, reports, tuple(notes),
     )  # fmt: skip
 
 

@@ -24,10 +24,8 @@ from widemargin.goals.measuring.counting import CountedRows
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, length_of
 
-__all__ = ["ALL_ROWS", "ComparisonCounts", "PopulationComparison"]
+__all__ = ["ComparisonCounts", "PopulationComparison"]
 
-ALL_ROWS = "all rows"
-MOST_GROUPS = 50
 _OTHER = "the first classifier"
 
 _Estimate = tuple[float | None, float | None, float | None]
@@ -180,7 +178,7 @@ class ComparisonCounts:
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
         """The populations, all rows first, those of external data sets last, and what is to be said about them."""
-        found, notes = [], list[str]()
+        lines, notes = [], list[str]()
         for part_name, part in self._parts.items():
             if part_name is not None and not part.n_rows:
                 notes.append(f"external data set {part_name}: no rows were given.")
@@ -188,12 +186,13 @@ class ComparisonCounts:
             counted = part.counted()
             source = counted.source
             labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
+            # Only rows on which the two differ tell which one is better; B is right there if it says the label.
             differ = counted.positive != (source.baselines[_OTHER] > 0)
             right = differ & ((labels > 0) == counted.positive) & (labels != 0)
             wrong = differ & ~right & (labels != 0)
             for name, inside in self._memberships(source, labels, notes):
                 tallies = [_tally(source, inside & rows) for rows in (np.ones_like(differ), differ, right, wrong)]
-                found.append(_compared(name, tallies, names, confidence, power, gain))
+                lines.append(_compared(name, tallies, names, confidence, power, gain))
             if source.weight is not None:
                 everyone = _tally(source, np.ones_like(differ))
                 where = "rows" if part_name is None else f"the rows of {part_name}"
@@ -201,11 +200,11 @@ class ComparisonCounts:
                     f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
                     f"effective numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
                 )
-        return tuple(found), notes
+        return tuple(lines), notes
 
     def _memberships(self, source: Source, labels: Signs, notes: list[str]) -> Iterator[tuple[str, Bools]]:
         prefix = "" if source.name is None else f"{source.name}: "
-        yield source.name or ALL_ROWS, np.ones(source.n_rows, bool)
+        yield source.name or "all rows", np.ones(source.n_rows, bool)
         named = self._named[source.name]
         for name, population in named.items():
             if population.uses_label and not labels.any():
@@ -215,7 +214,7 @@ class ComparisonCounts:
         bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
         for column in dict.fromkeys(entry.column for entry in bundles if _source_of(entry) == source.name):
             values = [] if source.table is None else source.table.column(column).distinct()
-            if len(values) > MOST_GROUPS:
+            if len(values) > 50:  # more lines would bury the others
                 notes.append(f"column {column} has {len(values)} values; they are not compared one by one.")
                 continue
             for value in values:
@@ -260,12 +259,12 @@ def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Populati
     """The goal's populations of the main rows or an external data set, each once, by name (or condition)."""
     seen: set[object] = {(source, None)}
     for entry in goal.constraints:
-        found: list[Population] = []
+        mentioned: list[Population] = []
         if isinstance(entry, Constraint):
-            found = [*entry.lhs.populations, *entry.rhs.populations]
+            mentioned = [*entry.lhs.populations, *entry.rhs.populations]
         elif isinstance(entry, Bundle) and entry.population is not None:
-            found = [entry.population]
-        for population in found:
+            mentioned = [entry.population]
+        for population in mentioned:
             if population.source == source and population.rows not in seen:
                 seen.add(population.rows)
                 yield population.name or str(population.where), population

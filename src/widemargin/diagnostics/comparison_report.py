@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import printable
+from widemargin._text import html_table, printable
 from widemargin.diagnostics.comparison_counts import PopulationComparison
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.frames import pandas_for_frames
@@ -136,11 +136,8 @@ def _text(report: ComparisonReport) -> str:
 def _html(report: ComparisonReport) -> str:
     """The comparison as a self-contained HTML fragment."""
     parts = [f"<div><p><strong>{html.escape(_headline(report))}</strong></p>"]
-    for table in (_goal_table(report), _population_table(report), _needs_table(report)):
-        if table:
-            head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table[0])
-            rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in table[1:])
-            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+    tables = (_goal_table(report), _population_table(report), _needs_table(report))
+    parts += [html_table(table[0], table[1:]) for table in tables if table]
     parts += [f"<p>{html.escape(line)}</p>" for line in _legend(report)]
     return "".join([*parts, "</div>"])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import printable
+from widemargin._text import aligned, html_table, printable
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -111,25 +111,15 @@ class MarginReport:
         raise KeyError(f"no group {name!r}; there are {[item.name for item in self.groups]}")
 
     def __str__(self) -> str:
-        head, *rows = _table(self)
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = [_headline(self), ""]
-        for row in (head, *rows):
-            first = row[0].ljust(widths[0])
-            lines.append(
-                "  ".join([first, *(text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True))])
-            )
-        return "\n".join([*lines, "", *_legend(self)])
+        return "\n".join([_headline(self), "", *aligned(_table(self)), "", *_legend(self)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         head, *rows = _table(self)
-        cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows)
         notes = "".join(f"<p>{html.escape(line)}</p>" for line in _legend(self))
         title = f"<p><strong>{html.escape(_headline(self))}</strong></p>"
-        return f"<div>{title}<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+        return f"<div>{title}{html_table(head, rows)}{notes}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""

@@ -39,9 +39,10 @@ __all__ = [
 # else; one that is public by `widemargin` itself never has to be.
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
-        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
+        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron", "KernelSVC",
         "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralOptions", "StructuralSVM", "ThermometerEncoder",
+        "RateConstrainedClassifierCV", "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM",
+        "ThermometerEncoder",
         "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),

@@ -14,9 +14,9 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.tiers import compared_with_level, level_of
 from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
-from widemargin.goals.measuring.tiers import compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import STRETCHES, Measures, Price, TradeoffPath
 from widemargin.report.content import Content
 from widemargin.report.drawings import Frontier, frontier

@@ -26,7 +26,7 @@ from widemargin.exceptions import DataError
 from widemargin.extending import Floats, Matrix
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
-from widemargin.solvers.kernel_svm.dual.working_set import status_of
+from widemargin.solvers.recorder import end_status
 
 __all__ = ["SimbaResult", "solve"]
 
@@ -134,7 +134,14 @@ def solve(
     run.look()
     coef = run.best / run.margin if run.margin > 0.0 else run.best
     return SimbaResult(
-        coef, run.margin, run.bound, status_of(budget, converged), run.steps, run.reads, budget.elapsed, tuple(history)
+        coef,
+        run.margin,
+        run.bound,
+        end_status(budget, converged=converged),
+        run.steps,
+        run.reads,
+        budget.elapsed,
+        tuple(history),
     )
 
 

@@ -32,7 +32,7 @@ from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.measuring.tiers import at_level, compared_with_level, level_of
+from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.preprocessing import TablePreprocessor
 from widemargin.solvers.base import Progress as SolverProgress

@@ -170,12 +170,12 @@ def _along(model: Model, X: Examples, y: Examples, Cs: Sequence[float]) -> Itera
     last: Model | None = None
     for C in Cs:
         last = _from(last, model, C).fit(X, y)
-        found = _from(last, model, C)
-        vars(found).update({name: value for name, value in vars(last).items() if name.endswith("_")})
+        fitted = _from(last, model, C)
+        vars(fitted).update({name: value for name, value in vars(last).items() if name.endswith("_")})
         if not model.warm_start:
-            found.set_params(warm_start=False)
-            del found.blocks_, found._origin
-        yield found
+            fitted.set_params(warm_start=False)
+            del fitted.blocks_, fitted._origin
+        yield fitted
 
 
 def _from(last: Model | None, model: Model, C: float, **params: object) -> Model:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from widemargin._text import printable
+from widemargin._text import html_table, printable
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
@@ -274,12 +274,8 @@ def _html_table(report: GoalReport) -> str:
     columns = _columns(report)
     if report.constraints:
         columns.append(("definition", lambda item: f"{item.text}{_rows_text(item)}"))
-        head = "".join(f"<th>{html.escape(name)}</th>" for name, _ in columns)
-        parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
-        for item in report.constraints:
-            cells = "".join(f"<td>{html.escape(show(item))}</td>" for _, show in columns)
-            parts.append(f'<tr style="background:{colours[item.verdict]}">{cells}</tr>')
-        parts.append("</tbody></table>")
+        rows = [[show(item) for _, show in columns] for item in report.constraints]
+        parts.append(html_table([name for name, _ in columns], rows, [colours[i.verdict] for i in report.constraints]))
     parts += [f"<p>{html.escape(line)}</p>" for line in _tail(report) if line]
     return "".join([*parts, "</div>"])
 

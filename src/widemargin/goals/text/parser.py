@@ -20,13 +20,13 @@ from typing import Generic, TypeVar
 
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import checked_min_rows, checked_name, checked_on_small, shown
+from widemargin.goals.language.checks import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.populations import Population
 from widemargin.goals.text.conversion import Converter, suggestion, too_deep
 from widemargin.goals.text.printing import normal_name
-from widemargin.goals.text.scanner import MAX_CHARACTERS, MAX_DEPTH, Statement, statements
+from widemargin.goals.text.scanner import Statement, statements
 
 __all__ = ["parse_goal"]
 
@@ -41,7 +41,7 @@ def parse_goal(
     populations: Mapping[str, Population] | None = None,
     *,
     build: Callable[..., G],
-    max_characters: int = MAX_CHARACTERS,
+    max_characters: int = LIMITS.characters,
 ) -> G:
     """Read a goal; the public door is `Goal.parse`, which describes the parameters.
 
@@ -67,15 +67,15 @@ def parse_goal(
 
 
 def _outside_names(populations: Mapping[str, Population] | None) -> dict[str, Population]:
-    known: dict[str, Population] = {}
+    by_name: dict[str, Population] = {}
     if populations is not None and not isinstance(populations, Mapping):
         raise GoalError(f"populations must map names to populations, got {shown(populations)}.")
     for key, population in (populations or {}).items():
         name = checked_name(key, "a population's name")
         if not isinstance(population, Population):
             raise GoalError(f"populations[{shown(name)}] must be a Population, got {shown(population)}.")
-        known[name] = population.named(name) if population.name is None else population
-    return known
+        by_name[name] = population.named(name) if population.name is None else population
+    return by_name
 
 
 def _reason(error: BaseException) -> str:
@@ -143,17 +143,17 @@ class _Reader(Generic[G]):
         call = _body(statement, start)
         if len(call.args) != 1:
             raise GoalError("subject to takes one constraint.")
-        made = self.convert.constraint(call.args[0])
+        constraint = self.convert.constraint(call.args[0])
         for option in call.keywords:
             value = self.convert.literal(option.value)
             if option.arg == "min_rows":
-                made = made.with_options(min_rows=value)  # type: ignore[arg-type]  # it is checked there
+                constraint = constraint.with_options(min_rows=value)  # type: ignore[arg-type]  # it is checked there
             elif option.arg == "on_small":
-                made = made.with_options(on_small=value)  # type: ignore[arg-type]
+                constraint = constraint.with_options(on_small=value)  # type: ignore[arg-type]
             else:
                 known = suggestion(option.arg or "", ["min_rows", "on_small"])
                 raise GoalError(f"unknown option {shown(option.arg)}; a constraint has min_rows and on_small.{known}")
-        self.constraints.append(made if label is None else made.named(label))
+        self.constraints.append(constraint if label is None else constraint.named(label))
 
     def _assignment(self, statement: Statement) -> None:
         token = statement.tokens[0]
@@ -195,8 +195,8 @@ def _body(statement: Statement, skip: int) -> ast.Call:
         raise statement.error(_reason(error), _place(error, rest, len(statement.text))) from None
     if not isinstance(tree, ast.Call):
         raise GoalError("no expression could be read.")
-    if too_deep(tree, MAX_DEPTH):
-        raise GoalError(f"nested more than {MAX_DEPTH} deep.")
+    if too_deep(tree, LIMITS.depth):
+        raise GoalError(f"nested more than {LIMITS.depth} deep.")
     return tree
 
 

@@ -46,10 +46,10 @@ class StructureModel(ABC):
     @property
     def _local(self) -> Any:
         """What each thread has of its own; new after every `prepare`."""
-        kept = vars(self).get("_per_thread")
-        if kept is None or kept[0] is not self.structure:
-            kept = self._per_thread = (self.structure, threading.local())
-        return kept[1]
+        per_thread = vars(self).get("_per_thread")
+        if per_thread is None or per_thread[0] is not self.structure:
+            per_thread = self._per_thread = (self.structure, threading.local())
+        return per_thread[1]
 
     @property
     def _desk(self) -> Desk:
@@ -262,6 +262,6 @@ def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
         raise DataError(f"weights have the shape {weight.shape}: give {k} numbers, one per label.")
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
     if wrong.size or not weight.any():
-        found = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
-        raise DataError(f"weights must be finite numbers >= 0, not all 0; {found}.")
+        fault = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
+        raise DataError(f"weights must be finite numbers >= 0, not all 0; {fault}.")
     return weight

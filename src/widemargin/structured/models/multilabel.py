@@ -182,16 +182,16 @@ class MultiLabelModel(LabelSetModel):
         Where the argmax is local search, roof duality decides: an integral solution of it is the best label set, and a
         bound equal to the score found proves that one.
         """
-        found: Ints = super().decode(None, potentials, theta)
+        decoded: Ints = super().decode(None, potentials, theta)
         if self.exact:
-            return found, True
-        roof = RoofOracle(potentials, theta, found, self.structure)
+            return decoded, True
+        roof = RoofOracle(potentials, theta, decoded, self.structure)
         answer = roof.free(0.0)
-        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(found, potentials, theta))):
-            return found, True
+        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(decoded, potentials, theta))):
+            return decoded, True
         if answer.y.is_integral:
             return np.rint(answer.y.mu).astype(np.int64), True
-        return found, False
+        return decoded, False
 
 
 def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin._threads import limit_threads
-from widemargin.kernels import _thin_loops as loops
+from widemargin.kernels import mostly_zero
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import Kernel
+from widemargin.kernels.mostly_zero import MostlyZero, is_mostly_zero, list_entries
 from widemargin.kernels.rows import KernelRows
-from widemargin.kernels.thin import Thin, is_thin, list_entries
 
 
 def rows(seed=0, n=300, d=9, dtype=np.float32, binary=False, value=1.0):
@@ -34,7 +34,7 @@ def gaussian(X, Y, gamma):
 )  # fmt: skip
 def test_products_with_any_range_of_rows(seed, binary, float64, first, width, d, value):
     X = rows(seed, d=d, dtype=np.float64 if float64 else np.float32, binary=binary, value=value)
-    thin, last = Thin(X), min(300, first + width)
+    thin, last = MostlyZero(X), min(300, first + width)
     assert (thin.value == value) == binary or not np.unique(X[X != 0]).shape[0] > 1
     out = np.full((7, last - first), np.nan, X.dtype)
     assert thin.fill(list_entries(X[10:15]), None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
@@ -61,7 +61,9 @@ def test_new_rows_of_several_values_against_rows_of_one():
     made = KernelRows(Kernel("rbf", 0.3), X)
     wanted = gaussian(new, X, 0.3) @ np.arange(300.0)
     np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-5)
-    assert not Thin(X).fill(list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300))
+    assert not MostlyZero(X).fill(
+        list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
+    )
 
 
 @pytest.mark.parametrize("name", ["linear", "poly", "sigmoid", "rbf"])
@@ -81,8 +83,8 @@ def test_every_kernel_is_that_of_full_rows(name, dtype):
 @pytest.mark.parametrize("columns", [None, slice(3, 200), np.array([5, 100, 7, 299])])
 @pytest.mark.parametrize("thin", [True, False])
 def test_added_rows_are_products(columns, thin, monkeypatch):
-    monkeypatch.setattr("widemargin.kernels.rows._HEIGHT", 30)
-    monkeypatch.setattr("widemargin.kernels.rows._WIDTH", 64)
+    monkeypatch.setattr(KernelRows, "sum_height", 30)
+    monkeypatch.setattr(KernelRows, "sum_width", 64)
     X = rows() if thin else np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
     made, change = KernelRows(Kernel("rbf", 0.3), X), np.random.default_rng(1).normal(size=100)
     part = np.arange(300)[slice(None) if columns is None else columns]
@@ -92,14 +94,14 @@ def test_added_rows_are_products(columns, thin, monkeypatch):
     assert made.evaluations == 100 * part.shape[0]
 
 
-def test_what_is_thin():
-    assert is_thin(rows())
-    assert not is_thin(np.ones((5, 5)))
-    assert not is_thin(np.empty((0, 3)))
-    assert Thin(np.zeros((3, 2))).value == 0.0
+def test_what_is_mostly_zero():
+    assert is_mostly_zero(rows())
+    assert not is_mostly_zero(np.ones((5, 5)))
+    assert not is_mostly_zero(np.empty((0, 3)))
+    assert MostlyZero(np.zeros((3, 2))).value == 0.0
     wide = np.zeros((4, 2000), np.float32)
     wide[0, :300] = 1.0  # more matches than a byte counts
-    assert Thin(wide).value == 0.0
+    assert MostlyZero(wide).value == 0.0
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -109,7 +111,7 @@ def test_compiled_loops_are_their_python(binary):
     for python in (False, True):
 
         def call(name, *arguments, python=python):
-            function = getattr(loops, name)
+            function = getattr(mostly_zero, name)
             return (function.py_func if python else function)(*arguments)
 
         start, place, weight = np.empty(6, np.int64), np.empty(200, np.int32), np.zeros(200, np.float32)
@@ -137,10 +139,10 @@ def test_compiled_loops_are_their_python(binary):
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("thin", [False, True])
 def test_threads_change_nothing(binary, thin, monkeypatch):
-    monkeypatch.setattr("widemargin.kernels.thin.Thin.worth", 100)
-    monkeypatch.setattr("widemargin.kernels.backend._WORTH", 100)
-    monkeypatch.setattr("widemargin.kernels.rows._WORTH", 100)
-    monkeypatch.setattr("widemargin.kernels.rows._WIDTH", 32)
+    monkeypatch.setattr(MostlyZero, "worth", 100)
+    monkeypatch.setattr(NumpyBackend, "worth", 100)
+    monkeypatch.setattr(KernelRows, "worth", 100)
+    monkeypatch.setattr(KernelRows, "sum_width", 32)
     X = rows(binary=binary) if thin else np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
     blocks = []
     for threads in (1, 2):

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from widemargin.datasets import load_ijcnn1, load_spruce, synthetic_rows
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data.two_classes import load_ijcnn1, load_spruce, synthetic_rows
 
 
 def test_covtype_is_scaled_and_class_1_is_positive(tmp_path):

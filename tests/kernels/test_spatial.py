@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
-from widemargin.kernels import _loops
+from widemargin.kernels import spatial
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.kernels.tiles import CHUNK, REACH
-from widemargin.kernels.tree import boxes, spatial_order
+from widemargin.kernels.spatial import Tiles, boxes, spatial_order
 
 
 @settings(max_examples=40)
@@ -38,7 +37,7 @@ def test_leaves_are_compact():
 
 @pytest.mark.parametrize("d", [1, 3, 10])
 def test_sums_are_those_of_the_whole_matrix_and_pairs_are_left_out(d, monkeypatch):
-    monkeypatch.setattr("widemargin.kernels.tiles.LEAF", 64)
+    monkeypatch.setattr(Tiles, "leaf", 64)
     rng = np.random.default_rng(d)
     X = rng.normal(size=(3000, d)) * 3 + 100.0  # far from the origin: float32 must not mind
     rows = KernelRows(Kernel("rbf", 2.0), X)
@@ -61,7 +60,7 @@ def test_the_compiled_loop_is_its_python():
     Z = Z[spatial_order(Z, 16)]
     low, high = boxes(Z, 16)
     ends = []
-    for run in (_loops.add_near, _loops.add_near.py_func):
+    for run in (spatial.add_near, spatial.add_near.py_func):
         scores, room = np.zeros(48), np.empty(16, np.float32)
         chunk_low, chunk_high = boxes(Z[:20], 8)
         pairs = run(
@@ -71,5 +70,5 @@ def test_the_compiled_loop_is_its_python():
         ends.append((pairs, scores))
     assert ends[0][0] == ends[1][0] < 20 * 48
     np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-6)
-    assert 2.0 ** (-REACH / 2) < 2.4e-7
-    assert CHUNK > 0
+    assert 2.0 ** (-Tiles.reach / 2) < 2.4e-7
+    assert Tiles.chunk > 0

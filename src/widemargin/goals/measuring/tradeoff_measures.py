@@ -9,6 +9,7 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.tiers import compared_with_level
 from widemargin.goals.measuring.rates_of_predictions import form_value
 from widemargin.goals.measuring.standard_errors import (
     Influence,
@@ -17,7 +18,6 @@ from widemargin.goals.measuring.standard_errors import (
     quotient_error,
     slack_variances,
 )
-from widemargin.goals.measuring.tiers import compared_with_level
 from widemargin.goals.measuring.tradeoff_path import Measures
 
 __all__ = ["MeasureLog"]

@@ -15,7 +15,7 @@ from widemargin.goals import (
     recall,
 )
 from widemargin.goals import precision as precision_
-from widemargin.goals.measuring.tiers import at_level, compared_with_level, level_of
+from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")

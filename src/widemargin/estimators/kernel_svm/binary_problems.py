@@ -3,33 +3,46 @@
 classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats, Ints, Matrix
 from widemargin.kernels.backend import squared_norms
-from widemargin.kernels.definiteness import Spectrum, refuse_indefinite, sampled_spectrum
-from widemargin.kernels.functions import Kernel
+from widemargin.kernels.functions import Kernel, Spectrum, refuse_indefinite, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import NEED_NORMS, Chosen, choose
-from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS
-from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
-__all__ = ["Options", "Solved", "Split", "Training", "definiteness", "kernel_rows", "splits", "train"]
+__all__ = ["Solved", "Split", "Task", "Training", "definiteness", "kernel_rows", "splits", "train"]
 
-_SINGLE_REACH = 100.0
-"""Largest gamma |x|^2 up to which Gaussian values in single precision are right to about 1e-5."""
 
-_SAMPLE, _NOTHING = 256, 2.0**-22
+@dataclass(frozen=True)
+class PrecisionOptions:
+    """Where "auto" computes Gaussian values in single precision.
 
-_MANY, _ROUGH = 5000, 1e-3  # rows and tol from which single precision is chosen
+    Attributes
+    ----------
+    reach : float, default=100
+        Largest gamma |x|^2 up to which these values are right to about 1e-5.
+    rows : int, default=5000
+        Fewer rows are solved at once in either precision.
+    tol : float, default=1e-3
+        A smaller tolerance would see the rounding.
+    """
+
+    reach: float = 100.0
+    rows: int = 5000
+    tol: float = 1e-3
+
+
+SINGLE = PrecisionOptions()
+"""The ones in force."""
 
 
 class Split(NamedTuple):
@@ -69,7 +82,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Options:
+class Task:
     """How the binary problems are solved."""
 
     solver: str
@@ -118,7 +131,7 @@ def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
 
 
 def kernel_rows(
-    kernel: Kernel, X: Any, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0
+    kernel: Kernel, X: Matrix, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0
 ) -> KernelRows:
     """Rows of the kernel matrix, in a precision that suits.
 
@@ -127,12 +140,12 @@ def kernel_rows(
     rounding would be seen.
     """
     if precision != "auto":
-        dtype: Any = np.float32 if precision == "single" else np.float64
+        dtype: type[np.floating] = np.float32 if precision == "single" else np.float64
     else:
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         if kernel.name == "rbf" and X.shape[0]:
-            enough = dtype == np.float32 or (X.shape[0] >= _MANY and (tol is None or tol >= _ROUGH))
-            near = enough and kernel.gamma * float(squared_norms(X).max()) <= _SINGLE_REACH
+            enough = dtype == np.float32 or (X.shape[0] >= SINGLE.rows and (tol is None or tol >= SINGLE.tol))
+            near = enough and kernel.gamma * float(squared_norms(X).max()) <= SINGLE.reach
             dtype = np.float32 if near else np.float64
     if backend == "dask":
         return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
@@ -155,7 +168,7 @@ def definiteness(training: Training, solver: str) -> Spectrum | None:
 
 
 def train(
-    training: Training, parts: tuple[Split, ...], options: Options, budget: Budget, *, positive: bool = True
+    training: Training, parts: tuple[Split, ...], task: Task, budget: Budget, *, positive: bool = True
 ) -> list[Solved]:
     """Solve the binary problems one after the other.
 
@@ -163,49 +176,37 @@ def train(
     of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
     """
     matrix: KernelMatrix = training.rows
-    spatial = training.spatial and (options.solver != "auto" or options.tol is None or options.tol >= _ROUGH)
+    spatial = training.spatial and (task.solver != "auto" or task.tol is None or task.tol >= SINGLE.tol)
     n, stored = training.rows.n_rows, False
-    fits = n * n * training.rows.dtype.itemsize <= options.cache_size * MEGABYTE
-    if len(parts) > 1 and fits and options.solver != "spatial-dual":
+    fits = n * n * training.rows.dtype.itemsize <= task.cache_size * MEGABYTE
+    if len(parts) > 1 and fits and task.solver != "spatial-dual":
         matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
     solved = []
-    for number, (part, index, problem) in enumerate(_problems(training, matrix, parts, options.fit_intercept)):
+    for number, part in enumerate(parts):
+        index = np.arange(n)
+        if part.negative is not None:
+            index = np.flatnonzero((training.codes == part.positive) | (training.codes == part.negative))
+        y = np.where(training.codes[index] == part.positive, 1.0, -1.0)
+        rows = matrix if index.shape[0] == n else matrix.subset(index)
+        problem = KernelProblem(rows, y, training.upper[index], task.fit_intercept)
         chosen = choose(
-            options.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            reach=partial(_reach, problem.rows) if spatial else None, hold_out=options.tol is None, positive=positive,
+            task.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
+            reach=partial(_reach, problem.rows) if spatial else None, hold_out=task.tol is None, positive=positive,
         )  # fmt: skip
-        share = _Share(budget, len(parts) - number, options.max_iter)
+        share = _Share(budget, len(parts) - number, task.max_iter)
         if chosen.name == "smo" and len(parts) == 1:  # LIBSVM's first class is the positive one, also of two classes
-            result = _mirrored(share.solve(chosen, replace(problem, y=-problem.y), options, positive))
+            mirrored = share.solve(chosen, replace(problem, y=-problem.y), task, positive)
+            result = replace(mirrored, coef=-mirrored.coef, intercept=-mirrored.intercept)
         else:
-            result = share.solve(chosen, problem, options, positive)
+            result = share.solve(chosen, problem, task, positive)
         solved.append(Solved(part, index, result, chosen, problem.rows.capacity))
     return solved
 
 
-def _mirrored(result: KernelResult) -> KernelResult:
-    """The solution of the problem with the classes exchanged."""
-    return replace(result, coef=-result.coef, intercept=-result.intercept)
-
-
-def _problems(
-    training: Training, matrix: KernelMatrix, parts: tuple[Split, ...], fit_intercept: bool
-) -> Iterator[tuple[Split, Ints, KernelProblem]]:
-    """Every binary problem with its rows, made when it is its turn."""
-    codes = training.codes
-    for part in parts:
-        index = np.arange(codes.shape[0])
-        if part.negative is not None:
-            index = np.flatnonzero((codes == part.positive) | (codes == part.negative))
-        y = np.where(codes[index] == part.positive, 1.0, -1.0)
-        rows = matrix if index.shape[0] == codes.shape[0] else matrix.subset(index)
-        yield part, index, KernelProblem(rows, y, training.upper[index], fit_intercept)
-
-
 def _reach(rows: KernelMatrix) -> float:
     """Share of the pairs among some rows whose kernel value is not left out in spatial order."""
-    some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _SAMPLE)).astype(np.int64)
-    return float(np.mean(rows.block(some, some) > _NOTHING))
+    some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, 256)).astype(np.int64)
+    return float(np.mean(rows.block(some, some) > 2.0**-22))
 
 
 class _Share:
@@ -219,12 +220,12 @@ class _Share:
             seconds = budget.elapsed + max(0.0, seconds - budget.elapsed) / remaining
         self.part = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, self._count))
 
-    def solve(self, chosen: Chosen, problem: KernelProblem, options: Options, positive: bool) -> KernelResult:
+    def solve(self, chosen: Chosen, problem: KernelProblem, task: Task, positive: bool) -> KernelResult:
         """Solve a problem within the share."""
         self._counts = "max_iter" not in chosen.options
-        tol = WITHOUT_ROWS if options.tol is None and problem.upper.all() else options.tol
+        tol = HoldOutOptions.without_rows if task.tol is None and problem.upper.all() else task.tol
         solve = partial(
-            chosen.solve, problem, tol=tol, budget=self.part, seed=options.seed, shrinking=options.shrinking,
+            chosen.solve, problem, tol=tol, budget=self.part, seed=task.seed, shrinking=task.shrinking,
             max_iter=max(1, self._most) if self._most >= 0 else None, positive=positive,
         )  # fmt: skip
         try:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.hold_out import PATIENCE, RATIO, HoldOut, choose_rows
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin.solvers.kernel_svm.stopping import HoldOut, HoldOutOptions, choose_rows
 
 M = 400
 
@@ -39,7 +39,7 @@ def run(watch, errors, start=100.0):
         if watch.look(work, np.full(M + 2, float(k)), missing(*rows), 0.0):
             return k
         assert not watch.due(work)
-        work *= RATIO * 1.0001
+        work *= HoldOutOptions.ratio * 1.0001
     return None
 
 
@@ -52,7 +52,7 @@ def test_looks_only_at_rows_held_out_and_counts_the_boundary_as_missed():
 
 
 def test_it_ends_when_the_work_has_doubled_without_improvement():
-    patience = int(np.ceil(np.log(PATIENCE) / np.log(RATIO * 1.0001)))
+    patience = int(np.ceil(np.log(HoldOutOptions.patience) / np.log(HoldOutOptions.ratio * 1.0001)))
     assert run(HoldOut(problem()), [range(50)] * 50) == patience
     improving = [range(200 - 20 * k) for k in range(10)]
     assert run(HoldOut(problem()), improving + [range(20)] * 50) == 9 + patience
