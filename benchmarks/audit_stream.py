@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.common import ROOT, machine, one_thread, parser, show, verdict, write
-from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.main import main as command_line
-from widemargin.cli.tables.column_roles import read_table
+from widemargin.cli.tables.table_files import read_table
 from widemargin.diagnostics import audit
 from widemargin.persistence import load_model
 

@@ -35,7 +35,7 @@ from benchmarks.cut_choosers import RHO, convex_step, ten_groups
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.problems.rate_constrained import ConvexSubproblem
 from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.convex.convex_step import ConvexChoice
+from widemargin.solvers.convex.convex_step import ConvexStep
 
 ROWS = (2_000, 8_000, 32_561)
 GAPS = (1e-4, 1e-6)
@@ -58,7 +58,7 @@ def step(adult: Adult, rows: int, m: int) -> ConvexSubproblem:
 
 def ours(sub: ConvexSubproblem, tol: float) -> ConvexResult:
     """By the solver that a fit chooses."""
-    chosen = ConvexChoice("auto", sub.rows.n_features)
+    chosen = ConvexStep("auto", sub.rows.n_features)
     return chosen(sub, tol=tol, start=None, rho=RHO, budget=Budget())
 
 

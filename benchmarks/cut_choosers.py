@@ -31,16 +31,18 @@ from widemargin.goals import External, Goal, Population, col, error_rate, positi
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.rate_constrained import ConvexSubproblem, build_problem
+from widemargin.rows import Rows
 from widemargin.solvers.base import ConvexResult
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.paper_nest import cutting_plane
+from widemargin_papers.solvers.cut_choosers import bias_centre_of_mass, make_chooser
 
 CASES: dict[str, dict[str, Any]] = {
     "level": {},
     "maximisation": {"chooser": "maximisation"},
     "centre of mass": {"chooser": "centre_of_mass"},
-    "level, bias by centre of mass": {"bias_chooser": "centre_of_mass"},
-    "both by centre of mass": {"chooser": "centre_of_mass", "bias_chooser": "centre_of_mass"},
+    "level, bias by centre of mass": {"bias_chooser": bias_centre_of_mass},
+    "both by centre of mass": {"chooser": "centre_of_mass", "bias_chooser": bias_centre_of_mass},
 }
 """Chooser of the multipliers; the bias is chosen by minimisation unless it is said."""
 
@@ -59,13 +61,15 @@ def convex_step(
     external: Mapping[str, External] | None = None,
 ) -> ConvexSubproblem:
     """The convex problem of a majorisation step from w = 0; the steps before it are solved to 1e-2."""
-    sources = make_sources(baselines_used(goal), X, y, classes=(-1, 1), populations=table, external=external)
+    sources = make_sources(
+        baselines_used(goal), Rows(X, y, populations=table, external=external or {}), classes=(-1, 1)
+    )
     tied = bind(goal, sources, warn_trivial=False)
     matrices = [X, *(external[source.name].X for source in sources[1:] if external and source.name)]
     problem = build_problem(tied, matrices, 1.0 / rows_of(matrices), fit_intercept=fit_intercept)
     sub = problem.majorise(problem.scores(np.zeros(X.shape[1]), 0.0))
     for _ in range(step - 1):
-        solved = pmm_newton.solve(sub, tol=1e-2, rho=RHO)
+        solved = newton.solve(sub, tol=1e-2, rho=RHO)
         sub = problem.majorise(problem.scores(solved.w, solved.b))
     return sub
 
@@ -120,7 +124,8 @@ def run_task(name: str, sub: ConvexSubproblem, repeats: int) -> list[dict[str, A
     runs: dict[str, list[ConvexResult]] = {case: [] for case in CASES}
 
     def one(case: str) -> None:
-        runs[case].append(cutting_plane.solve(sub, tol=GAPS[-1], rho=RHO, **CASES[case]))
+        chosen = CASES[case] | {"chooser": make_chooser(CASES[case].get("chooser", "level"))}  # keeps state
+        runs[case].append(cutting_plane.solve(sub, tol=GAPS[-1], rho=RHO, **chosen))
 
     timings = interleave({case: partial(one, case) for case in CASES}, repeats)
     rows = []

@@ -49,12 +49,13 @@ from widemargin import RateConstrainedClassifier
 from widemargin.datasets import load_covtype
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers.convex import level_method as bundle_blocks
-from widemargin.solvers.convex import pmm_newton
+from widemargin.rows import Rows
+from widemargin.solvers.convex import level_method, newton
 
 Case = dict[str, Any]
 PARTS = ("same", "overhead", "passes", "features", "linear", "large", "kills")
@@ -73,7 +74,7 @@ def fit(goal: Any, X: Any, y: Any, populations: Any = None, **options: Any) -> R
     """In memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = RateConstrainedClassifier(goal, on_infeasible="warn", **options)
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options))
         return model.fit(X, y, populations=populations)
 
 
@@ -81,7 +82,9 @@ def fit_blocks(goal: Any, blocks: BlockMap, options: Case | None = None, **more:
     """Over blocks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model: RateConstrainedClassifier = RateConstrainedClassifier(goal, on_infeasible="warn", **options or {})
+        model: RateConstrainedClassifier = RateConstrainedClassifier(
+            goal, on_infeasible="warn", **gathered(options or {})
+        )
         model.fit_blocks(blocks, **more)
         return model
 
@@ -129,7 +132,7 @@ def same(options: argparse.Namespace, client: Any) -> list[Case]:
     return rows
 
 
-def first_step(problem: Any, gap: float = 1e-6, solver: Any = pmm_newton) -> Any:
+def first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
     """The convex step from nothing."""
     at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
     return solver.solve(problem.majorise(at), tol=gap)
@@ -138,7 +141,7 @@ def first_step(problem: Any, gap: float = 1e-6, solver: Any = pmm_newton) -> Any
 def problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
     """The problem that `fit` solves, with the regulariser of `problem_of`."""
     goal = goal if isinstance(goal, Goal) else Goal.parse(goal)
-    source = make_source(None, X, y, classes=(-1.0, 1.0), populations=populations, n_rows=len(y))
+    source = make_source(Rows(X, y, populations=populations), classes=(-1.0, 1.0))
     return build_problem(bind(goal, [source]), [X], 10.0 / len(y), fit_intercept=True)
 
 
@@ -196,14 +199,14 @@ def passes(options: argparse.Namespace) -> list[Case]:
 
 
 def features(options: argparse.Namespace) -> list[Case]:
-    """Looks at all rows of one convex step where features are many: the bundle method and Newton's, on 20,000 rows."""
+    """Looks at all rows of one convex step where features are many: the level method and Newton's, on 20,000 rows."""
     n, rows = 1000 if options.quick else 20_000, []
     for kind, d, m, least in WIDE[:1] if options.quick else WIDE:
         task = text_task(n, d, m) if kind == "text" else dense_task(n, d)
         recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
         for gap in (gap for gap in (1e-2, 1e-3, 1e-4) if gap >= least):
             row: Case = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
-            for name, solver in (("bundle", bundle_blocks), ("newton", pmm_newton)):
+            for name, solver in (("bundle", level_method), ("newton", newton)):
                 problem = problem_of(task.goal, SerialMap(recipes))
                 began = time.process_time()
                 step = first_step(problem, gap, solver)

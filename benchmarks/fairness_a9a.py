@@ -33,6 +33,7 @@ from benchmarks.common import (
     write,
 )
 from widemargin import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.losses.ramp import ramp
 
@@ -68,7 +69,7 @@ def frontier_error(ratio: float) -> float:
 
 def fit(data: Adult, kappa: float, **parameters: Any) -> RateConstrainedClassifier:
     """Fit the estimator."""
-    made = RateConstrainedClassifier(goal_of(kappa), on_infeasible="warn", **parameters)
+    made = RateConstrainedClassifier(goal_of(kappa), on_infeasible="warn", **gathered(parameters))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # predicting nothing positive meets the cleared form; an unmet goal shows below
         return made.fit(data.X, data.y, populations=data.populations)

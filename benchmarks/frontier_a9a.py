@@ -30,6 +30,7 @@ from benchmarks.common import (
     write,
 )
 from widemargin import RateConstrainedClassifier, RateConstrainedClassifierCV, tradeoff_path
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 
@@ -167,7 +168,7 @@ def frontier_rows(data: Adult, grouping: str, known: Sequence[tuple[float, float
         goal, began = goal_of(1.0 / ratio), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = RateConstrainedClassifierCV(goal, random_state=0, on_infeasible="warn", **options)
+            model = RateConstrainedClassifierCV(goal, random_state=0, on_infeasible="warn", **gathered(options))
             model.fit(data.X, data.y, populations=populations)
             seconds = time.process_time() - began
             found = model.cv_results_

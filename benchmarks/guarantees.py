@@ -177,7 +177,9 @@ def forms(goal: str, confidence: float | None) -> dict[str, Any]:
         "randomised per population": GoalThresholdClassifier(
             FirstColumn(), goal, per_population="g", randomize=True, **fixed
         ),
-        TRAINED: RateConstrainedClassifier(goal, confidence=confidence, validation_fraction=0.5, max_steps=1, tol=1e-2),
+        TRAINED: RateConstrainedClassifier(
+            goal, confidence=confidence, validation_fraction=0.5, max_steps=1, solver_options={"tol": 0.01}
+        ),
     }
 
 
@@ -339,7 +341,9 @@ def split_models(goal: str, confidence: float | None) -> dict[str, Any]:
         "randomised per population": {"per_population": "g", "randomize": True},
     }.items():
         made[name] = GoalThresholdClassifier(None, goal, cv="prefit", confidence=confidence, **options)
-    made[TRAINED] = RateConstrainedClassifier(goal, C=1.0, confidence=confidence, validation_fraction=0.5, tol=1e-3)
+    made[TRAINED] = RateConstrainedClassifier(
+        goal, C=1.0, confidence=confidence, validation_fraction=0.5, solver_options={"tol": 0.001}
+    )
     return made
 
 

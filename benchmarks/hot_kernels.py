@@ -30,7 +30,7 @@ def water_level() -> Action:
 
 def sdca_epoch() -> Action:
     """Three epochs of dual ascent on CSR rows, from zero (10,000 rows)."""
-    from widemargin.solvers.paper_nest import sdca_loops as sdca
+    from widemargin.solvers.paper_nest import sdca
 
     block = _rows(10_000).blocks[0]
     n, d = block.row_of.shape[0], _adult(10_000).X.shape[1]
@@ -91,15 +91,15 @@ def band_gram() -> Action:
     return lambda: rows.gram(scale)
 
 
-def smooth_sums() -> Action:
+def smoothed_hinges() -> Action:
     """The smoothed hinge sums of the proximal Newton solver's line search, 100,000 rows in four cells."""
-    from widemargin.solvers.convex import pmm_newton_loops as pmm_newton
+    from widemargin.solvers.convex.smoothed_hinges import smooth_sums
 
     rng = np.random.default_rng(0)
     n = 100_000
     z, dz, weight, up, um = *rng.normal(size=(2, n)), *rng.random((3, n))
     cell, keep = rng.integers(0, 4, n).astype(np.int32), np.full(n, 3, dtype=np.uint8)
-    return lambda: pmm_newton.smooth_sums(z, dz, 0.3, weight, cell, keep, up, um, 0.1, np.zeros((4, 4)))
+    return lambda: smooth_sums(z, dz, 0.3, weight, cell, keep, up, um, 0.1, np.zeros((4, 4)))
 
 
 def constrained_fit() -> Action:
@@ -118,11 +118,11 @@ def constrained_fit() -> Action:
 
 
 def _bcfw(kind: str) -> Action:
-    from widemargin.structured.learners import bcfw
+    from widemargin.structured.learners import block_frank_wolfe
     from widemargin.structured.learners.problem import StructuredProblem
 
     problem = StructuredProblem(*_structured(kind), C=0.1, rescaling="slack")
-    return lambda: bcfw.solve(problem, tol=1e-12, max_iter=3)
+    return lambda: block_frank_wolfe.solve(problem, tol=1e-12, max_iter=3)
 
 
 def _argmax(kind: str) -> Action:
@@ -142,7 +142,7 @@ def _argmax(kind: str) -> Action:
 
 def qpbo() -> Action:
     """Roof duals of 50 models with 30 labels and all pairs, at three prices of loss each, warm from one to the next."""
-    from widemargin.structured.oracles.qpbo import RoofOracle
+    from widemargin.structured.oracles.roof_duality import RoofOracle
 
     rng = np.random.default_rng(0)
     model, X, Y = _structured("full", n=50, k=30)
@@ -205,7 +205,7 @@ def _adult(n: int) -> Any:
 
 
 def _rows(n: int) -> Any:
-    from widemargin.linalg.rows import RowBlocks
+    from widemargin.linalg.matrix_blocks import RowBlocks
 
     return RowBlocks([(_adult(n).X, None)])
 
@@ -243,7 +243,7 @@ KERNELS: dict[str, Callable[[], Action]] = {
     "kernel rows, 0/1": kernel_rows_of_bits,
     "row products, CSR": row_products,
     "band Gram": band_gram,
-    "smooth sums": smooth_sums,
+    "smooth sums": smoothed_hinges,
     "constrained fit": constrained_fit,
     "BCFW passes, label tree": partial(_bcfw, "tree"),
     "argmax, no pairs": partial(_argmax, "none"),

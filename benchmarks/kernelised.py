@@ -28,6 +28,7 @@ from benchmarks.common import (
 )
 from benchmarks.fairness_a9a import goal_of
 from widemargin import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 
 KAPPA, GAMMA = 0.8, 0.03
 SIZES, QUICK_SIZES = (2000, 5000, 10_000), (300,)
@@ -59,7 +60,12 @@ def subset(data: Adult, n: int) -> Adult:
 def fit(data: Adult, C: float, **parameters: Any) -> RateConstrainedClassifier:
     """Fit the estimator."""
     made = RateConstrainedClassifier(
-        goal_of(KAPPA), C=C, gamma=GAMMA, cache_size=CACHE, random_state=0, on_infeasible="warn", **parameters
+        goal_of(KAPPA),
+        C=C,
+        gamma=GAMMA,
+        random_state=0,
+        on_infeasible="warn",
+        **gathered({"cache_size": CACHE} | parameters),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an unmet goal shows in the table

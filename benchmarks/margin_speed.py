@@ -32,7 +32,7 @@ from benchmarks.common import (
     write,
 )
 from widemargin import MarginPursuitClassifier
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.smooth import lbfgs
@@ -110,7 +110,7 @@ def stochastic(X: Any, y: Floats, repeats: int) -> dict[str, float]:
     makes: dict[str, Callable[[int], Any]] = {
         "margin pursuit": lambda k: MarginPursuitClassifier(scale=1.0, solver="sgd", max_iter=k, random_state=0),
         "margin pursuit, averaged": lambda k: MarginPursuitClassifier(
-            scale=1.0, solver="sgd", max_iter=k, average=True, random_state=0
+            scale=1.0, solver="sgd", max_iter=k, random_state=0, solver_options={"average": True}
         ),
     }
     for loss in PEER_LOSSES:

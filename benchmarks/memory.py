@@ -27,6 +27,7 @@ from widemargin import RateConstrainedClassifier
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_sources
+from widemargin.rows import Rows
 
 BASE, PER_TOUCH = 20, 2
 N_SPARSE, NONZEROS, N_DENSE = 123, 14, 20
@@ -104,7 +105,7 @@ def goal_and_table(name: str, n: int) -> tuple[Goal, pa.Table]:
 
 def touched(goal: Goal, X: Any, y: Any, table: pa.Table) -> tuple[float, int]:
     """Mean number of constraints that touch a row, and the number of cells."""
-    tied = bind(goal, make_sources({None: ()}, X, y, classes=(-1, 1), populations=table), warn_trivial=False)
+    tied = bind(goal, make_sources({None: ()}, Rows(X, y, populations=table), classes=(-1, 1)), warn_trivial=False)
     per_cell = np.diff(tied.coefficients.indptr)
     return float(per_cell @ tied.cell_count) / X.shape[0], len(per_cell)
 
@@ -118,7 +119,9 @@ def measure_case(kind: str, goal_name: str, n: int, solver: str) -> dict[str, An
         X, goal, table = parts[rows]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = RateConstrainedClassifier(goal, max_steps=2, solver=solver, tol=1e-3, on_infeasible="warn")
+            made = RateConstrainedClassifier(
+                goal, max_steps=2, solver_options={"solver": solver, "tol": 0.001}, on_infeasible="warn"
+            )
             return int(made.fit(X, targets[rows], populations=table).n_rounds_)
 
     train(2000)  # compiles

@@ -30,6 +30,7 @@ from benchmarks.common import (
 )
 from benchmarks.recall_task import INFEASIBLE, POINTS, RecallTask, draw, goal_of
 from widemargin import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import InfeasibleGoalError
 
 TARGET = (0.491, 0.04)
@@ -51,7 +52,7 @@ PEERS = {"fairlearn": "benchmarks.peers", "Cooper": "benchmarks.peers_cooper"}
 
 def fit(task: RecallTask, point: tuple[float, float], **parameters: Any) -> RateConstrainedClassifier:
     """Our deterministic model: D1 and D2 are the training rows, D3 an external data set without labels."""
-    made = RateConstrainedClassifier(goal_of(*point), on_infeasible="warn", **parameters)
+    made = RateConstrainedClassifier(goal_of(*point), on_infeasible="warn", **gathered(parameters))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an unmet goal shows in the table
         return made.fit(task.X, task.y, populations=task.populations, external=task.external)
@@ -60,7 +61,7 @@ def fit(task: RecallTask, point: tuple[float, float], **parameters: Any) -> Rate
 def refused(task: RecallTask, point: tuple[float, float], **parameters: Any) -> InfeasibleGoalError | None:
     """What `fit` says where the goal cannot be met; None where it is met after all."""
     try:
-        RateConstrainedClassifier(goal_of(*point), **parameters).fit(
+        RateConstrainedClassifier(goal_of(*point), **gathered(parameters)).fit(
             task.X, task.y, populations=task.populations, external=task.external
         )
     except InfeasibleGoalError as error:

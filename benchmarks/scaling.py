@@ -73,7 +73,7 @@ def fit(task: Task, solver: str) -> RateConstrainedClassifier:
     """A whole fit with the default parameters."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a goal that is not met shows in the table
-        made = RateConstrainedClassifier(task.goal, solver=solver, on_infeasible="warn")
+        made = RateConstrainedClassifier(task.goal, solver_options={"solver": solver}, on_infeasible="warn")
         return made.fit(task.X, task.y, populations=task.populations)
 
 

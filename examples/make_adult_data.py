@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.cli.tables.table_files import write_table
+from widemargin.cli.tables.table_writing import write_table
 from widemargin.datasets import load_people
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.distributed.local import SerialMap
 from widemargin.distributed.recipes import ArrayRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 
 __all__ = ["ForgetfulMap", "StoppedError", "blocked"]

@@ -4,22 +4,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 from widemargin.solvers.paper_nest.cutting_plane import CutModel
-from widemargin.solvers.paper_nest.hypograph import Hypograph
+from widemargin.solvers.paper_nest.level_method import CutRegion
 
 __all__ = ["degenerate_regions", "random_region", "region_of"]
 
 
-def region_of(value: np.ndarray, excess: np.ndarray, top: np.ndarray, best: np.ndarray, depth: float) -> Hypograph:
+def region_of(value: np.ndarray, excess: np.ndarray, top: np.ndarray, best: np.ndarray, depth: float) -> CutRegion:
     """The region of these cuts whose level is `depth` below them at `best`."""
     model = CutModel(top)
     for row, slope in zip(value, excess, strict=True):
         model.add(float(row), slope)
     upper, peak, _ = model.maximise()
     lower = float((value + excess @ best).min()) - depth
-    return Hypograph(value, excess, top, lower, upper, peak, best)
+    return CutRegion(value, excess, top, lower, upper, peak, best)
 
 
-def random_region(seed: int, m: int, k: int = 8, *, thin: float = 1.0) -> Hypograph:
+def random_region(seed: int, m: int, k: int = 8, *, thin: float = 1.0) -> CutRegion:
     """Tangents of a concave quadratic at k points, the level of a point nearby; `thin` scales the last multiplier."""
     rng = np.random.default_rng(seed)
     half = rng.standard_normal((m, m))
@@ -34,7 +34,7 @@ def random_region(seed: int, m: int, k: int = 8, *, thin: float = 1.0) -> Hypogr
 
 
 @st.composite
-def degenerate_regions(draw: st.DrawFn, most: int = 3) -> Hypograph:
+def degenerate_regions(draw: st.DrawFn, most: int = 3) -> CutRegion:
     """Cuts on a coarse grid: equal, parallel, flat, redundant and meeting ones are common; the box may be long."""
     m = draw(st.integers(1, most))
     coarse = st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0])

@@ -10,7 +10,7 @@ from testing.problems import binding_bounds, random_subproblem
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import ConvexSubproblem
 
 __all__ = ["KernelPair", "kernel_pair"]

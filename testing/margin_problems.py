@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 

@@ -48,15 +48,15 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,
         "solvers/kernel_svm/batch_perceptron/water_level_loops.py": WATER,
     },
-    "searches": {
-        f"structured/search/{name}.py": SEARCHES
-        for name in ("angular", "binary", "bisecting", "edge", "hull", "level", "record", "sarawagi_gupta")
-    },
+    "searches": {f"structured/search/{name}.py": SEARCHES for name in ("angular", "hull", "by_loss", "best_label")},
     "sdca": {
-        "solvers/paper_nest/sdca_loops.py": [
-            "tests/solvers/paper_nest/test_sdca_loops.py",
+        f"solvers/paper_nest/{name}.py": [
+            "tests/solvers/paper_nest/test_loops_by_hand.py",
             "tests/solvers/paper_nest/test_sdca.py",
-        ],
+        ]
+        for name in ("sdca", "weighted_hinges")
+    }
+    | {
         "solvers/kernel_svm/sdca.py": ["tests/solvers/kernel_svm/test_sdca.py"],
     },
 }

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from testing.exact import solve_exact
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import majoriser
 from widemargin.problems.rate_constrained import ConvexSubproblem
 

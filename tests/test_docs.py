@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.goals.language.metrics import METRICS
 
 ROOT = Path(__file__).parents[1]

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svm.pareto import pareto_path as pareto_path
     from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
     from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
+    from widemargin.estimators.margins.options import PursuitOptions as PursuitOptions
     from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained.cross_validated import (
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
     )
+    from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
     from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path as tradeoff_path
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.structured.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
@@ -55,11 +57,13 @@ __all__ = [
     "MarginPursuitClassifier",
     "MultiLabelSVC",
     "MulticlassSVC",
+    "PursuitOptions",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
     "StructuralSVM",
     "ThermometerEncoder",
+    "TrainingOptions",
     "__version__",
     "audit",
     "goal_scorer",
@@ -87,11 +91,13 @@ _HOMES = {
     "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
     "MarginPursuitClassifier": "widemargin.estimators.margins.margin_pursuit",
     "MultiLabelSVC": "widemargin.estimators.structured.multilabel_svc",
+    "PursuitOptions": "widemargin.estimators.margins.options",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
     "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
+    "TrainingOptions": "widemargin.estimators.rate_constrained.options",
     "audit": "widemargin.diagnostics",
     "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",

@@ -3,7 +3,7 @@
 A parameter that takes "anything table-like" is typed here once, so that signatures say what they mean.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -57,7 +57,7 @@ Label: TypeAlias = Hashable
 """A class label: a number, a string or a boolean."""
 Features: TypeAlias = npt.ArrayLike | sp.spmatrix | IntoDataFrame
 """X: array, sparse matrix or data frame, a row per example."""
-Column: TypeAlias = npt.ArrayLike | IntoSeries
+Column: TypeAlias = npt.ArrayLike | IntoSeries | Sequence[Label]
 """One value per example: an array, a list or a series."""
 Table: TypeAlias = IntoDataFrame | npt.ArrayLike
 """Columns by name: a data frame of any library, or a 2-D array."""

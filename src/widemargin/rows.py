@@ -4,9 +4,10 @@ Every path through the library carries its data in this record: `fit`, `audit`, 
 kept aside for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+import copy
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -15,9 +16,20 @@ import scipy.sparse as sp
 from widemargin._typing import Classifier, Column, Features, Index, Table
 from widemargin.exceptions import DataError
 
-__all__ = ["Rows", "length_of", "take"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # in Python itself from 3.13 on
+
+__all__ = ["ONE_TABLE", "Rows", "is_asked", "length_of", "take"]
 
 P = TypeVar("P")
+
+ONE_TABLE = (
+    "Give one table (pandas, polars, pyarrow or a 2-D array) with one row per example, in the order of X, "
+    "because cross-validation must be able to slice it."
+)
+"""What to give in place of something that is no table."""
+
+_SLICED = ("X", "y", "sample_weight", "populations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +66,26 @@ class Rows:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        lengths = {name: length_of(part) for name, part in self._parts()}
-        if len(set(lengths.values())) > 1:
-            name, n_rows = next(iter(lengths.items()))
-            other = next(other for other in lengths if lengths[other] != n_rows)
-            raise DataError(
-                f"{other} has {lengths[other]} rows and {name} has {n_rows} in {self.title}; give one value per row."
-            )
+        n_rows = None
+        for name, part in self._parts():
+            length = length_of(part)
+            n_rows = length if n_rows is None else n_rows
+            if length == n_rows:
+                continue
+            if name in ("X", "populations"):
+                raise DataError(f"{name} has {length} rows and {self.title} {n_rows}. {ONE_TABLE}")
+            shape, where = np.asarray(part).shape, "" if self.source is None else f" of {self.title}"
+            if len(shape) > 1:
+                raise DataError(f"{name}{where} has shape {shape}; give a vector with one value per row.")
+            raise DataError(f"{name} has length {length} and {self.title} {n_rows} rows; give one value per row.")
 
     def _parts(self) -> Iterator[tuple[str, Features | Column | Table]]:
-        """What has one entry per row, by name."""
-        for name in ("X", "y", "sample_weight", "populations"):
-            if getattr(self, name) is not None:
-                yield name, getattr(self, name)
-        yield from ((f"baseline {name!r}", value) for name, value in self.baselines.items() if not is_asked(value))
+        """What has one entry per row, by name, where the number of entries is known (a Dask collection's is not)."""
+        parts = {name: getattr(self, name) for name in _SLICED}
+        parts |= {f"baseline {name!r}": value for name, value in self.baselines.items() if not is_asked(value)}
+        for name, part in parts.items():
+            if part is not None and not hasattr(part, "__dask_graph__"):
+                yield name, part
 
     @property
     def title(self) -> str:
@@ -85,30 +103,47 @@ class Rows:
         """
         for _, part in self._parts():
             return length_of(part)
-        raise DataError(f"{self.title} has no rows: give X, y, populations or predictions.")
+        where = "" if self.source is None else f" in {self.title}"
+        raise DataError(f"there are no rows{where}: give X, y, populations or predictions.")
 
-    def take(self, index: Index) -> "Rows":
+    def take(self, index: Index) -> Self:
         """Some of the rows; external data sets and classifiers stay as they are."""
-        sliced = {part.name: take(getattr(self, part.name), index) for part in fields(self)[:4]}
         baselines = {name: value if is_asked(value) else take(value, index) for name, value in self.baselines.items()}
-        return replace(self, **sliced, baselines=baselines)
+        return self.replaced(**{name: take(getattr(self, name), index) for name in _SLICED}, baselines=baselines)
 
-    def blocks(self, block_rows: int) -> "Iterator[Rows]":
+    def replaced(self, **changes: object) -> Self:
+        """The same rows with other values of some attributes, which are not checked again."""
+        changed = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(changed, name, value)  # the record is frozen for everybody else
+        return changed
+
+    def blocks(self, block_rows: int) -> "Iterator[Self]":
         """Runs of at most `block_rows` rows, in order, without external data sets."""
-        alone = replace(self, external={})
+        alone = self.replaced(external={})
         for first in range(0, self.n_rows, block_rows):
             yield alone.take(slice(first, first + block_rows))
 
 
-def is_asked(baseline: Column | Classifier) -> bool:
-    """Whether a baseline is a classifier to ask, and not an array of its predictions."""
-    return hasattr(baseline, "predict")
+def is_asked(candidate: object) -> "TypeIs[Classifier]":
+    """Whether something is a classifier to ask, and not an array of its predictions."""
+    return hasattr(candidate, "predict")
 
 
 def length_of(part: Features | Column | Table) -> int:
-    """Number of rows of an array, matrix, list, series or table."""
+    """Number of rows of an array, matrix, list, series or table.
+
+    Raises
+    ------
+    DataError
+        If it is a dict, which cannot be sliced.
+    """
+    if isinstance(part, dict) and not sp.issparse(part):  # scipy keeps one kind of sparse matrix in dicts
+        raise DataError(f"a dict of {len(part)} entries was given in place of a table. {ONE_TABLE}")
     shape = getattr(part, "shape", None)
-    return int(shape[0]) if shape else len(part)  # type: ignore[arg-type]
+    if shape:
+        return int(shape[0])
+    return len(part) if isinstance(part, Sized) else len(np.asarray(part))
 
 
 def take(part: P, index: Index) -> P:

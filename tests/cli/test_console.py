@@ -59,7 +59,7 @@ def test_progress_is_silent_without_a_terminal(capsys):
 def test_progress_names_the_step_and_its_numbers_on_a_terminal(monkeypatch):
     stream = io.StringIO()
     terminal = Console(file=stream, force_terminal=True, width=100)
-    monkeypatch.setattr("widemargin.cli.console.Console", lambda **options: terminal)
+    monkeypatch.setattr("rich.console.Console", lambda **options: terminal)
     told = namedtuple("Told", "stage iteration objective gap seconds")("majorise", 3, 0.1598, 8e-3, 2.6)
     with Progress() as progress:
         progress.step("training \x1b[31m")

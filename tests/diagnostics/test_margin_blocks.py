@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from widemargin import margin_report
-from widemargin.diagnostics.margin_counts import MarginCounts, MarginSketch
+from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.exceptions import DataError
 
 N = 4000

@@ -19,6 +19,7 @@ from widemargin.distributed import (
     predict_files,
     predict_in_blocks,
 )
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import DataError
 
 N, NAMES = 600, ["a", "b", "c"]
@@ -82,9 +83,9 @@ def test_training_is_that_without_them(request, cluster):
         request.getfixturevalue("dask_client")
     full = [KEPT[KEPT.k // 100 == part] for part in (0, 1, 4, 5)]
     recipes = [labelled_rows(part[NAMES], part.y, populations=part[["sex"]])[0] for part in full]
-    here = RateConstrainedClassifier(GOAL, **PLAN).fit_blocks(SerialMap(recipes))
+    here = RateConstrainedClassifier(GOAL, **gathered(PLAN)).fit_blocks(SerialMap(recipes))
     rows = filtered()
-    model = RateConstrainedClassifier(GOAL, **PLAN).fit(rows[NAMES], rows.y, populations=rows[["sex"]])
+    model = RateConstrainedClassifier(GOAL, **gathered(PLAN)).fit(rows[NAMES], rows.y, populations=rows[["sex"]])
     assert np.array_equal(model.coef_, here.coef_)
     assert model.goal_report_.objective == here.goal_report_.objective
     nothing = rows[rows.k < 0]

@@ -11,13 +11,14 @@ from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.labels import positive_class
 from widemargin.goals.binding.sources import make_source
+from widemargin.rows import Rows
 
 
 def test_warnings_point_at_the_first_frame_outside_the_package():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         positive_class(("A", "B"))
-        bind(Goal(None, precision() >= 0.5), [make_source(None, y=[0, 1], classes=(0, 1))])
+        bind(Goal(None, precision() >= 0.5), [make_source(Rows(y=[0, 1]), classes=(0, 1))])
     assert [item.category for item in caught] == [GoalWarning, GoalWarning]
     assert {item.filename for item in caught} == {__file__}
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from widemargin.linalg import _cell_loops as loops
+from widemargin.linalg import cells as loops
 from widemargin.linalg.cells import CellCoefficients
 
 SHAPES = [(1, 0), (1, 1), (5, 3), (7, 1), (30, 12)]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from widemargin.exceptions import KernelError
-from widemargin.linalg.kernel_features import kernel_features
+from widemargin.linalg.cholesky import kernel_features
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 

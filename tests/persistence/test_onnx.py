@@ -19,7 +19,7 @@ from widemargin import (
     SBPClassifier,
 )
 from widemargin.cli.onnx_model import OnnxModel
-from widemargin.cli.tables.column_roles import Block
+from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import CapabilityError, ModelFileError
 from widemargin.persistence import to_onnx
 from widemargin.preprocessing import make_preprocessor
@@ -57,10 +57,18 @@ MODELS = {
     "sbp": SBPClassifier(nu=0.05, gamma=0.4, random_state=0),
     "threshold": GoalThresholdClassifier(LogisticRegression(), FLOOR, random_state=0),
     "threshold of ours": GoalThresholdClassifier(MarginPursuitClassifier(), FLOOR, pos_label="no", random_state=0),
-    "fourier": RateConstrainedClassifier(FLOOR, kernel="rbf", feature_map="fourier", n_components=40, random_state=0),
-    "nystroem": RateConstrainedClassifier(FLOOR, kernel="rbf", feature_map="nystroem", n_components=30, random_state=0),
+    "fourier": RateConstrainedClassifier(
+        FLOOR, kernel="rbf", feature_map="fourier", solver_options={"n_components": 40}, random_state=0
+    ),
+    "nystroem": RateConstrainedClassifier(
+        FLOOR, kernel="rbf", feature_map="nystroem", solver_options={"n_components": 30}, random_state=0
+    ),
     "nystroem poly": MarginPursuitClassifier(
-        kernel="poly", degree=2, coef0=1.0, feature_map="nystroem", n_components=15, random_state=0
+        kernel="poly",
+        feature_map="nystroem",
+        n_components=15,
+        random_state=0,
+        solver_options={"degree": 2, "coef0": 1.0},
     ),
     "threshold of features": GoalThresholdClassifier(
         MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", n_components=20, random_state=0),
@@ -119,7 +127,7 @@ def test_sparse_support_vectors(data, tmp_path):
 REFUSED = {
     "feature map": (
         lambda X, y, z: RateConstrainedClassifier(
-            FLOOR, kernel="laplacian", feature_map="nystroem", n_components=20).fit(X, y),
+            FLOOR, kernel="laplacian", feature_map="nystroem", solver_options={"n_components": 20}).fit(X, y),
         "the kernel 'laplacian' of a feature map",
     ),
     "kernel": (lambda X, y, z: KernelSVC(kernel="laplacian").fit(X, y), "the kernel 'laplacian' cannot be"),

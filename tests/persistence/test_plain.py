@@ -35,11 +35,11 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from any_models import GOALS, frame, linear_pipeline, onnx_bytes
 from command_line import write_csv
 from widemargin.cli.main import main
-from widemargin.cli.models import load_candidate
-from widemargin.cli.tables.table_blocks import Block
+from widemargin.cli.subjects import load_candidate
+from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import ModelFileError, ModelFileWarning, WidemarginError
 from widemargin.persistence import load_plain_model, save_model
-from widemargin.persistence.trees import check_trees
+from widemargin.persistence.model_file_check import check_trees
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))

@@ -5,7 +5,7 @@ import pytest
 
 import widemargin as wm
 from widemargin.exceptions import ModelFileError
-from widemargin.persistence.files import model_info
+from widemargin.persistence.model_files import model_info
 from widemargin.structured.models import MulticlassModel
 
 RNG = np.random.default_rng(0)

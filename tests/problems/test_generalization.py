@@ -7,16 +7,18 @@ import pyarrow as pa
 import pytest
 
 from widemargin import External, RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.generalization import Datasets, capacity, datasets_of, violation_bound
+from widemargin.rows import Rows
 
 
 def tied_goal(text, y, populations=None, external=None):
     goal = Goal.parse(text)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=populations, external=external, n_rows=len(y)
+        baselines_used(goal), Rows(y=y, populations=populations, external=external or {}), classes=(0, 1)
     )
     return bind(goal, sources, warn_trivial=False)
 
@@ -82,7 +84,7 @@ def fitted(n=400, **parameters):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + rng.normal(size=n) > 0.3).astype(int)
-    clf = RateConstrainedClassifier("subject to recall() >= 0.8", on_infeasible="warn", **parameters)
+    clf = RateConstrainedClassifier("subject to recall() >= 0.8", on_infeasible="warn", **gathered(parameters))
     return clf.fit(X, y), X, y
 
 

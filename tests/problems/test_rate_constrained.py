@@ -30,6 +30,7 @@ from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.rows import Rows
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -63,16 +64,11 @@ class Data:
         self.weight_traffic = rng.integers(1, 3, n_traffic).astype(float)
 
     def bind(self, rows: Any = slice(None), traffic: Any = slice(None), *, weighted: bool = True) -> TiedGoal:
-        sources = make_sources(
-            baselines_used(GOAL), self.X[rows], self.y[rows], classes=(0, 1),
-            sample_weight=self.weight[rows] if weighted else None, populations=pd.DataFrame({"sex": self.sex[rows]}),
-            external={
-                "traffic": External(
-                    self.X_traffic[traffic], old=self.old[traffic],
-                    sample_weight=self.weight_traffic[traffic] if weighted else None,
-                )
-            },
-        )  # fmt: skip
+        traffic_weight = self.weight_traffic[traffic] if weighted else None
+        external = {"traffic": External(self.X_traffic[traffic], old=self.old[traffic], sample_weight=traffic_weight)}
+        weight, table = self.weight[rows] if weighted else None, pd.DataFrame({"sex": self.sex[rows]})
+        main = Rows(self.X[rows], self.y[rows], weight, table, external)
+        sources = make_sources(baselines_used(GOAL), main, classes=(0, 1))
         return bind(GOAL, sources, warn_trivial=False)
 
     def naive(self) -> dict[str | None, NaiveSource]:
@@ -171,7 +167,7 @@ def test_rows_that_no_rate_looks_at_are_left_out() -> None:
     data = Data(0)
     goal = Goal(error_rate(WOMEN), positive_rate(WOMEN) >= 0.2)
     table = pd.DataFrame({"sex": data.sex})
-    sources = make_sources(baselines_used(goal), data.X, data.y, classes=(0, 1), populations=table)
+    sources = make_sources(baselines_used(goal), Rows(data.X, data.y, populations=table), classes=(0, 1))
     for merge in (True, False):
         problem = build_problem(bind(goal, sources), [data.X], 0.1, merge=merge)
         assert problem.weight.sum() == (data.sex == "F").sum() == problem.cell_weight.sum()
@@ -186,7 +182,7 @@ def test_cells_that_no_constraint_touches_are_merged_by_their_objective() -> Non
     X = np.ones((n, 1))
     parts = [Population(f"p{j}", where=col(f"p{j}")) for j in range(5)]
     goal = Goal(error_rate(), [recall(part) >= 0.5 for part in parts])
-    tied = bind(goal, make_sources({None: ()}, X, y, classes=(False, True), populations=table))
+    tied = bind(goal, make_sources({None: ()}, Rows(X, y, populations=table), classes=(False, True)))
     problem = build_problem(tied, [X], 0.1)
     signatures = {tuple(row) for row in table[y].to_numpy().tolist() if any(row)}
     idle_positive = int((~table[y].any(axis=1)).any())
@@ -275,9 +271,10 @@ def test_a_problem_with_some_constraints_and_one_of_them_as_objective() -> None:
 
 def _tied_at(data: Data, goal: Goal, like: TiedGoal | None = None) -> TiedGoal:
     sources = make_sources(
-        baselines_used(goal), data.X, data.y, classes=(0, 1), sample_weight=data.weight,
-        populations=pd.DataFrame({"sex": data.sex}),
-    )  # fmt: skip
+        baselines_used(goal),
+        Rows(data.X, data.y, sample_weight=data.weight, populations=pd.DataFrame({"sex": data.sex})),
+        classes=(0, 1),
+    )
     return bind(goal, sources, warn_trivial=False, like=like)
 
 

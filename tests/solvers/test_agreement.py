@@ -12,8 +12,9 @@ from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.preprocessing.tables import TablePreprocessor
 from widemargin.problems.rate_constrained import build_problem
+from widemargin.rows import Rows
 from widemargin.solvers.base import Status
-from widemargin.solvers.convex import interior_point, pmm_newton
+from widemargin.solvers.convex import interior_point, newton
 from widemargin.solvers.paper_nest import cutting_plane
 
 ADULT = Path(__file__).parents[2] / "examples" / "data" / "adult.csv.gz"
@@ -21,7 +22,7 @@ FEW, ALL = 1000, 32_561
 TOL = 1e-6
 RHO = 1.0
 
-SOLVERS = {"newton": pmm_newton.solve, "interior point": interior_point.solve, "nest": cutting_plane.solve}
+SOLVERS = {"newton": newton.solve, "interior point": interior_point.solve, "nest": cutting_plane.solve}
 
 CONSTRAINTS = [
     "positive_rate(women) >= 0.8 * positive_rate(men)",
@@ -48,12 +49,12 @@ def convex_step(adult, n, m, *, fit_intercept, step):
     lines = ['women = population(sex == "Female")', 'men = population(sex == "Male")', "minimize error_rate()"]
     goal = Goal.parse("\n".join(lines + [f"subject to {text}" for text in CONSTRAINTS[:m]]))
     sources = make_sources(
-        baselines_used(goal), X, y, classes=(-1, 1), populations=table, baselines={"deployed": deployed}
+        baselines_used(goal), Rows(X, y, populations=table, baselines={"deployed": deployed}), classes=(-1, 1)
     )
     problem = build_problem(bind(goal, sources, warn_trivial=False), [X], 10.0 / n, fit_intercept=fit_intercept)
     sub = problem.majorise(np.zeros(problem.rows.n_rows))
     for _ in range(step - 1):
-        solved = pmm_newton.solve(sub, tol=1e-3)
+        solved = newton.solve(sub, tol=1e-3)
         sub = problem.majorise(problem.scores(solved.w, solved.b))
     return sub
 

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from testing import structured_cases as cases
 
 from point_oracles import PointOracle
-from widemargin.structured.learners import bcfw
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.passes import choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import primal_value
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.qpbo import RoofOracle
+from widemargin.structured.oracles.roof_duality import RoofOracle
 from widemargin.structured.search.automatic import SEARCHES
 
 
@@ -85,10 +85,10 @@ def test_training_on_the_relaxation_bounds_the_objective_of_label_sets(kind):
     X, Y = rng.normal(size=(12, 3)), (rng.random((12, 4)) < 0.4).astype(int)
     options = {"C": 0.3} | ({"eps": 1e-6} if kind == "lp" else {})
     relaxed = StructuredProblem(MultiLabelModel("full", oracle=kind), X, Y, check=True, **options)
-    result = bcfw.solve(relaxed, tol=0.02, max_iter=200)
+    result = block_frank_wolfe.solve(relaxed, tol=0.02, max_iter=200)
     assert result.certified
     assert result.gap <= 0.02
     whole = StructuredProblem(MultiLabelModel("full"), X, Y, C=0.3)
     objective = primal_value(whole, result.weights, choose_passes(whole).responses(result.weights))
     assert objective <= result.primal * (1.0 + 1e-6)
-    assert bcfw.solve(whole, tol=1e-3, max_iter=1000).dual <= result.primal
+    assert block_frank_wolfe.solve(whole, tol=1e-3, max_iter=1000).dual <= result.primal

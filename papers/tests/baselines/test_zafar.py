@@ -101,7 +101,9 @@ def test_ramp_form_is_a_local_optimum_under_the_same_constraint(c):
 def test_a_free_ramp_form_is_the_unconstrained_ramp_model():
     X, y, table, _ = data(3)
     clf = ZafarClassifier(A, B, c=1e3, form="ramp", fit_intercept=False, max_steps=60).fit(X, y, populations=table)
-    free = RateConstrainedClassifier(C=1.0, fit_intercept=False, enforce="randomized", tol=1e-6, max_steps=60).fit(X, y)
+    free = RateConstrainedClassifier(
+        C=1.0, solver_options={"fit_intercept": False, "tol": 1e-06}, enforce="randomized", max_steps=60
+    ).fit(X, y)
     reached, expected = (ramp_objective(model.coef_[0], X, y, 1.0) for model in (clf, free))
     assert reached == pytest.approx(expected, rel=5e-3)
 

@@ -1,28 +1,73 @@
-"""What people see: results on stdout, progress and warnings on stderr, several classifiers side by side."""
+"""What people see: results on stdout, progress and warnings on stderr, several classifiers side by side, the time.
+
+Nothing heavy is imported before something is shown, because `--help` goes this way too.
+"""
 
 import contextlib
+import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.status import Status
-from rich.table import Table
-from rich.text import Text
+from widemargin._text import printable
+from widemargin.exceptions import TimeBudgetError
 
-from widemargin.cli.output import printable, put
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+if TYPE_CHECKING:
+    from rich.status import Status
 
-__all__ = ["Progress", "comparison", "printable", "say", "warnings_as_lines", "warnings_reworded"]
+    from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+    from widemargin.solvers.base import Progress as SolverProgress
+
+__all__ = [
+    "CARD_KEYS", "Deadline", "Progress", "comparison", "finish", "printable", "put", "say", "warnings_as_lines",
+    "warnings_reworded",
+]  # fmt: skip
 
 WIDTH = 100
+CARD_KEYS = {
+    "intended_use": "Intended use",
+    "not_intended_for": "Not intended for",
+    "rows_from": "Where the rows come from",
+    "harm": "Harm of wrong decisions",
+    "limits": "Further limits",
+    "owner": "Owner and contact",
+}
+"""Keys of [card], and what the report calls them."""
+
+
+def put(text: str, stream: TextIO | None = None) -> None:
+    """Print lines to stdout or another stream, as they are."""
+    stream = stream or sys.stdout
+    try:
+        print(text, file=stream)
+    except BrokenPipeError:
+        _to_nowhere(stream)
+
+
+def finish() -> None:
+    """Hand everything printed to the readers, as far as they are still there."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            _to_nowhere(stream)
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """The reader, `head` for instance, has seen enough: what is still to be said, and what waits, goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 class Progress:
     """One line on stderr that says what is being done; silent where stderr is no terminal."""
 
     def __init__(self) -> None:
+        from rich.console import Console
+
         self._console = Console(stderr=True, highlight=False)
         self._status: Status | None = None
         self._text = ""
@@ -42,7 +87,7 @@ class Progress:
         self._text = text
         self._show(text)
 
-    def watch(self, progress: Any) -> None:
+    def watch(self, progress: "SolverProgress") -> None:
         """Callback for estimators: the numbers of an iteration behind the name of the step."""
         self._show(
             f"{self._text}: {progress.stage} {progress.iteration}, objective {progress.objective:.4f}, "
@@ -51,6 +96,8 @@ class Progress:
 
     def _show(self, text: str) -> None:
         if self._status is not None:
+            from rich.text import Text
+
             self._status.update(Text(printable(text)))
 
 
@@ -91,7 +138,7 @@ def say(*lines: str) -> None:
         put("\n".join(printable(part) for part in line.split("\n")))
 
 
-def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
+def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
     """Table of several classifiers measured on one goal and the same rows.
 
     Parameters
@@ -100,6 +147,10 @@ def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
     reports : mapping of str to GoalReport
         By the classifier's name, in the order of the columns; all of the same goal.
     """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     first = next(iter(reports.values()))
     table = Table(box=None, pad_edge=False)
     table.add_column(Text(printable(title)))
@@ -118,8 +169,38 @@ def comparison(title: str, reports: Mapping[str, GoalReport]) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _cell(item: ConstraintReport) -> str:
+def _cell(item: "ConstraintReport") -> str:
     if item.rate is None or item.bound is None:
         return "undefined"
     sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
     return f"{item.rate:.4f} {sign} {item.bound:.4f} {'met' if item.met else 'NOT MET'}"
+
+
+class Deadline:
+    """The end of `--time-budget`, looked at between blocks of rows, or runs.
+
+    Parameters
+    ----------
+    seconds : float or None
+        From now on; None: as long as it takes.
+    why : str
+        What stopping means, and the cure, for the message.
+    """
+
+    def __init__(self, seconds: float | None, why: str) -> None:
+        self._seconds, self._why = seconds, why
+        self._end = None if seconds is None else time.perf_counter() + seconds
+
+    def check(self, done: int, total: int, what: str) -> None:
+        """Stop if the time is up before all is done; `what` are the things that are counted.
+
+        Raises
+        ------
+        TimeBudgetError
+        """
+        if self._end is None or done >= total or time.perf_counter() < self._end:
+            return
+        raise TimeBudgetError(
+            f"--time-budget of {self._seconds:g} s is used up after {done} of {total} {what}. {self._why}",
+            done=done, total=total,
+        )  # fmt: skip

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from widemargin.cli.output import finish, printable, put
+from widemargin.cli.console import finish, printable, put
 from widemargin.cli.parser import make_parser
 from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, WidemarginError
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin.cli.models import Answer, lacking
-from widemargin.cli.tables.column_roles import Block
+from widemargin.cli.candidates import Answer, lacking
+from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
 from widemargin.persistence.onnx_tables import MISSING_KEY

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.card import CARD_KEYS
-from widemargin_papers.reproductions.figures import FIGURES
+from widemargin.cli.console import CARD_KEYS
 
 __all__ = ["make_parser"]
 
@@ -289,7 +288,7 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
         "Finished runs are kept: after Ctrl-C the same command goes on. Exit code 0: done; 1: the time was up; 2: bad "
         "input or no data (with --all: of any figure); 130: interrupted.",
     )
-    reproduce.add_argument("figure", nargs="?", choices=tuple(FIGURES), metavar="FIGURE", help=", ".join(FIGURES))
+    reproduce.add_argument("figure", nargs="?", metavar="FIGURE", help="one of those that --list names")
     reproduce.add_argument("--all", action="store_true", help="every figure and table, and a page of their verdicts")
     again_help = "do again what is there with the same settings and code (and what is there of other code)"
     reproduce.add_argument("--again", action="store_true", help=again_help)

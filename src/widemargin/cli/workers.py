@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from widemargin.cli.tables.table_blocks import TableBlocks
+from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 

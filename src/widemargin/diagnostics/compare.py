@@ -274,7 +274,7 @@ def _said(model: Any, rows: External, name: str | None) -> Any:
     if hasattr(model, "predict"):
         if rows.X is None:
             raise DataError(f"a classifier needs rows to classify; give X{where}.")
-        return ask_model(model.predict, rows.X, name, populations={name: rows.populations})
+        return ask_model(model.predict, rows.X, rows.populations)
     found = model if name is None else None
     if isinstance(model, dict):
         found = model.get(None, model.get("")) if name is None else model.get(name)

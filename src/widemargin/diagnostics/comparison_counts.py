@@ -8,14 +8,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.diagnostics.class_pair import ClassPair
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.labels import ClassPair, encode_labels
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source, count_rows, make_source
+from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
@@ -23,6 +22,7 @@ from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Compare
 from widemargin.goals.measuring.counting import CountedRows
 from widemargin.goals.measuring.intervals import clopper_pearson
+from widemargin.rows import Rows, length_of
 
 __all__ = ["ALL_ROWS", "ComparisonCounts", "PopulationComparison"]
 
@@ -143,16 +143,12 @@ class ComparisonCounts:
         """
         if source not in self._parts:
             raise DataError(f"rows of {source!r} were given, and the goal uses {listing(self.goal.sources)}.")
-        n_rows = count_rows(predictions_b)
+        n_rows = length_of(predictions_b)
         where = "" if source is None else f" for external {source!r}"
         vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
         pair = self._pair.learn(vectors if y is None else {**vectors, "y": y})
-        models = {name: value for name, value in (baselines or {}).items() if hasattr(value, "predict")}
-        arrays = {name: value for name, value in (baselines or {}).items() if name not in models}
-        rows = make_source(
-            source, X, None, classes=pair, sample_weight=sample_weight, populations=populations, baselines=arrays,
-            models=models, baseline_names=self._baselines[source], n_rows=n_rows,
-        )  # fmt: skip
+        given = Rows(X, None, sample_weight, populations, baselines=baselines or {}, source=source)
+        rows = make_source(given, self._baselines[source], classes=pair, n_rows=n_rows)
         labels = np.zeros(n_rows, np.int8)
         if y is not None:
             labels = encode_labels(y, pair, pair[1], allow_missing=True)

@@ -2,25 +2,29 @@
 
 import dataclasses
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from widemargin._text import printable
-from widemargin._typing import Floats
-from widemargin.diagnostics.margin_blocks import count_margins, margin_size, sketch_numbers
+from widemargin._typing import Classifier, Column, Features, Label
+from widemargin.diagnostics.block_parts import named_parts, opened_blocks
+from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.distributed.base import Block
+from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.frames import pandas_for_frames
+from widemargin.rows import is_asked, length_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
 
 
 FORMAT = 1
-QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,19 +180,19 @@ class MarginReport:
 
 
 def margin_report(
-    clf: Any,
-    X: Any = None,
-    y: Any = None,
-    groups: Any = None,
+    clf: Classifier | Column | Margins,
+    X: Features | Path | None = None,
+    y: Column | None = None,
+    groups: Column | None = None,
     *,
     normalize: str | float | None = None,
     level: float = 0.0,
-    quantiles: Sequence[float] = QUANTILES,
+    quantiles: Sequence[float] = (0.05, 0.25, 0.75, 0.95),
     delta: float = 0.05,
-    sample_weight: Any = None,
-    classes: Any = None,
+    sample_weight: Column | None = None,
+    classes: Sequence[Label] | None = None,
     data_name: str = "the data",
-    workers: Any = None,
+    workers: object = None,
 ) -> MarginReport:
     """Location, spread, skewness, quantiles and minimum of the margins of any classifier, by group if asked.
 
@@ -259,38 +263,106 @@ def margin_report(
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
+    counts = MarginCounts(float(level))
+    late = None
     if is_collection(clf) or is_table_in_blocks(X) or is_collection(y):
-        counts = count_margins(
-            clf, X, y, groups, normalize=normalize, level=float(level), sample_weight=sample_weight, classes=classes,
-            workers=workers,
-        )  # fmt: skip
-        size, unit = margin_size(counts, normalize)
-        named = [("all rows", counts.overall), *sorted(counts.groups.items(), key=_in_order)]
-        first, *others = (MarginSummary(name=part, **_sketched(part, of, levels, delta, size)) for part, of in named)
-        return MarginReport(
-            name, data_name, counts.source, unit, float(level), levels, float(delta), first, tuple(others),
-            counts.n_missing,
-        )  # fmt: skip
-    weight = row_weights(sample_weight, len(clf.values) if isinstance(clf, Margins) else len(y))
-    margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
-    values = margins.values
-    parts, n_missing = group_rows(groups, values.shape[0])
-    everything = np.arange(values.shape[0])
-    overall, *summaries = (
-        _summary(name, values[rows], None if weight is None else weight[rows], levels, level, delta)
-        for name, rows in (("all rows", everything), *parts)
-    )
+        late = normalize if normalize in ("median", "max") else None
+        rows = {"X": X, "y": y, "groups": groups, "sample_weight": sample_weight}
+        counts = _count_blocks(clf, rows, normalize, late, classes, counts.level, workers)
+    else:
+        n = len(clf.values) if isinstance(clf, Margins) else length_of(y)
+        weight = row_weights(sample_weight, n)
+        margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
+        counts.add(margins, weight, *group_rows(groups, margins.values.shape[0]), in_buckets=False)
+    size, unit = (1.0, counts.unit) if late is None else _late_size(counts.overall, late)
+    parts = [("all rows", counts.overall), *counts.groups.items()]
+    overall, *summaries = (_summary(part, sketch, levels, delta, size) for part, sketch in parts)
     return MarginReport(
-        name, data_name, margins.source, margins.unit, float(level), levels, float(delta), overall, tuple(summaries),
-        n_missing,
+        name, data_name, counts.source, unit, counts.level, levels, float(delta), overall, tuple(summaries),
+        counts.n_missing,
     )  # fmt: skip
 
 
-def _is_finite(value: Any) -> bool:
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What every block is asked; `columns` are parts of the rows that are columns of X."""
+
+    model: Classifier | None
+    columns: Mapping[str, str]
+    normalize: str | float | None
+    classes: Sequence[Label] | None
+    level: float
+
+
+def _count_blocks(
+    clf: Classifier | Column | Margins,
+    rows: Mapping[str, Any],
+    normalize: str | float | None,
+    late: str | float | None,
+    classes: Sequence[Label] | None,
+    level: float,
+    workers: object,
+) -> MarginCounts:
+    """Margins of all blocks in one pass; with `late` as they are, to be divided by a size of them all.
+
+    Raises
+    ------
+    DataError
+        Where the size of all margins would be needed before the pass, or the classes of scores are not said.
+    """
+    model = clf if is_asked(clf) else None
+    if late and level != 0.0:
+        raise DataError(
+            f"level={level:g} with normalize={normalize!r} needs the size of all margins before they are counted. "
+            "Give normalize a number: run the report once with level=0."
+        )
+    if model is None and classes is None:
+        raise DataError("scores in blocks do not say which classes there are; give classes=, in order of the columns.")
+    columns = {part: value for part, value in rows.items() if isinstance(value, str) and part != "X"}
+    parts = {part: value for part, value in rows.items() if part not in columns}
+    if model is None:
+        parts["predictions"] = clf
+    asked = _Asked(model, columns, None if late else normalize, classes, level)
+    with opened_blocks(parts, columns, workers, model=model) as blocks:
+        counts: MarginCounts = blocks.sum(_count, asked)
+    if counts.overall is None:
+        raise DataError("the data have no rows. Give some.")
+    counts.groups = dict(sorted(counts.groups.items(), key=_in_order))
+    return counts
+
+
+def _count(block: Block, asked: _Asked) -> MarginCounts:
+    counts = MarginCounts(asked.level)
+    parts = named_parts(block.data, asked.columns)
+    y = np.asarray(parts["y"])
+    if not y.shape[0]:
+        return counts
+    X = None if parts.get("X") is None else fitted_columns(asked.model, parts["X"])
+    weight = row_weights(parts.get("sample_weight"), y.shape[0])
+    clf = np.asarray(parts["predictions"]) if asked.model is None else asked.model
+    margins = margins_of(clf, X, y, normalize=asked.normalize, classes=asked.classes, sample_weight=weight)
+    counts.add(margins, weight, *group_rows(parts.get("groups"), y.shape[0]))
+    return counts
+
+
+def _late_size(sketch: MarginSketch | None, normalize: str | float) -> tuple[float, str]:
+    """What counted margins are still to be divided by, and the unit."""
+    assert sketch is not None
+    if normalize == "max":
+        size, unit = sketch.largest, "multiples of the largest size"
+    else:
+        values, weight = sketch.buckets
+        size, unit = float(weighted_quantiles(np.abs(values), weight, [0.5])[0]), "multiples of the median size"
+    if not size > 0.0:
+        raise DataError(f"normalize={normalize!r} divides by 0: all margins are 0. Use normalize=None.")
+    return size, unit
+
+
+def _is_finite(value: object) -> bool:
     return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
-def _in_order(group: tuple[str, Any]) -> tuple[float, str]:
+def _in_order(group: tuple[str, object]) -> tuple[float, str]:
     """Groups of numbers by number, others by name."""
     try:
         return float(group[0]), group[0]
@@ -298,40 +370,38 @@ def _in_order(group: tuple[str, Any]) -> tuple[float, str]:
         return 0.0, group[0]
 
 
-def _sketched(name: str, sketch: Any, levels: Sequence[float], delta: float, size: float) -> dict[str, Any]:
-    """The numbers of rows in blocks."""
-    if not sketch.moments.weight > 0.0:
-        raise DataError(f"{name} has no row of positive weight; leave the group out, or give it rows.")
-    return sketch_numbers(sketch, levels, delta, size)
-
-
 def _summary(
-    name: str, m: Floats, weight: Floats | None, levels: Sequence[float], level: float, delta: float
+    name: str, sketch: MarginSketch | None, levels: Sequence[float], delta: float, size: float
 ) -> MarginSummary:
-    from widemargin.losses.location import catoni_location  # compiled: an audit need not wait for it
+    """The numbers of some rows, after division of their margins by `size`."""
+    from widemargin.losses.location import catoni_location, catoni_radius, catoni_scale  # compiled: others do not wait
 
-    if m.shape[0] == 0 or (weight is not None and not weight.sum() > 0.0):
+    if sketch is None or not sketch.moments.weight > 0.0:
         raise DataError(f"{name} has no row of positive weight; leave the group out, or give it rows.")
-    share = np.full(m.shape[0], 1.0 / m.shape[0]) if weight is None else weight / weight.sum()
-    mean = float(share @ m)
-    sd = float(np.sqrt(share @ (m - mean) ** 2))
-    *found, low, median, high = weighted_quantiles(m, share, [*levels, 0.25, 0.5, 0.75])
-    location = catoni_location(m, "catoni", delta, sample_weight=weight)
-    flat = sd <= 1e-12 * float(np.abs(m).max())
+    moments = sketch.moments
+    n_effective = moments.weight**2 / sketch.squares
+    variance = moments.second / moments.weight / size**2
+    values, weight = sketch.buckets
+    values = values / size
+    sd = float(np.sqrt(variance))
+    *quantiles, low, median, high = weighted_quantiles(values, weight, [*levels, 0.25, 0.5, 0.75])
+    scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
+    radius = float(catoni_radius(variance, scale, n_effective, delta))
+    flat = sd <= 1e-12 * sketch.largest / size  # rounding would make up a skewness of equal margins
     return MarginSummary(
         name=name,
-        n_rows=int(m.shape[0]),
-        weight=float(m.shape[0] if weight is None else weight.sum()),
-        mean=mean,
+        n_rows=sketch.n_rows,
+        weight=moments.weight,
+        mean=moments.mean / size,
         median=float(median),
-        catoni=float(location.value),
-        catoni_radius=float(location.radius) if np.isfinite(location.radius) else None,
+        catoni=float(catoni_location(values, scale, delta, sample_weight=weight).value),
+        catoni_radius=radius if np.isfinite(radius) else None,
         sd=sd,
         iqr=float(high - low),
-        skewness=None if flat else float(share @ ((m - mean) / sd) ** 3),
-        minimum=float(m[share > 0.0].min()),
-        quantiles=tuple(float(value) for value in found),
-        below=float(share @ (m < level)),
+        skewness=None if flat else moments.third / moments.weight / (sd * size) ** 3,
+        minimum=sketch.minimum / size,
+        quantiles=tuple(float(value) for value in quantiles),
+        below=sketch.below / moments.weight,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +10,16 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.labels import column_of
 
-__all__ = ["Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
+__all__ = ["Group", "Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
 
 
-NORMALIZERS = ("norm", "median", "max")
+Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
+"""Name and rows of a group."""
 
 
 class Margins(NamedTuple):
@@ -28,18 +29,18 @@ class Margins(NamedTuple):
     source: str
     unit: str
 
-    def of(self, rows: npt.NDArray[Any]) -> "Margins":
+    def of(self, rows: Index | Bools) -> "Margins":
         """Those of some rows, by their numbers or a mask."""
         return self._replace(values=self.values[rows])
 
 
 def margins_of(
-    clf: Any,
-    X: Any,
-    y: Any,
+    clf: Classifier | Column | Margins,
+    X: Features | None,
+    y: Column | None,
     *,
     normalize: str | float | None = None,
-    classes: Any = None,
+    classes: Sequence[Label] | None = None,
     sample_weight: Floats | None = None,
 ) -> Margins:
     """Margins of a fitted classifier, positive where it is right.
@@ -73,7 +74,7 @@ def margins_of(
     DataError
         If the classifier gives no scores, they do not fit y, or the normalizer does not fit the classifier.
     """
-    if normalize is not None and normalize not in NORMALIZERS and not _is_positive(normalize):
+    if normalize is not None and normalize not in ("norm", "median", "max") and not _is_positive(normalize):
         raise DataError(f"normalize is {normalize!r}; give None, 'norm', 'median', 'max' or a positive number.")
     if isinstance(clf, Margins):
         if normalize is not None:
@@ -81,8 +82,10 @@ def margins_of(
         if not np.isfinite(clf.values).all():
             raise _not_finite(clf.values)
         return clf
-    if callable(getattr(clf, "margins", None)):
-        values, source, rival = np.asarray(clf.margins(X, y), dtype=np.float64), "margins", None
+    own = getattr(clf, "margins", None)
+    rival = None
+    if callable(own):
+        values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
         scores, source, known = _scores(clf, X, y, classes)
         values, rival = _of_scores(scores, _codes(y, known, scores.shape[0]))
@@ -100,13 +103,15 @@ def _not_finite(values: Floats) -> DataError:
     return DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
 
 
-def _is_positive(value: Any) -> bool:
+def _is_positive(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return bool(0.0 < float(value) < np.inf)
 
 
-def _scores(clf: Any, X: Any, y: Any, classes: Any) -> tuple[Floats, str, npt.NDArray[Any]]:
+def _scores(
+    clf: Classifier | Column, X: Features | None, y: Column | None, classes: Sequence[Label] | None
+) -> tuple[Floats, str, npt.NDArray[Any]]:
     """Scores of shape (n,) or (n, k), which method gave them, and the classes."""
     if isinstance(clf, type):
         raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
@@ -116,15 +121,16 @@ def _scores(clf: Any, X: Any, y: Any, classes: Any) -> tuple[Floats, str, npt.ND
     else:
         if isinstance(clf, BaseEstimator):
             check_is_fitted(clf)
-        found = [name for name in ("decision_function", "predict_proba") if hasattr(clf, name)]
-        if not found or not hasattr(clf, "classes_"):
+        methods = [name for name in ("decision_function", "predict_proba") if hasattr(clf, name)]
+        classes = getattr(clf, "classes_", None)
+        if not methods or classes is None:
             raise DataError(
                 f"{type(clf).__name__} has no decision_function, predict_proba or margins with classes_; margins need "
                 "scores. Give the scores themselves, or calibrate the classifier."
             )
         if X is None:
             raise DataError("margins of a classifier need its rows; give X.")
-        source, known, cure = found[0], np.asarray(clf.classes_), "give the scores themselves"
+        source, known, cure = methods[0], np.asarray(classes), "give the scores themselves"
         _refuse_pairs(clf, known)
         scores = getattr(clf, source)(X)
     scores = np.asarray(scores, dtype=np.float64)
@@ -141,7 +147,7 @@ def _scores(clf: Any, X: Any, y: Any, classes: Any) -> tuple[Floats, str, npt.ND
     return scores, source, known
 
 
-def _distinct(y: Any) -> npt.NDArray[Any]:
+def _distinct(y: Column | None) -> npt.NDArray[Any]:
     """The sorted labels of y."""
     labels = np.asarray(y)
     missing = [label for label in labels.ravel().tolist() if label is None or label != label]
@@ -150,7 +156,7 @@ def _distinct(y: Any) -> npt.NDArray[Any]:
     return np.unique(labels)
 
 
-def _innermost(clf: Any) -> Any:
+def _innermost(clf: Any) -> object:
     """The classifier inside searches and pipelines, whose scores they give."""
     for _ in range(100):
         inner = getattr(clf, "best_estimator_", None)
@@ -162,7 +168,7 @@ def _innermost(clf: Any) -> Any:
     return clf
 
 
-def _refuse_pairs(clf: Any, classes: npt.NDArray[Any]) -> None:
+def _refuse_pairs(clf: object, classes: npt.NDArray[Any]) -> None:
     """Scores of pairs of classes are no scores of classes, though of three classes there are three pairs."""
     inner = _innermost(clf)
     if len(classes) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
@@ -172,7 +178,7 @@ def _refuse_pairs(clf: Any, classes: npt.NDArray[Any]) -> None:
         )
 
 
-def _codes(y: Any, classes: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
+def _codes(y: Column | None, classes: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
     """Numbers of the labels among the classes."""
     labels = np.asarray(y)
     if labels.shape != (n,):
@@ -196,7 +202,13 @@ def _of_scores(scores: Floats, codes: npt.NDArray[np.intp]) -> tuple[Floats, npt
     return scores[rows, codes] - others[rows, rival], np.column_stack([codes, rival])
 
 
-def _size(clf: Any, values: Floats, normalize: Any, rival: Any, weight: Floats | None) -> tuple[Any, str]:
+def _size(
+    clf: Classifier | Column,
+    values: Floats,
+    normalize: str | float,
+    rival: npt.NDArray[np.intp] | None,
+    weight: Floats | None,
+) -> tuple[float | Floats, str]:
     """What margins are divided by, and the name of the unit."""
     weight = np.ones(values.shape[0]) if weight is None else weight
     if normalize == "median":
@@ -223,7 +235,7 @@ def _size(clf: Any, values: Floats, normalize: Any, rival: Any, weight: Floats |
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
 
 
-def row_weights(sample_weight: Any, n: int) -> Floats | None:
+def row_weights(sample_weight: Column | None, n: int) -> Floats | None:
     """Weights of n rows, checked; None where none are given."""
     if sample_weight is None:
         return None
@@ -233,7 +245,7 @@ def row_weights(sample_weight: Any, n: int) -> Floats | None:
     return weight
 
 
-def group_rows(groups: Any, n: int) -> tuple[list[tuple[str, npt.NDArray[np.intp]]], int]:
+def group_rows(groups: Column | None, n: int) -> tuple[list[Group], int]:
     """Names and rows of the groups, and how many rows have none."""
     if groups is None:
         return [], 0

@@ -6,7 +6,7 @@ from types import FrameType
 
 __all__ = ["warn"]
 
-PASSED_OVER = frozenset({"widemargin", "sklearn", "joblib"})
+PASSED_OVER = frozenset({"widemargin", "widemargin_papers", "sklearn", "joblib"})
 """Packages whose frames are never the user's: ours, and those that call it."""
 
 

@@ -18,7 +18,7 @@ from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.tiles import Count, Tiles
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 
 __all__ = ["KernelRows"]
 

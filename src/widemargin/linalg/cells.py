@@ -5,15 +5,14 @@ in every rate (up to their weight). A row therefore stores one integer, its cell
 a dense array of rows times constraints.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
-from widemargin.linalg import _cell_loops as loops
+from widemargin._numba import kernel
+from widemargin._typing import Cells, Floats, Integers, Ints
 
-__all__ = ["CellCoefficients"]
+__all__ = ["CellCoefficients", "fill_columns"]
 
 
 class CellCoefficients(NamedTuple):
@@ -39,19 +38,13 @@ class CellCoefficients(NamedTuple):
 
     alpha0: Floats
     beta0: Floats
-    indptr: npt.NDArray[Any]
-    column: npt.NDArray[Any]
+    indptr: Integers
+    column: Integers
     value: Floats
 
     @classmethod
     def of_pairs(
-        cls,
-        alpha0: Floats,
-        beta0: Floats,
-        indptr: npt.NDArray[Any],
-        column: npt.NDArray[Any],
-        alpha: Floats,
-        beta: Floats,
+        cls, alpha0: Floats, beta0: Floats, indptr: Integers, column: Integers, alpha: Floats, beta: Floats
     ) -> "CellCoefficients":
         """From entries with two coefficients >= 0 each, shapes (nnz,)."""
         signed = np.column_stack([alpha, -beta])
@@ -75,7 +68,7 @@ class CellCoefficients(NamedTuple):
         return np.maximum(-self.value, 0.0)
 
     @property
-    def entries(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Floats]:
+    def entries(self) -> tuple[Integers, Integers, Floats]:
         """What the compiled loops take."""
         return self.indptr, self.column, self.value
 
@@ -86,14 +79,14 @@ class CellCoefficients(NamedTuple):
     def per_cell(self, multipliers: Floats) -> tuple[Floats, Floats]:
         """Lagrangian coefficients `A = alpha0 + alpha v` and `B = beta0 + beta v` of each cell, shapes (k,)."""
         A, B = self.alpha0.copy(), self.beta0.copy()
-        loops.add_weighted(*self.entries, multipliers, A, B)
+        add_weighted(*self.entries, multipliers, A, B)
         return A, B
 
     def change(self, multipliers: Floats) -> Floats:
         """`alpha v` of each cell, then `beta v` of each cell, shape (2 k,)."""
         k = self.n_cells
         both = np.zeros(2 * k)
-        loops.add_weighted(*self.entries, multipliers, both[:k], both[k:])
+        add_weighted(*self.entries, multipliers, both[:k], both[k:])
         return both
 
     def of_column(self, j: int) -> tuple[Floats, Floats]:
@@ -129,19 +122,19 @@ class CellCoefficients(NamedTuple):
         constraints : ndarray of shape (m,)
         """
         constraints = np.zeros(n_constraints)
-        loops.add_totals(*self.entries, positive, negative, constraints)
+        add_totals(*self.entries, positive, negative, constraints)
         return float(self.alpha0 @ positive + self.beta0 @ negative), constraints
 
     def products(self, above: Floats, below: Floats, constraints: Ints, n_constraints: int) -> Floats:
         """`alpha' above - beta' below` for some of the constraints, from arrays of shape (k, d); shape (a, d)."""
         out = np.zeros((constraints.shape[0], above.shape[1]))
-        loops.add_products(*self.entries, self.places(constraints, n_constraints), above, below, out)
+        add_products(*self.entries, self.places(constraints, n_constraints), above, below, out)
         return out
 
     def squares(self, positive: Floats, negative: Floats, n_constraints: int) -> Floats:
         """`alpha' diag(positive) alpha + beta' diag(negative) beta`, shape (m, m)."""
         out = np.zeros((n_constraints, n_constraints))
-        loops.add_squares(*self.entries, positive, negative, out)
+        add_squares(*self.entries, positive, negative, out)
         return out
 
     @staticmethod
@@ -150,3 +143,74 @@ class CellCoefficients(NamedTuple):
         place = np.full(n_constraints, -1)
         place[constraints] = np.arange(constraints.shape[0])
         return place
+
+
+# Compiled passes over the entries, a CSR matrix of k cells and m constraints. A cell may have two entries of one
+# constraint: one for each side.
+
+
+@kernel
+def add_weighted(indptr: Integers, column: Integers, value: Floats, v: Floats, A: Floats, B: Floats) -> None:
+    """Add `sum_j alpha[c, j] v[j]` to `A[c]` and `sum_j beta[c, j] v[j]` to `B[c]`."""
+    for c in range(A.shape[0]):
+        for e in range(indptr[c], indptr[c + 1]):
+            if value[e] > 0.0:
+                A[c] += value[e] * v[column[e]]
+            else:
+                B[c] -= value[e] * v[column[e]]
+
+
+@kernel
+def add_totals(
+    indptr: Integers, column: Integers, value: Floats, positive: Floats, negative: Floats, out: Floats
+) -> None:
+    """Add `sum_c alpha[c, j] positive[c] + beta[c, j] negative[c]` to `out[j]`."""
+    for c in range(positive.shape[0]):
+        for e in range(indptr[c], indptr[c + 1]):
+            out[column[e]] += value[e] * positive[c] if value[e] > 0.0 else -value[e] * negative[c]
+
+
+@kernel
+def add_products(
+    indptr: Integers, column: Integers, value: Floats, place: Ints, above: Floats, below: Floats, out: Floats
+) -> None:
+    """Add `sum_c alpha[c, j] above[c] - beta[c, j] below[c]` to row `place[j]` of `out`, unless that is negative."""
+    for c in range(above.shape[0]):
+        for e in range(indptr[c], indptr[c + 1]):
+            row = place[column[e]]
+            if row < 0:  # a constraint that was not asked for
+                continue
+            if value[e] > 0.0:
+                for k in range(out.shape[1]):
+                    out[row, k] += value[e] * above[c, k]
+            else:
+                for k in range(out.shape[1]):
+                    out[row, k] += value[e] * below[c, k]
+
+
+@kernel
+def add_squares(
+    indptr: Integers, column: Integers, value: Floats, positive: Floats, negative: Floats, out: Floats
+) -> None:
+    """Add `alpha' diag(positive) alpha + beta' diag(negative) beta` to `out`, shape (m, m)."""
+    for c in range(positive.shape[0]):
+        for e in range(indptr[c], indptr[c + 1]):
+            side = positive[c] if value[e] > 0.0 else negative[c]
+            # The two sides of a cell have masses of their own, so entries of different sides have no product.
+            for f in range(indptr[c], indptr[c + 1]):
+                if (value[e] > 0.0) == (value[f] > 0.0):
+                    out[column[e], column[f]] += side * value[e] * value[f]
+
+
+@kernel
+def fill_columns(
+    indptr: Integers, column: Integers, value: Floats, place: Ints, cell: Cells, plus: Floats, minus: Floats, out:
+    Floats,
+) -> None:  # fmt: skip
+    """Set `out[i, place[j]]` to `alpha[c, j] plus[i] - beta[c, j] minus[i]`, c the cell of row i."""
+    out[:] = 0.0
+    for i in range(cell.shape[0]):
+        for e in range(indptr[cell[i]], indptr[cell[i] + 1]):
+            j = place[column[e]]
+            if j >= 0:
+                out[i, j] += value[e] * (plus[i] if value[e] > 0.0 else minus[i])

@@ -1,22 +1,25 @@
-"""Cholesky factors of the small dense systems of Newton-type solvers, straight from LAPACK.
+"""Cholesky factors straight from LAPACK: of the systems of Newton-type solvers, and of kernel matrices.
 
 scipy's `cho_factor` checks and copies its argument; at a few hundred features that costs more than the factorisation.
+
+A pivoted factor of a kernel matrix, `K = F F'`, gives features whose inner products are the kernel: a linear model on F
+is the kernel model exactly, `f = sum_j a_j K(x_j, .)`, with coefficients on the pivot rows alone, because the rest of
+the rows are combinations of them.
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
+from scipy.linalg import LinAlgError, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, spotrf, spotrs
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints, Reals
+from widemargin.exceptions import KernelError
 
-__all__ = ["factor", "solve"]
-
-_TINY = 1e-300  # for a row of zeros: nothing depends on that unknown
+__all__ = ["KernelFeatures", "factor", "kernel_features", "solve"]
 
 
-def factor(matrix: Floats, *, single: bool = False) -> Any:
+def factor(matrix: Floats, *, single: bool = False) -> Reals:
     """Factor of a symmetric positive definite matrix given by its lower triangle in Fortran order.
 
     Where rounding made it singular each pivot is raised, by a relative 1e-14 first and then a hundred times more each
@@ -34,23 +37,70 @@ def factor(matrix: Floats, *, single: bool = False) -> Any:
             short = matrix.astype(np.float32, order="F")
         lower, info = spotrf(short, lower=1, clean=0, overwrite_a=1)
         if info == 0 and np.isfinite(np.diagonal(lower)).all():
-            return lower
+            return np.asarray(lower)
     lower, info = dpotrf(matrix, lower=1, clean=0)
     ridge = 1e-14
     while info != 0 and ridge < 1e-2:
         raised = matrix.copy(order="F")
         pivots = np.abs(np.diagonal(matrix))
-        np.fill_diagonal(raised, np.diagonal(matrix) + ridge * pivots + _TINY)
+        # The last term is for a row of zeros: nothing depends on that unknown.
+        np.fill_diagonal(raised, np.diagonal(matrix) + ridge * pivots + 1e-300)
         lower, info = dpotrf(raised, lower=1, clean=0)
         ridge *= 100.0
     if info != 0 or not np.isfinite(np.diagonal(lower)).all():
         raise LinAlgError("The Newton system stays singular: scale the features (columns of very different size).")
-    return lower
+    return np.asarray(lower)
 
 
-def solve(lower: Any, right: Floats) -> Floats:
+def solve(lower: Reals, right: Floats) -> Floats:
     """Solution of the factored system for a right-hand side of shape (d,) or (d, k)."""
     if lower.dtype == np.float32:
         return spotrs(lower, right.astype(np.float32), lower=1)[0].astype(np.float64)  # type: ignore[no-any-return]
     solution: Floats = dpotrs(lower, right, lower=1)[0]
     return solution
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """The factor.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, r)
+        F, C order.
+    pivots : ndarray of int64, shape (r,)
+        Rows on which F is triangular.
+    """
+
+    features: Floats
+    pivots: Ints
+
+    def coefficients(self, w: Floats) -> Floats:
+        """Coefficients of the pivot rows for weights of the features, shape (r,) or (r, k): `F[pivots]' a = w`."""
+        return np.asarray(solve_triangular(self.features[self.pivots], w, lower=True, trans="T"))
+
+
+def kernel_features(K: Floats) -> KernelFeatures:
+    """Factor a symmetric positive semi-definite matrix, up to 1e-11 of its largest entry; n r^2 operations.
+
+    Raises
+    ------
+    KernelError
+        If it has negative eigenvalues.
+    """
+    largest = float(np.diagonal(K).max(initial=0.0))
+    # A row whose squared distance from the span of the others is 1e-11 of the largest norm adds nothing but rounding.
+    lower, order, rank, _ = dpstrf(K, tol=max(1e-11 * largest, 1e-300), lower=1)
+    order = np.asarray(order, dtype=np.int64) - 1
+    features = np.zeros((K.shape[0], int(rank)))
+    features[order] = np.tril(lower)[:, :rank]
+    # LAPACK stops at the first negative pivot as if the rank ended there; a product with K shows what it left out.
+    probe = np.random.default_rng(0).standard_normal(K.shape[0])
+    product = K @ probe
+    error = float(np.linalg.norm(product - features @ (features.T @ probe)))
+    if error > 1e-6 * float(np.linalg.norm(product)):
+        raise KernelError(
+            f"the kernel matrix is not positive semi-definite: its factor is off by {error:.1e}. Use another kernel, "
+            "or a feature_map."
+        )
+    return KernelFeatures(features, order[:rank])

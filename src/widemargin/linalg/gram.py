@@ -9,10 +9,9 @@ cutting planes, bias search and enforcement run on it as they are, with d = n.
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import get_blas_funcs
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats, Integers, Ints, Reals
 from widemargin.exceptions import KernelError
 
 __all__ = ["GramRows", "RowSource", "squared_norm"]
@@ -26,9 +25,9 @@ class RowSource(Protocol):
 
     n_rows: int
     capacity: int
-    dtype: Any
+    dtype: np.dtype[np.floating[Any]]
 
-    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], Ints]:
+    def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer and the places of the rows in it, valid until the next call."""
         ...
 
@@ -53,7 +52,7 @@ class GramRows:
         K where it is in memory.
     """
 
-    def __init__(self, source: npt.NDArray[Any] | RowSource) -> None:
+    def __init__(self, source: Reals | RowSource) -> None:
         self.matrix = source if isinstance(source, np.ndarray) else None
         self._source = None if isinstance(source, np.ndarray) else source
         self.dtype = np.dtype(source.dtype)
@@ -72,7 +71,7 @@ class GramRows:
         """How many rows `some` may be asked for at once."""
         return _BATCH if self._source is None else min(_BATCH, self._source.capacity)
 
-    def some(self, rows: Ints) -> tuple[npt.NDArray[Any], Ints]:
+    def some(self, rows: Ints) -> tuple[Reals, Ints]:
         """Rows of K as a buffer and their places in it; valid until the next call."""
         return (self.matrix, rows) if self._source is None else self._source.cached(rows)  # type: ignore[return-value]
 
@@ -141,7 +140,7 @@ class GramRows:
         return out
 
 
-def squared_norm(c: Floats, products: Floats, largest: float, dtype: Any) -> float:
+def squared_norm(c: Floats, products: Floats, largest: float, dtype: np.dtype[np.floating[Any]]) -> float:
     """`|w|^2 = c' K c` from `products = K c`.
 
     Parameters

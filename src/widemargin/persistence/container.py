@@ -1,18 +1,19 @@
 """The bytes of a model file: a zip archive whose comment is the SHA-256 of everything before it.
 
 The checksum finds damage (a broken download, a bad disk), not tampering: whoever changes a file can compute a new one.
-Against hostile files stand the fixed list of types (`allowed.py`) and the size limits here.
+Against hostile files stand the fixed list of types (`model_file_check.py`) and the size limits here.
 """
 
 import hashlib
 import io
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from widemargin._files import replace_file
 from widemargin.exceptions import ModelFileError
 
-__all__ = ["MAX_BYTES", "is_packed", "pack", "read_file", "unpack", "unpack_plain", "write_file"]
+__all__ = ["MAX_BYTES", "is_packed", "pack", "read_file", "stored_archive", "unpack", "unpack_plain", "write_file"]
 
 MAX_BYTES = 1 << 29
 """Largest model file, and largest sum of its unpacked parts: 512 MiB."""
@@ -25,13 +26,22 @@ _DIGEST_LENGTH = 64
 def pack(parts: dict[str, bytes]) -> bytes:
     """Zip archive of the parts, ending in the checksum of all bytes before it."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in parts.items():
             # A fixed date: the same parts give the same bytes.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
         archive.comment = _MARK + b"0" * _DIGEST_LENGTH
     body = buffer.getvalue()[:-_DIGEST_LENGTH]
     return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def stored_archive(parts: Mapping[str, bytes]) -> bytes:
+    """Zip archive of the parts without compression, for a reader in the same process."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def unpack(data: bytes, name: str) -> dict[str, bytes]:

@@ -155,7 +155,8 @@ def _kernel_scorer(model: Any, name: str) -> _Scorer:
         weights = _pair_weights(weights, model.n_support_)
     shift = np.asarray(getattr(model, "intercept_", np.zeros(len(weights))), dtype=np.float64).reshape(-1)
     vectors = as_dense(model.support_vectors_)
-    kernel = KernelForm(model.kernel, vectors, float(model.gamma_), float(model.degree), float(model.coef0))
+    shape = model if hasattr(model, "degree") else model._options
+    kernel = KernelForm(model.kernel, vectors, float(model.gamma_), float(shape.degree), float(shape.coef0))
     return _Scorer(weights, shift, kernel, n_features=vectors.shape[1], name=name)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.location import catoni_scale, location_root
 from widemargin.losses.margin import MarginLoss
 

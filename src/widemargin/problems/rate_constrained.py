@@ -23,8 +23,9 @@ from widemargin.distributed.base import Block
 from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, Variant, block_scores
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
+from widemargin.linalg.equal_rows import merge_rows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks, merge_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import hinge_sums, majoriser, positive_sums, ramp_sums
 
 __all__ = ["ConvexSubproblem", "RateConstrainedProblem", "build_problem"]

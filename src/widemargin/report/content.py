@@ -20,6 +20,7 @@ from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.rows import Rows
 
 __all__ = ["Change", "Content", "Given", "Margins", "Record", "gather"]
 
@@ -236,13 +237,9 @@ def _with_zero(edges: Floats) -> Floats:
 def _source(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Source:
     """The main rows, for the populations among them."""
     classes = [value.item() if isinstance(value, np.generic) else value for value in model.classes_]
-    models = {name: value for name, value in (rows.baselines or {}).items() if hasattr(value, "predict")}
-    arrays = {name: value for name, value in (rows.baselines or {}).items() if name not in models}
     asked = {name for population in _populations(goal) for name in population.baselines}
-    return make_source(
-        None, rows.X, rows.y, classes=positive_class(classes, report.positive_class), sample_weight=rows.sample_weight,
-        populations=rows.populations, baselines=arrays, models=models, baseline_names=asked,
-    )  # fmt: skip
+    main = Rows(rows.X, rows.y, rows.sample_weight, rows.populations, baselines=rows.baselines or {})
+    return make_source(main, asked, classes=positive_class(classes, report.positive_class))
 
 
 def _populations(goal: Goal, source: Source | None = None) -> list[Population]:

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import Cells, Flags, Floats, Singles
+from widemargin.distributed.blocked_rows import BlockedPoint, Variant
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
 
 __all__ = [
     "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Shares", "Status",
     "exact_penalty",
 ]  # fmt: skip
 
-Shares = npt.NDArray[np.float32]
+Shares = Singles
 
 
 class Status(enum.StrEnum):
@@ -94,22 +93,23 @@ class Budget:
 class ConstrainedHinge(Protocol):
     """The convex problem that the solvers of this package solve (spec 1, section 4).
 
-    `rows` may be a `GramRows` (kernels) for `cutting_plane` and `kernel_newton`; w is then a vector of coefficients.
+    `rows` are a `RowBlocks`; or a `GramRows` (kernels) for `cutting_plane` and `newton`, and w is then a vector of
+    coefficients; or `BlockedRows` for `newton` and `level_method`, and what is as long as the rows is then empty.
 
     Minimise `sum_i s_i [A0 k+ max(0, 1/2 + z_i) + B0 k- max(0, 1/2 - z_i)] + constant + lam/2 |w|^2`, `z = X w - b`,
     subject to `sum_i s_i [a_j k+ max(0, 1/2 + z_i) + b_j k- max(0, 1/2 - z_i)] <= gamma_j`.
     """
 
     @property
-    def rows(self) -> RowBlocks: ...
+    def rows(self) -> Any: ...
     @property
     def weight(self) -> Floats: ...
     @property
-    def cell(self) -> npt.NDArray[np.int32]: ...
+    def cell(self) -> Cells: ...
     @property
     def coef(self) -> CellCoefficients: ...
     @property
-    def keep(self) -> npt.NDArray[np.uint8]: ...
+    def keep(self) -> Flags: ...
     @property
     def gamma(self) -> Floats: ...
     @property
@@ -120,6 +120,16 @@ class ConstrainedHinge(Protocol):
     def fit_intercept(self) -> bool: ...
     @property
     def n_constraints(self) -> int: ...
+    @property
+    def variant(self) -> Variant:
+        """What leads from the problem of a block to its share of this one."""
+        ...
+
+    @property
+    def at(self) -> BlockedPoint | None:
+        """Where the majorisation is tight, for rows in blocks."""
+        ...
+
     def scores(self, w: Floats, b: float) -> Floats:
         """`X w - b`."""
         ...

@@ -5,7 +5,7 @@ state of every step, or one class. `structured._loops.argmax.argmax` answers fro
 learner can be compiled, once for all models.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from widemargin._typing import Floats, Ints
 
 __all__ = [
     "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY",
-    "CompiledModel", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
+    "CompiledModel", "Desk", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 
@@ -84,6 +84,7 @@ class Work(NamedTuple):
     draws: Floats
 
 
+@runtime_checkable
 class CompiledModel(Protocol):
     """A `StructuredModel` whose argmax is compiled: what the learners' compiled passes use.
 
@@ -242,3 +243,29 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         scratch=np.zeros((4, max(k, n_rows) + 1), dtype=np.int64),
         draws=np.random.default_rng(seed).random(draws),
     )
+
+
+class Desk:
+    """Holds the arrays of the compiled loops, and knows whose dynamic programme lies in them.
+
+    Parameters
+    ----------
+    structure : Structure
+    seed : int, default=0
+        Of the random starts of the greedy search.
+    """
+
+    def __init__(self, structure: Structure, seed: int = 0) -> None:
+        self._structure = structure
+        self._seed = seed
+        self._work: Work | None = None
+        self._rows = 0
+        self.owner: object = None
+
+    def work(self, n_rows: int) -> Work:
+        """Arrays for an example of that many rows; whoever changes them calls himself the owner."""
+        if self._work is None or n_rows > self._rows:
+            self._rows = max(n_rows, 2 * self._rows)
+            self._work = workspace(self._structure, self._rows, self._seed)
+            self.owner = None
+        return self._work

@@ -12,12 +12,19 @@ of the dual is the small pair (A, b), whatever d is. A model without rows has on
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy.typing as npt
+import scipy.sparse as sp
 
 from widemargin._typing import Floats
 from widemargin.structured.oracle import Oracle
 
-__all__ = ["Features", "StructuredModel", "Weights"]
+__all__ = ["Examples", "Features", "StructuredModel", "Weights"]
+
+
+Examples: TypeAlias = Sequence[Any] | npt.NDArray[Any] | sp.csr_matrix
+"""Examples or labels: a list with an entry each, or a matrix with a row each."""
 
 
 class Features(NamedTuple):
@@ -43,7 +50,7 @@ class StructuredModel(Protocol):
     and what `structured.compiled.CompiledModel` names, where its argmax is compiled.
     """
 
-    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Look at the training examples and check them; returns the sizes (d, S, P) of the weights.
 
         Raises

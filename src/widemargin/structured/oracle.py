@@ -10,16 +10,15 @@ is in `capabilities`; the searches of `structured.search` use what there is.
 (Choi, Meshi and Srebro 2016, section 4; corrected in places where the paper is wrong.)
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Never, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 
 __all__ = [
-    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "require",
+    "CAPABILITIES", "CONE", "CONVEX", "DIRECT", "FREE", "LEVEL", "LEVELS", "Answer", "Found", "Oracle", "PartialOracle",
+    "Search", "declare", "require",
 ]  # fmt: skip
 
 FREE, CONE, LEVEL, LEVELS, DIRECT, CONVEX = "free", "cone", "level", "levels", "direct", "convex"
@@ -111,13 +110,100 @@ class Oracle(Protocol):
         """The label with the largest h among those of loss c (integer losses)."""
         ...
 
-    def levels(self) -> npt.NDArray[np.float64]:
+    def levels(self) -> Floats:
         """The largest h of every loss 0, 1, ..., -inf where there is no label."""
         ...
 
     def direct(self) -> Answer:
         """The label with the largest `h g`."""
         ...
+
+
+class PartialOracle:
+    """Refuses every question; a subclass overrides those named in its `capabilities`."""
+
+    capabilities: frozenset[str] = frozenset()
+    smallest_loss: float
+    largest_loss: float
+
+    def _refuse(self, question: str) -> Never:
+        able = ", ".join(sorted(self.capabilities)) or "nothing"
+        raise CapabilityError(f"{type(self).__name__} does not answer {question!r}; it answers {able}.")
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        self._refuse(FREE)
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same among the labels with `beta h <= g <= alpha h` and `h >= 0`."""
+        self._refuse(CONE)
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c."""
+        self._refuse(LEVEL)
+
+    def levels(self) -> Floats:
+        """The largest h of every loss 0, 1, ...."""
+        self._refuse(LEVELS)
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`."""
+        self._refuse(DIRECT)
+
+
+class Search(Protocol):
+    """A way to find the label with the largest `h g` by asking an oracle: what `search=` of `StructuralSVM` takes.
+
+    `widemargin.structured.search.best_label.BestLabel` keeps what a search has to keep. A search may ask nothing but
+    what the oracle's `capabilities` name; `require` says so with an error.
+
+    Attributes
+    ----------
+    exact : bool, optional
+        Whether it finds the optimum, wherever the oracle is exact; False where missing. `declare` sets it.
+    needs_slack : bool, optional
+        Whether it is to be called with `slack`, the slack of the example, too, which only `solver="cutting-plane"`
+        knows; False where missing.
+    """
+
+    def __call__(
+        self, oracle: Oracle, *, best: Answer | None, hint: float | None, eps: float, ratio: float, max_queries: int
+    ) -> Found:
+        """Look for the label with the largest `h g` of one example.
+
+        Parameters
+        ----------
+        oracle : Oracle
+        best : Answer or None
+            A label known already, at the current weights.
+        hint : float or None
+            `h / g` of the label found last time for this example: a good lam to begin with.
+        eps : float
+            Relative difference that counts as none.
+        ratio : float
+            It may stop when the best label has this share of the upper bound.
+        max_queries : int
+            Most questions.
+
+        Returns
+        -------
+        Found
+            Its `upper` must bound `h g` of all labels of the oracle, whatever the search has found.
+        """
+        ...
+
+
+S = TypeVar("S", bound=Callable[..., Found])
+
+
+def declare(*, exact: bool, needs_slack: bool = False) -> Callable[[S], S]:
+    """Decorator that says of a search whether it is exact and whether it needs the slack of the example."""
+
+    def declared(search: S) -> S:
+        vars(search).update(exact=exact, needs_slack=needs_slack)
+        return search
+
+    return declared
 
 
 def require(oracle: Oracle, wanted: Sequence[str], search: str) -> None:

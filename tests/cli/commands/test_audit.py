@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 
 from any_models import frame, linear_pipeline, onnx_bytes, project
 from command_line import people, widemargin, write_csv
-from widemargin.cli.junit import audit_suite, junit_xml
 from widemargin.cli.main import main
+from widemargin.cli.reports import audit_suite, junit_xml
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
 
@@ -98,10 +98,10 @@ def test_blocks_of_a_folder_give_the_numbers_of_the_whole(made, capsys, monkeypa
             part = part.set_column(3, "work", part["work"].dictionary_encode())
         pq.write_table(part, tmp_path / "parts" / f"{number}.parquet")
     whole, _ = audited(capsys, folder, "--model", folder / "m.skops")
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 7)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 7)
     parts, _ = audited(capsys, folder, "--model", folder / "m.skops", "--data", tmp_path / "parts")
     same_numbers(parts, whole["report"])
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.CSV_BLOCK", 2000)
+    monkeypatch.setattr("widemargin.cli.tables.csv_reading.CSV_BLOCK", 2000)
     streamed, _ = audited(capsys, folder, "--model", folder / "m.skops")
     same_numbers(streamed, whole["report"])
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_audited_is_named(made, capsys, kind):
 
 
 def test_large_csv_is_read_in_blocks(made, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.CSV_BLOCK", 3000)
+    monkeypatch.setattr("widemargin.cli.tables.csv_reading.CSV_BLOCK", 3000)
     folder, _ = made
     write_csv(tmp_path / "bad.csv", {**people(300), "income": ["high"] * 299 + ["x"]})
     code, _, err = run(
@@ -319,7 +319,7 @@ SPOILT = {
 @pytest.mark.parametrize("kind", SPOILT)
 def test_rows_are_counted_in_the_file_and_not_in_the_block(made, capsys, monkeypatch, tmp_path, kind):
     folder, rows = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
     value, text = SPOILT[kind]
     spoilt_rows = rows.copy()
     spoilt_rows.loc[250, "income"] = value
@@ -330,7 +330,7 @@ def test_rows_are_counted_in_the_file_and_not_in_the_block(made, capsys, monkeyp
 
 
 def test_errors_of_the_schema_name_the_file_and_its_row(project, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
     assert main(["train", str(project / "goals.toml")]) in (0, 1)
     rows = pd.DataFrame(people(400)).astype({"age": float})
     rows.loc[250, "age"] = np.inf
@@ -358,9 +358,9 @@ def test_ctrl_c_ends_quietly(made, capsys, monkeypatch):
 @pytest.mark.parametrize("command", ["audit", "compare"])
 def test_no_verdict_on_the_first_rows_when_the_time_is_up(made, capsys, monkeypatch, tmp_path, command):
     folder, _ = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
     moments = iter([0.0, 1.0, 2.0, 11.0])
-    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    monkeypatch.setattr("widemargin.cli.console.time.perf_counter", lambda: next(moments))
     classifier = {"audit": ["--model", folder / "m.skops"], "compare": ["--models", *2 * [folder / "m.skops"]]}[command]
     files = ["--report-json", tmp_path / "r.json", *(["--junit", tmp_path / "r.xml"] * (command == "audit"))]
     code, out, err = run(

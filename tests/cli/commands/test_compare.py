@@ -33,7 +33,7 @@ def compared(capsys, folder, *more):
 
 def test_two_models_in_blocks_are_compared_as_in_memory(made, capsys, monkeypatch, tmp_path):
     folder, rows = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 90)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 90)
     files = ["--data", folder / "people.parquet", "--report-json", tmp_path / "r.json"]
     content = compared(capsys, folder, "--models", folder / "tree.skops", folder / "m.skops", *files)
     assert json.loads((tmp_path / "r.json").read_text()) == content

@@ -11,7 +11,7 @@ import pytest
 
 from command_line import people, write_csv
 from widemargin.cli.checks.guesses import guess_roles
-from widemargin.cli.goals_file.goals_file import read_goals_file
+from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.main import main
 from widemargin.exceptions import DataError
 

@@ -47,7 +47,7 @@ def test_workers_write_the_same_file(made, capsys, tmp_path):
 @pytest.mark.parametrize("target", ["p.csv", "p.parquet"])
 def test_labels_scores_and_probabilities_are_those_of_the_model(made, capsys, monkeypatch, tmp_path, source, target):
     folder, rows, model = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 64)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 64)
     data, out = folder / source, tmp_path / "new" / target
     code, text, err = run(capsys, "--model", folder / "ours.skops", "--data", data, "--out", out, "--keep", "id", "age")
     assert (code, err) == (0, "") and "400 predictions (id, age, prediction, score, probability) saved" in text
@@ -131,8 +131,8 @@ def test_a_column_that_would_be_written_twice(made, capsys, tmp_path):
 
 def test_ctrl_c_keeps_the_rows_done_beside_an_earlier_file(made, capsys, monkeypatch, tmp_path):
     folder, _, _ = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
-    from widemargin.cli.tables.csv_out import TableWriter
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
+    from widemargin.cli.tables.table_writing import TableWriter
 
     write, calls = TableWriter.write, []
 
@@ -155,9 +155,9 @@ def test_ctrl_c_keeps_the_rows_done_beside_an_earlier_file(made, capsys, monkeyp
 @pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
 def test_the_time_keeps_the_rows_done_and_says_how_many(made, capsys, monkeypatch, tmp_path, source):
     folder, rows, model = made
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
     moments = iter([0.0, 1.0, 2.0, 3.0, 11.0])
-    monkeypatch.setattr("widemargin.cli.deadline.time.perf_counter", lambda: next(moments))
+    monkeypatch.setattr("widemargin.cli.console.time.perf_counter", lambda: next(moments))
     (tmp_path / "p.partial.parquet").write_text("an earlier one")
     arguments = ["--model", folder / "ours.skops", "--data", folder / source, "--out", tmp_path / "p.parquet"]
     code, out, err = run(capsys, *arguments, "--time-budget", 10, "--json")
@@ -179,7 +179,7 @@ def test_no_time_at_all_leaves_no_file(made, capsys, tmp_path):
 def test_unknown_words_are_told_once_for_all_blocks(made, capsys, monkeypatch, tmp_path):
     folder, rows, _ = made
     rows.assign(work=["robot", *rows["work"][1:]]).to_parquet(tmp_path / "new.parquet")
-    monkeypatch.setattr("widemargin.cli.tables.table_blocks.BLOCK_ROWS", 100)
+    monkeypatch.setattr("widemargin.cli.tables.table_files.BLOCK_ROWS", 100)
     arguments = ["--model", folder / "ours.skops", "--data", tmp_path / "new.parquet", "--out", tmp_path / "p.csv"]
     code, out, err = run(capsys, *arguments, "--json")
     assert code == 0 and json.loads(out)["rows"] == 400

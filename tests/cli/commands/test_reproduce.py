@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from testing.hidden_papers import hide_papers
 
 from command_line import widemargin
 from widemargin.cli.main import main
@@ -108,7 +109,9 @@ def test_all_figures_and_what_failed(tmp_path, monkeypatch, capsys):
         return Outcome(figure, "done", 1, 2.0, "as in the paper")
 
     monkeypatch.setattr(runner, "reproduce", not_this_one)
-    monkeypatch.setattr("widemargin.cli.commands.reproduce.write_page", lambda outcomes, asked: asked.out / "index.md")
+    monkeypatch.setattr(
+        "widemargin_papers.reproductions.command.write_page", lambda outcomes, asked: asked.out / "index.md"
+    )
     assert main(["reproduce", "--all", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().out
     assert f"{FIGURE}: done, 2 processor s, as in the paper" in said
@@ -147,3 +150,13 @@ def test_runs_side_by_side_are_those_of_one_process(tmp_path):
     again = Record(tmp_path / "squares.json", "squares", {"more": 1})
     assert {key: run["square"] for key, run in again.runs.items()} == {key: int(key) ** 2 + 1 for key in keys}
     assert os.getpid() not in {run["process"] for run in again.runs.values()}
+
+
+def test_without_the_papers_one_sentence_says_how_to_get_them(tmp_path, monkeypatch, capsys):
+    hide_papers(monkeypatch)
+    assert main(["reproduce", FIGURE, "--quick", "--out", str(tmp_path)]) == 2
+    (told,) = capsys.readouterr().err.strip().splitlines()
+    assert "lives in widemargin-papers, which is not installed: run `pip install ./papers`" in told
+    assert main(["reproduce", "--list", "--json"]) == 2
+    assert "pip install ./papers" in json.loads(capsys.readouterr().out)["error"]
+    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import pytest
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from widemargin.cli.goals_file.goals_file import DataSection, GoalsFile, ModelSection
+from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile
 from widemargin.cli.tables.baselines import with_baselines
 from widemargin.exceptions import DataError, ModelFileError
 from widemargin.goals import Goal
@@ -16,9 +16,11 @@ TABLE = pa.table({"age": [20, 30, 40, 50], "work": ["a", "b", "a", "b"], "y": ["
 
 
 def goals(tmp_path, **more):
-    data = DataSection(tmp_path / "t.csv", "y", "yes", None, (), (), (), None)
-    model = ModelSection(C=1.0, enforce="deterministic", numbers="scale", bins=30, time_budget=None)
-    return GoalsFile(tmp_path / "goals.toml", data, {}, Goal(), None, model, None, **more)
+    data = DataSection(table=tmp_path / "t.csv", target="y", positive="yes")
+    models = {name: BaselineSection(model=path) for name, path in more.pop("baseline_models", {}).items()}
+    functions = {name: BaselineSection(function=said) for name, said in more.pop("baseline_functions", {}).items()}
+    goal = GoalSection(text=Goal())
+    return GoalsFile(path=tmp_path / "goals.toml", data=data, goals=goal, earlier=models | functions, **more)
 
 
 @pytest.fixture

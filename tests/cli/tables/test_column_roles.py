@@ -5,8 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from widemargin.cli.goals_file.goals_file import DataSection, GoalsFile, ModelSection, Split
-from widemargin.cli.tables.column_roles import Block, feature_columns, read_table, require_columns, rows_of, split_rows
+from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile, Split
+from widemargin.cli.tables.column_roles import feature_columns, require_columns, rows_of, split_rows
+from widemargin.cli.tables.table_files import Block, read_table
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 
@@ -22,10 +23,15 @@ def goals(tmp_path, *, target="y", positive="yes", baselines=None, features=None
         "protected": ("sex",),
         "ignore": ("id",),
         "words": (),
-        "split": Split("split", "train", "test"),
+        "split": split_by("split", "train", "test"),
     }
-    model = ModelSection(C=1.0, enforce="deterministic", numbers="scale", bins=30, time_budget=None)
-    return GoalsFile(tmp_path, DataSection(**{**section, **data}), baselines or {}, Goal(), None, model, None)
+    earlier = {name: BaselineSection(column=column) for name, column in (baselines or {}).items()}
+    data = DataSection(**{**section, **data})
+    return GoalsFile(path=tmp_path, data=data, earlier=earlier, goals=GoalSection(text=Goal()))
+
+
+def split_by(column, train, test):
+    return Split(column=column, train=train, test=test)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.CSV", "t.csv.gz", "t.tsv", "t.tsv.gz", "t.parquet", "t.pq"])
@@ -111,13 +117,13 @@ def test_features_are_what_plays_no_other_role(tmp_path):
 
 def test_rows_are_split_by_value(tmp_path):
     table = pa.table({"split": ["train", "test", None, "train", "other"], "n": [1, 2, 3, 4, 5]})
-    parts = split_rows(table, Split("split", "train", "test"), "t.csv")
+    parts = split_rows(table, split_by("split", "train", "test"), "t.csv")
     assert {name: part["n"].to_pylist() for name, part in parts.items()} == {"train": [1, 4], "test": [2]}
     assert list(split_rows(table, None, "t.csv")) == ["train"]
     packed = table.set_column(0, "split", table["split"].dictionary_encode())
-    assert split_rows(packed, Split("split", "train", "test"), "t.csv")["test"]["n"].to_pylist() == [2]
+    assert split_rows(packed, split_by("split", "train", "test"), "t.csv")["test"]["n"].to_pylist() == [2]
     numbers = pa.table({"fold": [0, 1, 1]})
-    assert len(split_rows(numbers, Split("fold", 1, 0), "t.csv")["train"]) == 2
+    assert len(split_rows(numbers, split_by("fold", 1, 0), "t.csv")["train"]) == 2
 
 
 @pytest.mark.parametrize("value", ["tset", 3])
@@ -126,15 +132,15 @@ def test_a_split_value_without_rows_is_named(tmp_path, value):
     with pytest.raises(
         DataError, match=rf"t\.csv: 0 rows have {value!r} in column 'split' \(data\.split\.test\); it holds"
     ):
-        split_rows(table, Split("split", "train", value), "t.csv")
+        split_rows(table, split_by("split", "train", value), "t.csv")
 
 
 def test_baselines_get_their_own_names(tmp_path):
     table = pa.table({"y": ["no", "yes"], "old": ["yes", "no"]})
     rows = rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"deployed": "old"}))
-    assert rows.table["deployed"].to_pylist() == ["yes", "no"]
-    assert rows.labels.tolist() == ["no", "yes"] and len(rows) == 2
-    assert rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"old": "old"})).table.column_names == [
+    assert rows.populations["deployed"].to_pylist() == ["yes", "no"]
+    assert rows.y.tolist() == ["no", "yes"] and rows.n_rows == 2
+    assert rows_of(Block.whole(table, "t.csv"), goals(tmp_path, baselines={"old": "old"})).populations.column_names == [
         "y",
         "old",
     ]
@@ -143,7 +149,7 @@ def test_baselines_get_their_own_names(tmp_path):
 
 
 def test_labels_may_be_absent(tmp_path):
-    assert rows_of(Block.whole(pa.table({"a": [1]}), "t.csv"), goals(tmp_path)).labels is None
+    assert rows_of(Block.whole(pa.table({"a": [1]}), "t.csv"), goals(tmp_path)).y is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_labels_may_be_absent(tmp_path):
 )
 def test_labels_of_every_kind(tmp_path, labels, positive):
     rows = rows_of(Block.whole(pa.table({"y": labels}), "t.csv"), goals(tmp_path, positive=positive))
-    np.testing.assert_array_equal(rows.labels, labels)
+    np.testing.assert_array_equal(rows.y, labels)
 
 
 @pytest.mark.parametrize(

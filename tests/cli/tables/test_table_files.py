@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.cli.tables.table_files import read_table, write_table
+from widemargin.cli.tables.table_files import read_table
+from widemargin.cli.tables.table_writing import write_table
 from widemargin.exceptions import DataError
 
 TABLE = pa.table({"n": [1, 2, None], "word": ["a", None, "c"], "flag": [True, False, True]})

@@ -10,12 +10,15 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.hidden_papers import hide_papers
 from testing.margin_problems import exact, problem, task
 
 import widemargin as wm
 from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 from widemargin.losses.margin import CatoniLoss, LogCoshLoss
+from widemargin.solvers.smooth import lbfgs
 
 DRAWN = "rows are drawn at random: a row of weight 2 is drawn as often as one that is there twice, at other steps"
 EXPECTED = {
@@ -57,7 +60,8 @@ def test_solvers_agree():
     best = wm.MarginPursuitClassifier(scale=1.0, C=0.1, tol=1e-8).fit(X, y)
     slow = wm.MarginPursuitClassifier(scale=1.0, C=0.1, tol=1e-8, solver="gd").fit(X, y)
     np.testing.assert_allclose(slow.coef_, best.coef_, atol=1e-3)
-    drawn = wm.MarginPursuitClassifier(scale=1.0, C=0.1, solver="sgd", max_iter=300, average=True, random_state=0)
+    drawn = wm.MarginPursuitClassifier(scale=1.0, C=0.1, solver="sgd", max_iter=300, random_state=0,
+                                        solver_options={"average": True})  # fmt: skip
     assert drawn.fit(X, y).objective_[0] <= 1.003 * best.objective_[0]
     assert drawn.t_ == 300 * 120 and drawn.n_gradients_ > drawn.t_ > 0
     assert slow.n_gradients_ > 10 * best.n_gradients_
@@ -67,11 +71,11 @@ def test_scales_found_from_a_first_fit():
     X, y = task()
     first = wm.MarginPursuitClassifier(scale=1.0, tol=1e-9).fit(X, y)
     margins = np.sort((y * first.decision_function(X)) ** 2)
-    auto = wm.MarginPursuitClassifier(scale="auto", scale_factor=2.0, tol=1e-9).fit(X, y)
+    auto = wm.MarginPursuitClassifier(scale="auto", solver_options={"scale_factor": 2.0}, tol=1e-9).fit(X, y)
     assert auto.scale_[0] == pytest.approx(np.sqrt(2.0 * margins[89]), rel=1e-4)  # the 90th of 120
     again = wm.MarginPursuitClassifier(scale=float(auto.scale_[0]), tol=1e-9).fit(X, y)
     np.testing.assert_allclose(auto.coef_, again.coef_, atol=1e-4)
-    catoni = wm.MarginPursuitClassifier(scale="catoni", delta=0.1, tol=1e-9).fit(X, y)
+    catoni = wm.MarginPursuitClassifier(scale="catoni", solver_options=wm.PursuitOptions(delta=0.1), tol=1e-9).fit(X, y)
     variance = (y * first.decision_function(X)).var()
     assert catoni.scale_[0] == pytest.approx(np.sqrt(120 * variance / (2 * np.log(20.0))), rel=1e-4)
     assert {entry["scale"] for entry in auto.history_} == {1.0, auto.scale_[0]}
@@ -84,7 +88,9 @@ def test_rescaling_once_goes_on_from_the_step_it_was_at(solver):
     X, y = task()
     options = {"solver": solver, "C": 0.1, "random_state": 0, "tol": 1e-12}
     with pytest.warns(MarginConvergenceWarning) if solver == "gd" else nullcontext():
-        clf = wm.MarginPursuitClassifier(scale="rescale-once", rescale_after=2, max_iter=60, **options).fit(X, y)
+        clf = wm.MarginPursuitClassifier(
+            scale="rescale-once", solver_options={"rescale_after": 2}, max_iter=60, **options
+        ).fit(X, y)
     with pytest.warns(MarginConvergenceWarning) if solver != "sgd" else nullcontext():
         begun = wm.MarginPursuitClassifier(scale=1.0, max_iter=2, **options).fit(X, y)
     margins = np.sort((y * begun.decision_function(X)) ** 2)
@@ -101,9 +107,10 @@ def test_rescaling_once_goes_on_from_the_step_it_was_at(solver):
 def test_rescaling_once_leaves_out_the_factor_of_the_loss(solver):
     """From then on it minimises 1/2 |w|^2 + C sum rho((1 - m)/s), the reading that the paper's Figure 5 needs."""
     X, y = task()
-    options = {"C": 0.5, "random_state": 0} if solver == "lbfgs" else {"C": 0.05, "random_state": 0, "average": True}
-    iterations = {"rescale_after": 2, "max_iter": 1000 if solver == "lbfgs" else 400}
-    clf = wm.MarginPursuitClassifier(scale="rescale-once", scale_factor=16.0, solver=solver, **options, **iterations)
+    options = {"C": 0.5 if solver == "lbfgs" else 0.05, "random_state": 0}
+    rare = {"rescale_after": 2, "scale_factor": 16.0, "average": solver == "sgd"}
+    most = 1000 if solver == "lbfgs" else 400
+    clf = wm.MarginPursuitClassifier(scale="rescale-once", solver=solver, max_iter=most, solver_options=rare, **options)
     clf.fit(X, y)
     s = float(clf.scale_[0])
     assert s > 2.0
@@ -117,7 +124,8 @@ def test_one_rescaling_helps_where_the_regulariser_is_far_too_weak():
     X, y = make_classification(600, 20, n_informative=8, random_state=0)
     errors = {}
     for scale in (1.0, "rescale-once"):
-        runs = [wm.MarginPursuitClassifier(scale=scale, solver="sgd", C=30.0, rescale_after=1, max_iter=10,
+        rare = {"rescale_after": 1}
+        runs = [wm.MarginPursuitClassifier(scale=scale, solver="sgd", C=30.0, max_iter=10, solver_options=rare,
                                            random_state=seed) for seed in range(4)]  # fmt: skip
         with pytest.warns(MarginConvergenceWarning) if scale == 1.0 else nullcontext():
             errors[scale] = np.mean([1.0 - run.fit(X, y).score(X, y) for run in runs])
@@ -127,7 +135,13 @@ def test_one_rescaling_helps_where_the_regulariser_is_far_too_weak():
 def test_checkpoints_are_rescaled_once_too():
     X, y = task()
     clf = wm.MarginPursuitClassifier(
-        scale="rescale-once", rescale_after=3, solver="sgd", C=0.1, max_iter=1, warm_start=True, random_state=0
+        scale="rescale-once",
+        solver="sgd",
+        C=0.1,
+        max_iter=1,
+        warm_start=True,
+        random_state=0,
+        solver_options={"rescale_after": 3},
     )
     scales = [float(clf.fit(X, y).scale_[0]) for _ in range(6)]
     assert scales[:3] == [1.0] * 3 and scales[3] != 1.0 and scales[3:] == [scales[3]] * 3
@@ -148,7 +162,7 @@ def test_stochastic_steps_that_end_worse_than_nothing_are_told():
 def test_steps_that_diverge_are_refused():
     X, y = task()
     with pytest.raises(CapabilityError, match=r"diverges: after \d+ steps of size 1e\+05.*Steps below .* converge"):
-        wm.MarginPursuitClassifier(scale=1.0, solver="gd", C=0.01, step_size=1e5).fit(X, y)
+        wm.MarginPursuitClassifier(scale=1.0, solver="gd", C=0.01, solver_options={"step_size": 1e5}).fit(X, y)
 
 
 def test_margins_gather_around_the_level():
@@ -178,7 +192,7 @@ def test_exact_kernels_are_linear_models_on_the_factor_of_the_matrix(kernel):
     X_new, _ = make_moons(50, noise=0.25, random_state=1)
     K, K_new = rbf_kernel(X, gamma=1.5), rbf_kernel(X_new, X, gamma=1.5)
     named = {"precomputed": "precomputed", "callable": lambda A, B: rbf_kernel(A, B, gamma=1.5)}.get(kernel, kernel)
-    clf = wm.MarginPursuitClassifier(scale=1.0, kernel=named, gamma=1.5, coef0=1.0, tol=1e-8)
+    clf = wm.MarginPursuitClassifier(scale=1.0, kernel=named, gamma=1.5, solver_options={"coef0": 1.0}, tol=1e-8)
     train, new = (K, K_new) if kernel == "precomputed" else (X, X_new)
     clf.fit(train, y)
     assert clf.score(new, make_moons(50, noise=0.25, random_state=1)[1]) > 0.8
@@ -231,7 +245,7 @@ def test_warm_starts_go_on():
         mapped = wm.MarginPursuitClassifier(
             kernel="rbf", feature_map=name, n_components=30, warm_start=True, random_state=0
         ).fit(X, y)
-        for change in ({"gamma": 5.0}, {"n_components": 40}, {"kernel": "poly"}, {"degree": 2}):
+        for change in ({"gamma": 5.0}, {"n_components": 40}, {"kernel": "poly"}, {"solver_options": {"degree": 2}}):
             if name == "nystroem" or set(change) <= {"gamma", "n_components"}:
                 found = mapped.set_params(**change).fit(X, y)
                 fresh = clone(found).set_params(warm_start=False).fit(X, y)
@@ -275,12 +289,12 @@ def test_an_interrupt_keeps_the_model_so_far():
         if told.iteration > 3:
             raise KeyboardInterrupt
 
-    clf = wm.MarginPursuitClassifier(tol=1e-12, callbacks=[interrupt], on_interrupt="return")
+    clf = wm.MarginPursuitClassifier(tol=1e-12, callbacks=[interrupt], solver_options={"on_interrupt": "return"})
     with pytest.warns(MarginConvergenceWarning, match="interrupted"):
         clf.fit(X, y)
     assert clf.status_ == "interrupted" and clf.score(X, y) > 0.7
     with pytest.warns(MarginConvergenceWarning), pytest.raises(KeyboardInterrupt):
-        clf.set_params(on_interrupt="raise").fit(X, y)
+        clf.set_params(solver_options=None).fit(X, y)
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"kernel": "rbf", "feature_map": "nystroem"}])
@@ -302,7 +316,7 @@ def test_what_cannot_be_done_is_refused():
     with pytest.raises(CapabilityError, match="needs a kernel"):
         wm.MarginPursuitClassifier(feature_map="fourier").fit(X, y)
     with pytest.raises(CapabilityError, match=r"takes 0 MB and cache_size is 0\.01 MB"):
-        wm.MarginPursuitClassifier(kernel="rbf", cache_size=0.01).fit(X, y)
+        wm.MarginPursuitClassifier(kernel="rbf", solver_options={"cache_size": 0.01}).fit(X, y)
     with pytest.raises(KernelError, match="not positive semi-definite"):
         wm.MarginPursuitClassifier(kernel="precomputed").fit(np.diag(np.where(y > 0, 1.0, -1.0)), y)
     with pytest.raises(DataError, match="have weight 0"):
@@ -320,3 +334,40 @@ def test_a_split_of_the_time_between_classes():
     seen = []
     wm.MarginPursuitClassifier(time_budget=60.0, callbacks=[seen.append]).fit(sp.csr_matrix(X), y)
     assert len(seen) > 6 and sp.issparse(sp.csr_matrix(X))
+
+
+def test_rare_parameters_are_options():
+    X, y = task()
+    clf = wm.MarginPursuitClassifier(solver="sgd", random_state=0, solver_options={"average": True})
+    same = wm.MarginPursuitClassifier(solver="sgd", random_state=0, solver_options=wm.PursuitOptions(average=True))
+    np.testing.assert_array_equal(clf.fit(X, y).coef_, same.fit(X, y).coef_)
+    assert clone(same).solver_options == same.solver_options
+    assert clone(clf).solver_options == {"average": True}
+    found = GridSearchCV(wm.MarginPursuitClassifier(), {"solver_options": [{"delta": 0.1}, None]}, cv=2).fit(X, y)
+    assert found.best_params_["solver_options"] in ({"delta": 0.1}, None)
+    with pytest.raises(DataError, match="no option 'speed'; there are scale_factor"):
+        wm.MarginPursuitClassifier(solver_options={"speed": 2}).fit(X, y)
+    with pytest.raises(ValueError, match="'delta' parameter of PursuitOptions must be"):
+        wm.PursuitOptions(delta=1.5)
+
+
+def test_a_solver_may_be_a_function():
+    X, y = task()
+    asked = []
+
+    def slow(problem, *, tol, start, budget, max_iter):
+        asked.append((tol, max_iter))
+        return lbfgs.solve(problem, tol=tol, start=start, budget=budget, max_iter=max_iter)
+
+    ours = wm.MarginPursuitClassifier(solver=slow, max_iter=77).fit(X, y)
+    np.testing.assert_array_equal(ours.coef_, wm.MarginPursuitClassifier(max_iter=77).fit(X, y).coef_)
+    assert asked == [(1e-6, 77)] * 2
+
+
+def test_gradient_descent_without_the_papers_is_told(monkeypatch):
+    X, y = task()
+    hide_papers(monkeypatch)
+    with pytest.raises(
+        CapabilityError, match=r"solver='gd' lives in widemargin-papers, which is not installed: run .pip"
+    ):
+        wm.MarginPursuitClassifier(solver="gd").fit(X, y)

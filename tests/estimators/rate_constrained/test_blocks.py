@@ -14,6 +14,7 @@ from sklearn.dummy import DummyClassifier
 from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import DaskMap, JoblibMap, SerialMap, labelled_parquet, labelled_rows
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import (
     CapabilityError,
     CheckpointError,
@@ -85,8 +86,10 @@ def test_the_ramp_problem_that_is_solved_is_the_one_in_memory() -> None:
     """Randomised enforcement has no moves: both paths solve the same problem to the same gap."""
     X, y, table = task()
     models = [
-        RateConstrainedClassifier(GOAL, enforce="randomized", tol=1e-6, max_steps=1).fit(X, y, populations=table),
-        RateConstrainedClassifier(GOAL, enforce="randomized", tol=1e-6, max_steps=1).fit_blocks(
+        RateConstrainedClassifier(GOAL, enforce="randomized", solver_options={"tol": 1e-06}, max_steps=1).fit(
+            X, y, populations=table
+        ),
+        RateConstrainedClassifier(GOAL, enforce="randomized", solver_options={"tol": 1e-06}, max_steps=1).fit_blocks(
             blocks(X, y, populations=table)
         ),
     ]
@@ -100,14 +103,16 @@ def test_the_bundle_method_solves_the_same_problem() -> None:
     weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y))
     plan: Any = {"enforce": "randomized", "tol": 1e-5, "max_steps": 1}
     given = blocks(X, y, 150, populations=table, sample_weight=weight)
-    newton, bundle = (RateConstrainedClassifier(GOAL, solver=name, **plan).fit_blocks(given) for name in
-                      ("auto", "bundle"))  # fmt: skip
+    newton, bundle = (
+        RateConstrainedClassifier(GOAL, **gathered(plan | {"solver": name})).fit_blocks(given)
+        for name in ("auto", "bundle")
+    )
     assert (newton.solver_, bundle.solver_) == ("newton", "bundle")
     assert bundle.subproblem_gap_ <= 1e-5
     np.testing.assert_allclose(bundle.coef_, newton.coef_, rtol=0, atol=0.02)
     rates = [[item.ramp_rate for item in model.goal_report_.constraints] for model in (newton, bundle)]
     np.testing.assert_allclose(rates[0], rates[1], rtol=0, atol=5e-3)
-    whole = RateConstrainedClassifier(GOAL, solver="bundle").fit_blocks(given)
+    whole = RateConstrainedClassifier(GOAL, solver_options={"solver": "bundle"}).fit_blocks(given)
     assert [item.met for item in whole.goal_report_.constraints] == [True] * 3
     check_report(whole, X, y, table, weight)
 
@@ -124,9 +129,9 @@ def test_thin_rows_of_many_features_are_solved_by_cuts() -> None:
 def test_the_bundle_method_is_for_blocks_alone() -> None:
     X, y, table = task(100)
     with pytest.raises(CapabilityError, match=r"'bundle' is for rows in blocks: use fit_blocks"):
-        RateConstrainedClassifier(GOAL, solver="bundle").fit(X, y, populations=table)
+        RateConstrainedClassifier(GOAL, solver_options={"solver": "bundle"}).fit(X, y, populations=table)
     with pytest.raises(CapabilityError, match="bundle"):
-        RateConstrainedClassifier(GOAL, solver="bundle", kernel="rbf").fit(X, y, populations=table)
+        RateConstrainedClassifier(GOAL, solver_options={"solver": "bundle"}, kernel="rbf").fit(X, y, populations=table)
 
 
 def test_weights_count_as_rows() -> None:
@@ -184,10 +189,12 @@ def test_external_rows_of_any_kind(kind: str) -> None:
         given, said = (da.from_array(part, chunks=((0, 60, 60), *rest)) for part, rest in ((given, [5]), (said, [])))
     goal = "traffic = external()\nminimize error_rate()\nsubject to floor: recall(on=traffic) >= 0.7"
     plan: dict[str, Any] = {"enforce": "randomized", "max_steps": 2}
-    here = RateConstrainedClassifier(goal, **plan).fit_blocks(
+    here = RateConstrainedClassifier(goal, **gathered(plan)).fit_blocks(
         blocks(X, y), {"traffic": External(traffic, np.where(label, "yes", "no"))}
     )
-    model = RateConstrainedClassifier(goal, **plan).fit_blocks(blocks(X, y), {"traffic": External(given, said)})
+    model = RateConstrainedClassifier(goal, **gathered(plan)).fit_blocks(
+        blocks(X, y), {"traffic": External(given, said)}
+    )
     assert model.goal_report_["floor"].n_rows == here.goal_report_["floor"].n_rows
     np.testing.assert_allclose(model.coef_, here.coef_, rtol=1e-6, atol=1e-8)
 
@@ -217,7 +224,7 @@ def test_checkpoints_go_on_and_say_when_they_are_foreign(tmp_path: Path) -> None
     assert np.array_equal(first.coef_, again.coef_)
     assert again.n_passes_ < 0.6 * first.n_passes_
     for other in ({"C": 1.0}, {"solver": "bundle"}):
-        model = RateConstrainedClassifier(GOAL, **other)
+        model = RateConstrainedClassifier(GOAL, **gathered(other))
         with pytest.raises(CheckpointError, match="other parameters"):
             model.fit_blocks(blocks(X, y, populations=table), checkpoint=path, resume=True)
 
@@ -230,7 +237,7 @@ def test_checkpoints_of_other_rows_are_refused(tmp_path: Path) -> None:
 
     def fit(rows: Any, block_rows: int = 200, **more: Any) -> RateConstrainedClassifier:
         given = blocks(rows, y, block_rows, populations=table)
-        return RateConstrainedClassifier(GOAL, **plan).fit_blocks(given, checkpoint=path, **more)
+        return RateConstrainedClassifier(GOAL, **gathered(plan)).fit_blocks(given, checkpoint=path, **more)
 
     first = fit(X)
     other = X.copy()
@@ -339,7 +346,7 @@ def test_bad_rows_name_their_block() -> None:
 def test_what_needs_all_rows_in_one_place_is_refused(option: dict[str, Any]) -> None:
     X, y, _ = task(100)
     with pytest.raises(CapabilityError, match="all rows in one place"):
-        RateConstrainedClassifier(**option).fit_blocks(blocks(X, y))
+        RateConstrainedClassifier(**gathered(option)).fit_blocks(blocks(X, y))
 
 
 def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
@@ -350,7 +357,7 @@ def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
     plan: dict[str, Any] = {"max_steps": 2, "enforce": "randomized", "tol": 1e-2, "step_tol": 1e-2}
     recipes = [labelled_rows(features[low : low + 150], y[low : low + 150], populations=table[low : low + 150])[0]
                for low in (0, 150)]  # fmt: skip
-    here = RateConstrainedClassifier(GOAL, **plan).fit_blocks(SerialMap(recipes))
+    here = RateConstrainedClassifier(GOAL, **gathered(plan)).fit_blocks(SerialMap(recipes))
     given = [dd.from_pandas(part, npartitions=2, sort=False) for part in (features, pd.Series(y), table)]
     steps: list[int] = []
 
@@ -359,11 +366,11 @@ def test_dask_collections_and_a_worker_that_dies(dask_client: Any) -> None:
         if len(steps) == 1:
             kill_a_worker(dask_client)
 
-    model = RateConstrainedClassifier(GOAL, callbacks=[kill], **plan)
+    model = RateConstrainedClassifier(GOAL, callbacks=[kill], **gathered(plan))
     left = DaskMap(labelled_rows(given[0], given[1], populations=given[2]), dask_client)
     model.fit_blocks(left, gather_below=0)
     assert len(steps) >= 2
-    fetched = RateConstrainedClassifier(GOAL, **plan).fit(given[0], given[1], populations=given[2])
+    fetched = RateConstrainedClassifier(GOAL, **gathered(plan)).fit(given[0], given[1], populations=given[2])
     for other in (model, fetched):
         assert np.array_equal(other.coef_, here.coef_)
         assert other.goal_report_.objective == here.goal_report_.objective

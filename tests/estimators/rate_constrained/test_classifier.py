@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from testing.sklearn_versions import routes_to_scores
 
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -64,7 +65,7 @@ def data():
 @pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
 def test_goal_is_met_on_training_rows(data, enforce, solver):
     X, y, columns = data
-    clf = RateConstrainedClassifier(PARITY, enforce=enforce, solver=solver, tol=1e-3)
+    clf = RateConstrainedClassifier(PARITY, enforce=enforce, solver_options={"solver": solver, "tol": 0.001})
     clf.fit(X, y, populations=pd.DataFrame(columns))
     women = columns["sex"] == "F"
     if enforce == "deterministic":
@@ -109,7 +110,7 @@ def test_multiplier_is_the_price_of_the_bound(data):
 
     def optimum(share):
         goal = Goal(error_rate(), positive_rate() >= share)
-        clf = RateConstrainedClassifier(goal, enforce="randomized", tol=1e-7, max_steps=25, C=0.01)
+        clf = RateConstrainedClassifier(goal, enforce="randomized", solver_options={"tol": 1e-07}, max_steps=25, C=0.01)
         clf.fit(X, y, populations=table)
         value = clf.goal_report_.ramp_objective + 0.5 * (2 / (len(y) * 0.01)) * float(clf.coef_[0] @ clf.coef_[0])
         return value, clf.multipliers_[0]
@@ -147,8 +148,8 @@ def test_sparse_equals_dense(data, index):
     S = sp.csr_matrix(X)
     S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
     table = pd.DataFrame(columns)
-    dense = RateConstrainedClassifier(PARITY, tol=1e-8).fit(X, y, populations=table)
-    sparse = RateConstrainedClassifier(PARITY, tol=1e-8).fit(S, y, populations=table)
+    dense = RateConstrainedClassifier(PARITY, solver_options={"tol": 1e-08}).fit(X, y, populations=table)
+    sparse = RateConstrainedClassifier(PARITY, solver_options={"tol": 1e-08}).fit(S, y, populations=table)
     np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(sparse.predict(S), dense.predict(X))
 
@@ -333,7 +334,7 @@ def test_interrupt_keeps_the_best_model(data):
         clf.fit(X, y, populations=table)
     assert clf.status_ == "interrupted"
     assert clf.predict(X).shape == y.shape
-    clf = RateConstrainedClassifier(PARITY, callbacks=[_interrupt], on_interrupt="return")
+    clf = RateConstrainedClassifier(PARITY, callbacks=[_interrupt], solver_options={"on_interrupt": "return"})
     with pytest.warns(MarginConvergenceWarning, match="interrupted"):
         clf.fit(X, y, populations=table)
     assert clf.goal_report_.status == "interrupted"
@@ -347,7 +348,7 @@ def test_time_budget_and_stopping_callback(data):
         ({"callbacks": [lambda progress: True]}, "stopped", "by a callback"),
     ]
     for options, status, message in cases:
-        clf = RateConstrainedClassifier(PARITY, **options)
+        clf = RateConstrainedClassifier(PARITY, **gathered(options))
         with pytest.warns(MarginConvergenceWarning, match=message):
             clf.fit(X, y, populations=table)
         assert clf.status_ == status
@@ -361,7 +362,7 @@ def test_interrupt_in_the_first_step_still_leaves_a_model(data, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setitem(choice._BY_NAME, "newton", interrupted)
-    clf = RateConstrainedClassifier(PARITY, on_interrupt="return")
+    clf = RateConstrainedClassifier(PARITY, solver_options={"on_interrupt": "return"})
     with pytest.warns(MarginConvergenceWarning, match="interrupted"):
         clf.fit(X, y, populations=pd.DataFrame(columns))
     assert clf.status_ == "interrupted"
@@ -402,7 +403,9 @@ def test_wide_data_are_given_to_coordinate_ascent():
     assert clf.goal_report_.all_met()
     assert clf.subproblem_gap_ <= 1e-4
     with pytest.raises(CapabilityError, match=r"20000 x 20000 .*use 'auto'"):
-        RateConstrainedClassifier(solver="interior-point").fit(sp.eye_array(40, 20000, format="csr"), np.arange(40) % 2)
+        RateConstrainedClassifier(solver_options={"solver": "interior-point"}).fit(
+            sp.eye_array(40, 20000, format="csr"), np.arange(40) % 2
+        )
 
 
 def test_broken_external_data_are_named(data):

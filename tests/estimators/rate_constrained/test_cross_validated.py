@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, RateConstrainedClassifier, RateConstrainedClassifierCV
 from widemargin.estimators.rate_constrained import validation
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -54,7 +55,9 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
     X, y, table = data
     cv = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
     shared = {"enforce": enforce, "tol": 1e-6, "step_tol": 1e-6}
-    clf = RateConstrainedClassifierCV(GOAL, Cs=CS, max_steps=STEPS, cv=cv, **shared).fit(X, y, populations=table)
+    clf = RateConstrainedClassifierCV(GOAL, Cs=CS, max_steps=STEPS, cv=cv, **gathered(shared)).fit(
+        X, y, populations=table
+    )
     found = clf.cv_results_
     settings = [(C, steps) for C in CS for steps in STEPS]
     objective, slack = np.zeros((len(settings), 3)), np.zeros((len(settings), 3, 2))
@@ -62,7 +65,7 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
     for k, (C, steps) in enumerate(settings):
         assert (found["C"][k], found["max_steps"][k]) == (C, steps)
         for f, (train, test) in enumerate(cv):
-            cold = RateConstrainedClassifier(GOAL, C=C, max_steps=steps, on_infeasible="warn", **shared)
+            cold = RateConstrainedClassifier(GOAL, C=C, max_steps=steps, on_infeasible="warn", **gathered(shared))
             cold.fit(X[train], y[train], populations=table.iloc[train])
             said = (cold.predict(X[test]) == 1) * 1.0
             if enforce == "randomized":
@@ -87,7 +90,9 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
     assert found["admissible"][clf.best_index_]
     assert objective.mean(axis=1)[clf.best_index_] <= objective.mean(axis=1)[expected] + 0.01
     assert objective.mean(axis=1).max() > objective.mean(axis=1)[expected] + 0.02  # there is something to choose
-    refit = RateConstrainedClassifier(GOAL, C=clf.C_, max_steps=clf.n_steps_, **shared).fit(X, y, populations=table)
+    refit = RateConstrainedClassifier(GOAL, C=clf.C_, max_steps=clf.n_steps_, **gathered(shared)).fit(
+        X, y, populations=table
+    )
     np.testing.assert_array_equal(clf.coef_, refit.coef_)
     np.testing.assert_array_equal(clf.predict(X), refit.predict(X))
 
@@ -157,8 +162,8 @@ def test_same_seed_same_bits_and_input_is_left_alone(data):
 def test_rule_and_refit():
     X, y, table = make_data(seed=5)
     options = {"Cs": CS, "max_steps": STEPS, "cv": 3, "random_state": 0}
-    best = RateConstrainedClassifierCV(GOAL, **options).fit(X, y, populations=table)
-    clf = RateConstrainedClassifierCV(GOAL, **options, rule="one-standard-error", refit=False)
+    best = RateConstrainedClassifierCV(GOAL, **gathered(options)).fit(X, y, populations=table)
+    clf = RateConstrainedClassifierCV(GOAL, **gathered(options), rule="one-standard-error", refit=False)
     clf.fit(X, y, populations=table)
     found = clf.cv_results_
     limit = found["mean_objective"][best.best_index_] + found["objective_error"][best.best_index_]
@@ -195,7 +200,13 @@ def _callback(after, how):
 def test_an_early_end_chooses_by_the_folds_done(data, how):
     X, y, table = data
     clf = RateConstrainedClassifierCV(
-        GOAL, Cs=[0.01, 0.1], max_steps=5, cv=4, random_state=0, callbacks=[_callback(5, how)], on_interrupt="return"
+        GOAL,
+        Cs=[0.01, 0.1],
+        max_steps=5,
+        cv=4,
+        random_state=0,
+        callbacks=[_callback(5, how)],
+        solver_options={"on_interrupt": "return"},
     )
     with pytest.warns(MarginConvergenceWarning, match="validation ended .* with 2 of 4 folds"):
         clf.fit(X, y, populations=table)
@@ -205,7 +216,7 @@ def test_an_early_end_chooses_by_the_folds_done(data, how):
     assert clf.status_ == ("interrupted" if how else "converged")
     if how:
         with pytest.warns(MarginConvergenceWarning), pytest.raises(KeyboardInterrupt):
-            clone(clf).set_params(on_interrupt="raise").fit(X, y, populations=table)
+            clone(clf).set_params(solver_options=None).fit(X, y, populations=table)
 
 
 def test_without_a_fold_the_middle_is_taken(data):
@@ -240,7 +251,7 @@ def test_model_file(data, tmp_path):
 )
 def test_bad_options_are_named(data, options, error, message):
     X, y, table = data
-    clf = RateConstrainedClassifierCV(**{"goal": GOAL, "cv": 3} | options)
+    clf = RateConstrainedClassifierCV(**gathered({"goal": GOAL, "cv": 3} | options))
     with pytest.raises(error, match=message):
         clf.fit(X, y, populations=table)
 
@@ -268,8 +279,10 @@ def test_ratios_and_dropped_constraints(data):
 def test_kernel_models(feature_map):
     X, y, table = make_data(200)
     options = {"kernel": "rbf", "feature_map": feature_map, "n_components": 30, "random_state": 0}
-    clf = RateConstrainedClassifierCV(GOAL, Cs=[0.1, 1.0], max_steps=5, cv=2, **options).fit(X, y, populations=table)
-    refit = RateConstrainedClassifier(GOAL, C=clf.C_, max_steps=5, **options).fit(X, y, populations=table)
+    clf = RateConstrainedClassifierCV(GOAL, Cs=[0.1, 1.0], max_steps=5, cv=2, **gathered(options)).fit(
+        X, y, populations=table
+    )
+    refit = RateConstrainedClassifier(GOAL, C=clf.C_, max_steps=5, **gathered(options)).fit(X, y, populations=table)
     np.testing.assert_array_equal(clf.predict(X), refit.predict(X))
     assert hasattr(clf, "coef_") == (feature_map is not None)
     with pytest.raises(CapabilityError, match="precomputed"):

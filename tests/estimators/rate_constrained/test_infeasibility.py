@@ -8,6 +8,7 @@ import pytest
 
 from widemargin import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, churn, error_rate, false_positive_rate, positive_rate, precision, recall
 from widemargin.persistence import load_model, save_model
@@ -36,7 +37,7 @@ OUT_OF_REACH = Goal(
 def refusal(goal, data=None, **parameters):
     X, y = data or rows()
     with pytest.raises(InfeasibleGoalError) as caught:
-        RateConstrainedClassifier(goal, **parameters).fit(X, y)
+        RateConstrainedClassifier(goal, **gathered(parameters)).fit(X, y)
     return caught.value
 
 

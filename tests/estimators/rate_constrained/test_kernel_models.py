@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, RateConstrainedClassifier, audit
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import CapabilityError, GoalWarning, KernelError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, recall
 from widemargin.persistence import load_model, save_model
@@ -24,8 +25,8 @@ RECALL = "minimize error_rate()\nsubject to recall() >= 0.9"
 @parametrize_with_checks(
     [
         RateConstrainedClassifier(kernel="rbf"),
-        RateConstrainedClassifier(kernel="rbf", feature_map="fourier", n_components=20),
-        RateConstrainedClassifier(kernel="rbf", feature_map="nystroem", n_components=100),
+        RateConstrainedClassifier(kernel="rbf", feature_map="fourier", solver_options={"n_components": 20}),
+        RateConstrainedClassifier(kernel="rbf", feature_map="nystroem", solver_options={"n_components": 100}),
     ]
 )
 def test_sklearn_contract(estimator, check):
@@ -42,7 +43,9 @@ def data():
 
 
 def fit(data, goal=RECALL, **parameters):
-    return RateConstrainedClassifier(goal, **({"C": 5.0, "kernel": "rbf", "random_state": 0} | parameters)).fit(*data)
+    return RateConstrainedClassifier(
+        goal, **(gathered({"C": 5.0, "kernel": "rbf", "random_state": 0} | parameters))
+    ).fit(*data)
 
 
 @pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
@@ -94,7 +97,7 @@ def test_unconstrained_model_is_an_svm_with_margin_one_half():
     X = rng.normal(size=(150, 2))
     y = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=150) > 0).astype(int)
     model = RateConstrainedClassifier(
-        kernel="rbf", gamma=0.7, C=4.0, max_steps=1, tol=1e-7, enforce="randomized"
+        kernel="rbf", gamma=0.7, C=4.0, max_steps=1, solver_options={"tol": 1e-07}, enforce="randomized"
     ).fit(X, y)  # fmt: skip
     svm = SVC(C=4.0, gamma=0.7, tol=1e-7).fit(X, y)
     np.testing.assert_allclose(2.0 * model.decision_function(X), svm.decision_function(X), atol=2e-3)

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import classifier as estimator
 from widemargin.estimators.rate_constrained import proof as validation
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.thresholds.guarantee import margins
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals.binding.sources import External
@@ -161,7 +162,7 @@ def test_what_no_confidence_can_be_claimed_for_is_refused(options, weight, goal,
     X, y, _ = draw(500)
     X = X @ X.T if options.get("kernel") else X
     with pytest.raises(CapabilityError, match=message):
-        RateConstrainedClassifier(goal, confidence=0.9, random_state=0, **options).fit(X, y, weight)
+        RateConstrainedClassifier(goal, confidence=0.9, random_state=0, **gathered(options)).fit(X, y, weight)
 
 
 def test_without_constraints_nothing_is_claimed():
@@ -225,7 +226,7 @@ def test_margins_of_four_models():
 )
 def test_kernel_models_are_proved_too(options):
     X, y, _ = draw(600)
-    clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0, max_steps=2, **options).fit(X, y)
+    clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0, max_steps=2, **gathered(options)).fit(X, y)
     _, kept = validation.split_rows(y, 0.2, np.random.RandomState(0), stratify=False)
     missed = int((clf.predict(X[kept])[y[kept] == 1] == 0).sum())
     assert binom.cdf(missed, int(y[kept].sum()), 0.3) <= 0.1 / 4

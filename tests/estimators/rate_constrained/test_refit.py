@@ -150,7 +150,9 @@ def test_in_a_pipeline_the_last_step_is_refitted():
 
 @pytest.mark.parametrize("feature_map", ["nystroem", "fourier"])
 def test_a_feature_map_stays_as_it_was_fitted(feature_map):
-    clf = RateConstrainedClassifier(FLOOR, kernel="rbf", feature_map=feature_map, n_components=40, random_state=0)
+    clf = RateConstrainedClassifier(
+        FLOOR, kernel="rbf", feature_map=feature_map, solver_options={"n_components": 40}, random_state=0
+    )
     clf.fit(*drifting(0))
     fitted, coef = clf.feature_map_, clf.coef_
     X, y = drifting(1)

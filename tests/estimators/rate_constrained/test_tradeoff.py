@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from widemargin import External, RateConstrainedClassifier, tradeoff_path
 from widemargin.estimators.rate_constrained import path as warm_path
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal, Population, churn, col, demographic_parity, error_rate, positive_rate, recall
 
@@ -298,7 +299,7 @@ def test_goals_of_a_path_have_the_same_constraints(data):
 @pytest.mark.parametrize("options", [{"feature_map": "fourier", "n_components": 40}, {"feature_map": None}])
 def test_paths_of_kernel_models(options):
     X, y, table = make_data(300)
-    clf = RateConstrainedClassifier(GOAL, kernel="rbf", random_state=0, **options)
+    clf = RateConstrainedClassifier(GOAL, kernel="rbf", random_state=0, **gathered(options))
     path = tradeoff_path(clf, X, y, values=[0.5, 0.6], constraint="parity", populations=table)
     assert path.met.all()
     assert (path.coef is None) == (options["feature_map"] is None)

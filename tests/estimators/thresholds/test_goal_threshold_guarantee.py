@@ -16,6 +16,7 @@ from widemargin.exceptions import CapabilityError, GoalWarning, InfeasibleGoalEr
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, make_sources
+from widemargin.rows import Rows
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):
@@ -42,7 +43,9 @@ def tied_goal(text, n=200, weight=None, external=None):
     table = pd.DataFrame({"woman": np.arange(n) < n // 2, "old": (np.arange(n) % 3 == 0).astype(int)})
     goal = Goal.parse("w = population(woman)\nm = population(not woman)\n" + text)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), sample_weight=weight, populations=table, external=external
+        baselines_used(goal),
+        Rows(y=y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
     )
     return bind(goal, sources, warn_trivial=False)
 

@@ -29,6 +29,7 @@ from widemargin.exceptions import CapabilityError, DataError, GoalWarning, Infea
 from widemargin.goals import Goal, Population, col
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, make_sources
+from widemargin.rows import Rows
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):
@@ -285,7 +286,7 @@ def tied_and_groups(text, n=200):
     table = pd.DataFrame({"sex": np.where(np.arange(n) < n // 2, "F", "M")})
     goal = Goal.parse(GROUPS + "subject to " + text)
     tied = bind(
-        goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=table), warn_trivial=False
+        goal, make_sources(baselines_used(goal), Rows(y=y, populations=table), classes=(0, 1)), warn_trivial=False
     )
     groups = tuple(Population(g, where=col("sex") == g) for g in "FM")
     return tied, lambda population: reach(groups, population)

@@ -34,6 +34,7 @@ from widemargin.goals import (
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import Source, make_source, make_sources
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
+from widemargin.rows import Rows
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -58,9 +59,10 @@ def labels(seed=1, n=N):
 def tied_goal_of(goal, *, table=None, y=None, weight=None, external=None, **options):
     table = pd.DataFrame(columns()) if table is None else table
     sources = make_sources(
-        baselines_used(goal), None, labels() if y is None else y, classes=(0, 1), populations=table,
-        sample_weight=weight, external=external,
-    )  # fmt: skip
+        baselines_used(goal),
+        Rows(y=labels() if y is None else y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
+    )
     return bind(goal, sources, **options)
 
 
@@ -89,7 +91,7 @@ def test_every_kind_of_table_gives_the_same_tied_goal():
     for table in (pl.DataFrame(plain), pa.table(plain), pd.DataFrame(data).astype({"sex": "category"})):
         assert_same_tied(reference, tied_goal_of(GOAL, table=table))
     sources = make_sources(
-        {None: ()}, None, labels(), classes=(0, 1), populations=array, baselines=None
+        {None: ()}, Rows(y=labels(), populations=array), classes=(0, 1)
     )  # the array has no column names, so the baseline comes beside it
     sources = (
         Source(None, sources[0].labels, None, sources[0].table, {"old": (2 * data["old"] - 1).astype(np.int8)}, N),
@@ -97,7 +99,9 @@ def test_every_kind_of_table_gives_the_same_tied_goal():
     positions = bind(by_position, sources)
     assert_same_tied(
         reference,
-        bind(GOAL, make_sources(baselines_used(GOAL), None, labels(), classes=(0, 1), populations=pd.DataFrame(data))),
+        bind(
+            GOAL, make_sources(baselines_used(GOAL), Rows(y=labels(), populations=pd.DataFrame(data)), classes=(0, 1))
+        ),
     )
     for name in ("bound", "cell_weight", "scale"):
         assert np.array_equal(getattr(reference, name), getattr(positions, name))
@@ -108,8 +112,8 @@ def test_every_kind_of_table_gives_the_same_tied_goal():
 def test_features_in_a_frame_serve_as_the_table():
     data = pd.DataFrame(columns()).drop(columns="old")
     goal = Goal(error_rate(), positive_rate(WOMEN) >= 0.5 * positive_rate(MEN))
-    by_table = bind(goal, [make_source(None, y=labels(), classes=(0, 1), populations=data)])
-    by_X = bind(goal, [make_source(None, data, labels(), classes=(0, 1))])
+    by_table = bind(goal, [make_source(Rows(y=labels(), populations=data), classes=(0, 1))])
+    by_X = bind(goal, [make_source(Rows(data, labels()), classes=(0, 1))])
     assert_same_tied(by_table, by_X)
 
 
@@ -222,7 +226,7 @@ def test_bundles_expand_over_the_values_there_are():
     young = Population("young", where=col("race") != "c")
     assert len(tied_goal_of(Goal(None, demographic_parity("race", ratio=0.1, population=young))).constraints) == 2
     with pytest.raises(DataError, match="no table of populations"):
-        bind(Goal(None, demographic_parity("sex", ratio=0.1)), [make_source(None, y=labels(), classes=(0, 1))])
+        bind(Goal(None, demographic_parity("sex", ratio=0.1)), [make_source(Rows(y=labels()), classes=(0, 1))])
 
 
 def test_missing_rows_are_counted_per_constraint():
@@ -273,11 +277,11 @@ def test_rates_with_labels_need_labels():
     raises(DataError, "needs labels", one(recall(TRAFFIC) >= 0.1),
            external={"traffic": External(np.zeros((2, 1)), [None, None])})  # fmt: skip
     with pytest.raises(DataError, match=r"the objective's error_rate\(\): error_rate needs labels.*Give y=labels"):
-        bind(Goal(), [make_source(None, np.zeros((3, 1)), classes=(0, 1))])
+        bind(Goal(), [make_source(Rows(np.zeros((3, 1))), classes=(0, 1))])
 
 
 def test_unknown_sources_and_baselines():
-    source = make_source(None, y=labels(), classes=(0, 1))
+    source = make_source(Rows(y=labels()), classes=(0, 1))
     with pytest.raises(
         DataError,
         match=r"measured on the external data set 'traffic', which is not given; .* given: none",
@@ -405,7 +409,7 @@ def test_the_sets_under_a_constraint_are_counted():
 
 def test_an_objective_without_labels_may_be_left_out():
     goal = Goal(None, positive_rate(WOMEN) >= 0.1)
-    unlabelled = make_source(None, classes=(0, 1), populations=pd.DataFrame(columns()))
+    unlabelled = make_source(Rows(populations=pd.DataFrame(columns())), classes=(0, 1))
     with pytest.raises(DataError, match="the objective's error_rate\\(\\): error_rate needs labels"):
         bind(goal, [unlabelled])
     tied = bind(goal, [unlabelled], need_objective=False)
@@ -476,7 +480,7 @@ def _rebinding_sources():
         "subject to fair: positive_rate(w) >= 0.8 * positive_rate(m)\nsubject to demographic_parity(sex, ratio=0.5)"
     )
     y = rng.integers(0, 2, 60)
-    return goal, make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=frame)
+    return goal, make_sources(baselines_used(goal), Rows(y=y, populations=frame), classes=(0, 1))
 
 
 def test_a_goal_bound_like_its_neighbour_is_bound_as_from_nothing():
@@ -504,10 +508,10 @@ def test_cells_are_found_anew_where_a_goal_looks_at_more():
 
 
 def test_an_objective_is_left_out_only_where_its_labels_are_missing():
-    unlabelled = [make_source(None, np.zeros((3, 1)), classes=(0, 1))]
+    unlabelled = [make_source(Rows(np.zeros((3, 1))), classes=(0, 1))]
     assert bind(Goal(positive_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
     assert not bind(Goal(error_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
-    labelled = [make_source(None, y=labels(), classes=(0, 1))]
+    labelled = [make_source(Rows(y=labels()), classes=(0, 1))]
     assert bind(Goal(error_rate()), labelled, need_objective=False).coefficients.alpha0.any()
 
 

@@ -10,6 +10,7 @@ from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals import External
 from widemargin.goals.binding.sources import Source, make_source, make_sources
 from widemargin.goals.binding.tables import PopulationTable
+from widemargin.rows import Rows
 
 PAIR = (0, 1)
 
@@ -26,12 +27,18 @@ class Says:
         return np.full(len(X), self.value)
 
 
+def made(name, X=None, y=None, *, classes, models=None, baselines=None, baseline_names=(), **parts):
+    """A source of rows; a baseline that is given as predictions comes before a model of the same name."""
+    rows = Rows(X, y, baselines={**(models or {}), **(baselines or {})}, source=name, **parts)
+    return make_source(rows, baseline_names, classes=classes)
+
+
 def test_baselines_are_looked_up_in_the_order_of_decision_2():
     X, names = np.zeros((2, 1)), ["h"]
     table, array, model = pd.DataFrame({"h": [1, 1]}), {"h": [0, 1]}, {"h": Says(0)}
-    first = make_source(None, X, classes=PAIR, populations=table, baselines=array, models=model, baseline_names=names)
-    second = make_source(None, X, classes=PAIR, baselines=array, models=model, baseline_names=names)
-    third = make_source(None, X, classes=PAIR, models=model, baseline_names=names)
+    first = made(None, X, classes=PAIR, populations=table, baselines=array, models=model, baseline_names=names)
+    second = made(None, X, classes=PAIR, baselines=array, models=model, baseline_names=names)
+    third = made(None, X, classes=PAIR, models=model, baseline_names=names)
     assert first.baselines["h"].tolist() == [1, 1]
     assert second.baselines["h"].tolist() == [-1, 1]
     assert third.baselines["h"].tolist() == [-1, -1]
@@ -41,22 +48,22 @@ def test_baselines_are_looked_up_in_the_order_of_decision_2():
 def test_a_feature_is_no_baseline():
     X = pd.DataFrame({"h": [1, 1]})
     with pytest.raises(DataError, match="baseline 'h' is unknown"):
-        make_source(None, X, classes=PAIR, baseline_names=["h"])
+        made(None, X, classes=PAIR, baseline_names=["h"])
 
 
 def test_only_the_baselines_that_are_used_are_read():
-    source = make_source(None, np.zeros((2, 1)), classes=PAIR, baselines={"bad": [5, 6]})
+    source = made(None, np.zeros((2, 1)), classes=PAIR, baselines={"bad": [5, 6]})
     assert source.baselines == {}
 
 
 def test_baselines_use_the_labels_of_y():
-    source = make_source(None, y=["b", "a"], classes=("a", "b"), baselines={"h": ["a", "a"]}, baseline_names=["h"])
+    source = made(None, y=["b", "a"], classes=("a", "b"), baselines={"h": ["a", "a"]}, baseline_names=["h"])
     assert source.labels.tolist() == [1, -1]
     assert source.baselines["h"].tolist() == [-1, -1]
     with pytest.raises(DataError, match=r"baseline 'h' has 2 values that are neither class \('a', 'b'\): 0.2, 0.7"):
-        make_source(None, y=["b", "a"], classes=("a", "b"), baselines={"h": [0.2, 0.7]}, baseline_names=["h"])
+        made(None, y=["b", "a"], classes=("a", "b"), baselines={"h": [0.2, 0.7]}, baseline_names=["h"])
     with pytest.raises(DataError, match="baseline 'h' has 1 missing values"):
-        make_source(None, y=["b", "a"], classes=("a", "b"), baselines={"h": ["a", None]}, baseline_names=["h"])
+        made(None, y=["b", "a"], classes=("a", "b"), baselines={"h": ["a", None]}, baseline_names=["h"])
 
 
 @pytest.mark.parametrize(
@@ -81,19 +88,19 @@ def test_baselines_use_the_labels_of_y():
 )
 def test_refusals(arguments, message):
     with pytest.raises(DataError, match=message):
-        make_source(None, classes=PAIR, **arguments)
+        made(None, classes=PAIR, **arguments)
 
 
 def test_weights_of_one_are_no_weights():
-    assert make_source(None, y=[0, 1], classes=PAIR, sample_weight=[1, 1]).weight is None
-    assert make_source(None, y=[0, 1], classes=PAIR, sample_weight=[0, 2]).weight.tolist() == [0.0, 2.0]
+    assert made(None, y=[0, 1], classes=PAIR, sample_weight=[1, 1]).weight is None
+    assert made(None, y=[0, 1], classes=PAIR, sample_weight=[0, 2]).weight.tolist() == [0.0, 2.0]
 
 
 def test_external_data_sets():
     data = External(np.zeros((3, 2)), [1, None, 0], sample_weight=[1, 2, 3], deployed=[0, 1, 1])
     assert repr(data) == "External(3 rows, labelled, baselines: 'deployed')"
     main, traffic = make_sources(
-        {None: (), "traffic": ("deployed",)}, y=[0, 1], classes=PAIR, external={"traffic": data}
+        {None: (), "traffic": ("deployed",)}, Rows(y=[0, 1], external={"traffic": data}), classes=PAIR
     )
     assert (main.name, main.n_rows, traffic.name, traffic.n_rows) == (None, 2, "traffic", 3)
     assert traffic.labels.tolist() == [1, 0, -1]
@@ -104,19 +111,22 @@ def test_external_data_sets():
 def test_models_are_asked_everywhere_and_arrays_only_on_the_main_rows():
     model, X, frame = Says(1), np.zeros((2, 1)), pd.DataFrame({"a": [1, 2, 3]})
     uses = {None: ("h",), "traffic": ("h",)}
-    main, traffic = make_sources(uses, X, classes=PAIR, external={"traffic": External(frame)}, baselines={"h": model})
+    main, traffic = make_sources(
+        uses, Rows(X, external={"traffic": External(frame)}, baselines={"h": model}), classes=PAIR
+    )
     assert main.baselines["h"].tolist() == [1, 1]
     assert traffic.baselines["h"].tolist() == [1, 1, 1]
     assert model.asked[1] is frame
     with pytest.raises(DataError, match=r"baseline 'h' is unknown of external 'traffic'.*External\(X, h=predictions\)"):
-        make_sources(uses, X, classes=PAIR, external={"traffic": External(frame)}, baselines={"h": [0, 1]})
+        make_sources(uses, Rows(X, external={"traffic": External(frame)}, baselines={"h": [0, 1]}), classes=PAIR)
 
 
 def test_external_data_sets_that_are_missing_or_bare():
     with pytest.raises(DataError, match=r"'traffic', which was not given; given are 'other'"):
-        make_sources({None: (), "traffic": ()}, y=[0, 1], classes=PAIR, external={"other": External(np.zeros((1, 1)))})
+        other = {"other": External(np.zeros((1, 1)))}
+        make_sources({None: (), "traffic": ()}, Rows(y=[0, 1], external=other), classes=PAIR)
     with pytest.raises(DataError, match=r"external\['traffic'\] is a ndarray; wrap it: External"):
-        make_sources({None: (), "traffic": ()}, y=[0, 1], classes=PAIR, external={"traffic": np.zeros((1, 1))})
+        make_sources({None: (), "traffic": ()}, Rows(y=[0, 1], external={"traffic": np.zeros((1, 1))}), classes=PAIR)
 
 
 def test_a_source_checks_its_parts():
@@ -139,11 +149,11 @@ INDEX = [7, 8, 9]
 def test_rows_of_pandas_objects_are_matched_by_position_with_a_warning(parts, named):
     X = pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=INDEX)
     with pytest.warns(GoalWarning, match=rf"{named}.*by position.*reset_index.*reindex\(X.index\)"):
-        make_source(None, X, classes=PAIR, **parts)
+        made(None, X, classes=PAIR, **parts)
     with pytest.warns(GoalWarning, match=f"{named.split()[0]}.* of external 't'"):
-        make_source("t", X, classes=PAIR, **parts)
+        made("t", X, classes=PAIR, **parts)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make_source(None, X.to_numpy(), classes=PAIR, **parts)
-        make_source(None, X, classes=PAIR, **{name: part.set_axis(INDEX) for name, part in parts.items()})
-        make_source(None, X, classes=PAIR, **{name: part.to_numpy() for name, part in parts.items()})
+        made(None, X.to_numpy(), classes=PAIR, **parts)
+        made(None, X, classes=PAIR, **{name: part.set_axis(INDEX) for name, part in parts.items()})
+        made(None, X, classes=PAIR, **{name: part.to_numpy() for name, part in parts.items()})

@@ -8,6 +8,7 @@ from widemargin.goals import Goal, Population, col, error_rate, positive_rate, r
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.measuring.bootstrap import MAX_WEIGHTS, slack_replicates, tally
+from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
@@ -15,7 +16,7 @@ B = Population("b", where=col("g") == "b")
 
 def tied_goal_of(constraint, groups, y, weight=None):
     table = pd.DataFrame({"g": groups})
-    source = make_source(None, y=y, classes=(0, 1), populations=table, sample_weight=weight)
+    source = make_source(Rows(y=y, sample_weight=weight, populations=table), classes=(0, 1))
     return bind(Goal(error_rate(), constraint), [source])
 
 

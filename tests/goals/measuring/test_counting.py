@@ -8,6 +8,7 @@ from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
+from widemargin.rows import Rows
 
 GOAL = Goal.parse("""
 women = population(sex == "f")
@@ -33,9 +34,8 @@ def test_rows_of_blocks_find_the_cells_of_the_whole():
 
     def source(rows):
         return make_source(
-            None, None, y[rows], classes=("no", "yes"), sample_weight=weight[rows], populations=frame.iloc[rows],
-            baseline_names=names,
-        )  # fmt: skip
+            Rows(y=y[rows], sample_weight=weight[rows], populations=frame.iloc[rows]), names, classes=("no", "yes")
+        )
 
     blocks = [source(np.arange(low, low + 100)) for low in range(0, n, 100)]
     whole = CountedRows(None, used, names)

@@ -18,6 +18,7 @@ from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, make_report, verdict_of
 from widemargin.goals.measuring.intervals import Interval
+from widemargin.rows import Rows
 
 HOSTILE = ["<script>alert(1)</script>", "a & b", "\"quoted\" 'name'", "x" * 180, "größe 数 😀", "|", "<b>", "&lt;"]
 
@@ -26,7 +27,7 @@ def tied_goal_of(goal, n=200, external=None):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"g": rng.choice(np.array(["a", "b", None], dtype=object), n), "old": rng.integers(0, 2, n)})
     y = rng.integers(0, 2, n)
-    sources = make_sources(baselines_used(goal), None, y, classes=(0, 1), populations=table, external=external)
+    sources = make_sources(baselines_used(goal), Rows(y=y, populations=table, external=external or {}), classes=(0, 1))
     return bind(goal, sources, warn_trivial=False), y
 
 

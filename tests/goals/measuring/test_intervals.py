@@ -24,6 +24,7 @@ from widemargin.goals import (
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.measuring.intervals import _percentile, clopper_pearson, simultaneous_confidence, slack_intervals
+from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
@@ -33,7 +34,9 @@ def tied_goal_of(constraints, groups, y, *, weight=None, old=None, external=None
     table = pd.DataFrame({"g": groups} | ({} if old is None else {"old": old}))
     goal = Goal(error_rate(), constraints)
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=table, sample_weight=weight, external=external
+        baselines_used(goal),
+        Rows(y=y, sample_weight=weight, populations=table, external=external or {}),
+        classes=(0, 1),
     )
     return bind(goal, sources, warn_trivial=False)
 

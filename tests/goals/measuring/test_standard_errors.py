@@ -9,6 +9,7 @@ from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.language.linear import Linear, Rate
 from widemargin.goals.measuring.standard_errors import covariance, objective_influence, quotient_error, slack_variances
+from widemargin.rows import Rows
 
 N = 600
 WOMEN = Population("women", where=col("sex") == "F")
@@ -31,8 +32,8 @@ def rows(seed: int, weighted: bool = False) -> tuple[np.ndarray, ...]:
 
 def tied_goal(y: np.ndarray, sex: np.ndarray, weight: np.ndarray, goal: Goal = GOAL) -> TiedGoal:
     sources = make_sources(
-        baselines_used(goal), None, y, classes=(0, 1), populations=pd.DataFrame({"sex": sex}), sample_weight=weight
-    )  # fmt: skip
+        baselines_used(goal), Rows(y=y, sample_weight=weight, populations=pd.DataFrame({"sex": sex})), classes=(0, 1)
+    )
     return bind(goal, sources, warn_trivial=False)
 
 

@@ -11,7 +11,8 @@ from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.convex.certificate import Bracket, relative_gap
+from widemargin.solvers.base import Budget
+from widemargin.solvers.convex.certificate import CertifiedRecorder, relative_gap
 
 PROBLEMS = [random_subproblem(seed, 20, 2, 2) for seed in range(3)]
 EXACT = [solve_exact(sub) for sub in PROBLEMS]
@@ -38,7 +39,7 @@ def test_what_a_bracket_claims_is_true(which: int, seed: int, rho: float) -> Non
     """Multipliers and points at random: what a point may cost and violate stays inside what the gap allows."""
     sub, exact = PROBLEMS[which], EXACT[which]
     rng = np.random.default_rng(seed)
-    best = Bracket(rho)
+    best = CertifiedRecorder(rho, Budget(), 0.0)
     for _ in range(4):
         v = np.minimum(exact.v * rng.uniform(0.0, 2.0, 2), rho)
         best.add_dual(dual_function(sub, v) - 0.1 * rng.random(), v)
@@ -47,17 +48,17 @@ def test_what_a_bracket_claims_is_true(which: int, seed: int, rho: float) -> Non
         best.add_point(w, b, loss + 0.5 * sub.lam * w @ w, excess)
     gap = best.primal - best.dual
     assert np.all(best.penalty <= rho)
-    assert np.all(best.penalty >= np.minimum(best.v, rho))
+    assert np.all(best.penalty >= np.minimum(best.multipliers, rho))
     assert best.dual <= exact.objective + 1e-8
-    assert best.objective <= exact.objective + gap + 1e-8
-    room = best.penalty - best.v
+    assert best.best.objective <= exact.objective + gap + 1e-8
+    room = best.penalty - best.multipliers
     inside = room > 0
-    assert np.all(best.excess[inside] * room[inside] <= gap + 1e-8)
+    assert np.all(best.best.excess[inside] * room[inside] <= gap + 1e-8)
 
 
 def test_a_cheap_infeasible_point_does_not_survive_a_larger_multiplier() -> None:
     """The penalty of an early, small multiplier made it look optimal; under the later one it must lose."""
-    best = Bracket(np.inf)
+    best = CertifiedRecorder(np.inf, Budget(), 0.0)
     best.add_dual(0.0, np.array([0.01]))
     best.add_point(np.array([1.0]), 0.0, 0.1, np.array([0.1]))
     assert best.primal == pytest.approx(0.1 + 0.2 * 0.1)
@@ -65,13 +66,13 @@ def test_a_cheap_infeasible_point_does_not_survive_a_larger_multiplier() -> None
     assert best.primal == pytest.approx(0.1 + 4.0 * 0.1)
     assert best.gap > 0.0
     best.add_point(np.array([2.0]), 0.0, 0.35, np.array([-0.2]))
-    assert (best.w[0], best.primal) == (2.0, 0.35)
+    assert (best.best.w[0], best.primal) == (2.0, 0.35)
 
 
 def test_worse_points_and_bounds_are_ignored() -> None:
-    best = Bracket(1.0)
+    best = CertifiedRecorder(1.0, Budget(), 0.0)
     assert best.primal == np.inf
     for dual, objective in ((0.2, 0.5), (0.1, 0.6)):
         best.add_dual(dual, np.array([dual]))
         best.add_point(np.array([objective]), 0.0, objective, np.array([0.0]))
-    assert (best.dual, best.v[0], best.w[0]) == (0.2, 0.2, 0.5)
+    assert (best.dual, best.multipliers[0], best.best.w[0]) == (0.2, 0.2, 0.5)

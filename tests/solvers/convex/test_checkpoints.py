@@ -13,7 +13,7 @@ from testing.ramp_problems import random_ramp_problem
 from widemargin.exceptions import CheckpointError
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.convex.checkpoints import Remembered
-from widemargin.solvers.convex.pmm_newton import solve
+from widemargin.solvers.convex.newton import solve
 from widemargin.solvers.ramp.majorization import RampResult, minimise_ramp
 
 

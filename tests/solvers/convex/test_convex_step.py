@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 from testing.exact import solve_exact
+from testing.kernel_problems import kernel_pair
 from testing.problems import random_subproblem
 
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.gram import GramRows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex import convex_step as choice
-from widemargin.solvers.convex.convex_step import ConvexChoice
+from widemargin.solvers.convex import convex_step
+from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep, StepOptions
 
 
-def call(convex: ConvexChoice, sub: Any) -> Any:
+def call(convex: ConvexStep, sub: Any) -> Any:
     return convex(sub, tol=1e-4, start=None, rho=30.0, budget=Budget())
 
 
@@ -24,7 +28,7 @@ def call(convex: ConvexChoice, sub: Any) -> Any:
 )
 def test_auto_chooses_by_features_and_constraints(d: int, m: int, name: str) -> None:
     sub = random_subproblem(1, 60, 5, m)
-    convex = ConvexChoice("auto", d)
+    convex = ConvexStep("auto", d)
     result = call(convex, sub)
     assert convex.used == [name]
     assert result.status is Status.CONVERGED
@@ -35,21 +39,20 @@ def test_one_column_that_outweighs_the_others_is_not_for_coordinate_ascent() -> 
     sub = random_subproblem(1, 60, 5, 2)
     heavy = np.vstack([block.X[block.row_of] for block in sub.rows.blocks])
     heavy[:, 2] *= 5e4
-    convex = ConvexChoice("auto", 2000)
+    convex = ConvexStep("auto", 2000)
     assert call(convex, replace(sub, rows=RowBlocks([(heavy, None)]))).status is Status.CONVERGED
     assert convex.used == ["newton"]
 
 
 def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_PATIENCE", 1)
-    convex = ConvexChoice("auto", 4)
+    convex = ConvexStep("auto", 4, StepOptions(patience=1))
     hard, other = random_subproblem(1, 60, 4, 2), random_subproblem(2, 90, 4, 2)
     assert call(convex, hard).status is Status.CONVERGED
     assert convex.used == ["newton", "interior-point"]
     calls: list[str] = []
-    solve = ConvexChoice._solve
+    solve = ConvexStep._solve
     monkeypatch.setattr(
-        ConvexChoice, "_solve", lambda self, name, sub, **rest: (calls.append(name), solve(self, name, sub, **rest))[1]
+        ConvexStep, "_solve", lambda self, name, sub, **rest: (calls.append(name), solve(self, name, sub, **rest))[1]
     )
     call(convex, hard)
     assert calls == ["interior-point"]
@@ -58,20 +61,67 @@ def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: p
 
 
 def test_coordinate_ascent_that_takes_too_long_hands_over_to_newton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_EPOCHS", 1)
-    convex = ConvexChoice("auto", 2000)
+    convex = ConvexStep("auto", 2000, StepOptions(epochs=1))
     sub = random_subproblem(1, 60, 4, 2)
     result = call(convex, sub)
     assert result.status is Status.CONVERGED
     assert convex.used == ["cutting-plane", "newton"]
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
-    monkeypatch.setattr(choice.cutting_plane, "solve", None)  # not asked again
+    monkeypatch.setitem(convex_step._SOLVE, "cutting-plane", None)  # not asked again
     assert call(convex, sub).status is Status.CONVERGED
 
 
 def test_what_cannot_be_is_refused_with_the_cure() -> None:
     with pytest.raises(CapabilityError, match=r"solver='simplex' is unknown; use one of 'auto', 'newton'"):
-        ConvexChoice("simplex", 5)
+        ConvexStep("simplex", 5)
     with pytest.raises(CapabilityError, match=r"10001 x 10001 numbers \(0\.8 GB\); above 10000 features use 'auto'"):
-        ConvexChoice("interior-point", 10_001)
-    assert ConvexChoice("newton", 10_001).used == []
+        ConvexStep("interior-point", 10_001)
+    assert ConvexStep("newton", 10_001).used == []
+
+
+# kernel rows
+
+
+def run_kernel(step, sub, tol=1e-4, start=None):
+    return step(sub, tol=tol, start=start, rho=10.0, budget=Budget())
+
+
+def test_auto_begins_with_the_nest_and_ends_with_newton():
+    sub = kernel_pair(Kernel("rbf", 0.5), 1, 60, m=1).sub
+    step = KernelStep("auto", sub.rows, StepOptions(small=30))
+    first = run_kernel(step, sub)
+    assert step.used == ["cutting-plane", "newton"]
+    assert first.gap <= 1e-4
+    warm = KernelStep("auto", sub.rows, StepOptions(small=30))
+    assert run_kernel(warm, sub, start=first.state).gap <= 1e-4
+    assert warm.used == ["newton"]
+
+
+def test_small_problems_go_to_newton_at_once():
+    sub = kernel_pair(Kernel("rbf", 0.5), 1, 50, m=1).sub
+    step = KernelStep("auto", sub.rows)
+    run_kernel(step, sub)
+    assert step.used == ["newton"]
+
+
+def test_the_nest_takes_over_where_newton_does_not_end(monkeypatch):
+    sub = kernel_pair(Kernel("rbf", 0.5), 1, 50, m=1).sub
+    newton = convex_step._SOLVE["newton"]
+    monkeypatch.setitem(convex_step._SOLVE, "newton", lambda *a, **k: newton(*a, **k, max_iter=1))
+    step = KernelStep("auto", sub.rows)
+    found = run_kernel(step, sub, tol=1e-3)
+    assert step.used == ["newton", "cutting-plane"]
+    assert found.status is Status.CONVERGED
+
+
+def test_rows_through_the_cache_are_for_the_nest():
+    pair = kernel_pair(Kernel("rbf", 0.5), 1, 50, m=1)
+    rows = GramRows(KernelRows(Kernel("rbf", 0.5), pair.X, dtype=np.float64))
+    step = KernelStep("auto", rows)
+    assert run_kernel(step, replace(pair.sub, rows=rows), tol=1e-3).gap <= 1e-3
+    assert step.used == ["cutting-plane"]
+
+
+def test_solvers_of_linear_models_are_refused():
+    with pytest.raises(CapabilityError, match="'interior-point' cannot train kernels"):
+        KernelStep("interior-point", GramRows(np.eye(2)))

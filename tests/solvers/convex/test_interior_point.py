@@ -12,10 +12,10 @@ from testing.exact import InfeasibleSubproblemError, objective_of, solve_exact
 from testing.problems import a9a_like, majorise, random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty
 from widemargin.solvers.convex import interior_point_loops as loops
-from widemargin.solvers.convex.certificate import Bracket, relative_gap
+from widemargin.solvers.convex.certificate import relative_gap
 from widemargin.solvers.convex.interior_point import solve
 
 INF = np.inf
@@ -187,7 +187,7 @@ def test_primal_value_is_penalised_at_the_multipliers() -> None:
     sub = random_subproblem(3, m=2)
     for max_iter in range(6):
         result = solve(sub, tol=1e-9, max_iter=max_iter)
-        penalty = Bracket(INF, v=result.multipliers).penalty @ np.maximum(result.violation, 0.0)
+        penalty = exact_penalty(result.multipliers, INF) @ np.maximum(result.violation, 0.0)
         assert result.primal == pytest.approx(objective_of(sub, result.w, result.b) + penalty)
         assert result.primal >= result.dual
 

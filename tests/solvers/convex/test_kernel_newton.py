@@ -15,8 +15,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.gram import GramRows
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex import kernel_newton, pmm_newton
-from widemargin.solvers.convex import kernel_newton_loops as loops
+from widemargin.solvers.convex import newton
 from widemargin.solvers.paper_nest import cutting_plane
 
 KERNELS = [Kernel("rbf", 0.5), Kernel("poly", 0.3, 2, 1.0), Kernel("laplacian", 0.3), Kernel("linear")]
@@ -28,7 +27,7 @@ KERNELS = [Kernel("rbf", 0.5), Kernel("poly", 0.3, 2, 1.0), Kernel("laplacian", 
 def test_reaches_the_optimum_of_the_reference(kernel, m, fit_intercept):
     pair = kernel_pair(kernel, 20 + m, m=m, fit_intercept=fit_intercept)
     exact = solve_exact(pair.twin)
-    result = kernel_newton.solve(pair.sub, tol=1e-7, rho=np.inf)
+    result = newton.solve(pair.sub, tol=1e-7, rho=np.inf)
     assert result.status is Status.CONVERGED
     assert result.gap <= 1e-7
     assert result.dual - 1e-8 <= exact.objective <= result.primal + 1e-8
@@ -47,7 +46,7 @@ def test_certificate_holds(seed, m, fit_intercept):
         exact = solve_exact(pair.twin)
     except InfeasibleSubproblemError:
         return
-    result = kernel_newton.solve(pair.sub, tol=1e-3, rho=np.inf)
+    result = newton.solve(pair.sub, tol=1e-3, rho=np.inf)
     assert result.dual <= exact.objective + 1e-8
     assert result.gap == pytest.approx((result.primal - result.dual) / result.primal)
     loss, excess = pair.sub.values(pair.K @ result.w - result.b)
@@ -60,8 +59,8 @@ def test_certificate_holds(seed, m, fit_intercept):
 def test_linear_kernel_equals_the_linear_solver(m):
     flat = random_subproblem(5, 80, 4, m)
     pair = kernel_pair(Kernel("linear"), 5, 80, 4, m)
-    kernelised = kernel_newton.solve(replace(pair.sub, gamma=flat.gamma), tol=1e-8)
-    linear = pmm_newton.solve(flat, tol=1e-8)
+    kernelised = newton.solve(replace(pair.sub, gamma=flat.gamma), tol=1e-8)
+    linear = newton.solve(flat, tol=1e-8)
     assert kernelised.primal == pytest.approx(linear.primal, rel=1e-7)
     np.testing.assert_allclose(pair.X.T @ kernelised.w, linear.w, atol=1e-3)
     np.testing.assert_allclose(kernelised.multipliers, linear.multipliers, atol=1e-3)
@@ -69,7 +68,7 @@ def test_linear_kernel_equals_the_linear_solver(m):
 
 def test_rows_with_flat_hinges_have_no_coefficient():
     pair = kernel_pair(Kernel("rbf", 0.5), 3, 80, m=1)
-    result = kernel_newton.solve(pair.sub, tol=1e-6, rho=np.inf)
+    result = newton.solve(pair.sub, tol=1e-6, rho=np.inf)
     z = pair.K @ result.w - result.b
     A, B = pair.sub.coef.per_cell(result.multipliers)
     pulls_down = (pair.sub.keep & 1 > 0) & (A[pair.sub.cell] > 0) & (z > -0.5 - 1e-3)
@@ -81,18 +80,18 @@ def test_rows_with_flat_hinges_have_no_coefficient():
 
 def test_warm_starts_save_steps():
     pair = kernel_pair(Kernel("rbf", 0.5), 4, 150, m=2, lam=0.01)
-    first = kernel_newton.solve(pair.sub, tol=1e-4)
+    first = newton.solve(pair.sub, tol=1e-4)
     second = majorise(pair.sub, pair.K @ first.w - first.b)
-    cold, warm = (kernel_newton.solve(second, tol=1e-4, start=start) for start in (None, first.state))
+    cold, warm = (newton.solve(second, tol=1e-4, start=start) for start in (None, first.state))
     assert warm.primal == pytest.approx(cold.primal, rel=1e-3)
-    assert kernel_newton.solve(pair.sub, tol=1e-4, start=first.state).n_iter < 0.5 * first.n_iter
+    assert newton.solve(pair.sub, tol=1e-4, start=first.state).n_iter < 0.5 * first.n_iter
 
 
 def test_states_pass_between_the_nest_and_newton():
     pair = kernel_pair(Kernel("rbf", 0.5), 6, 120, m=2)
     exact = solve_exact(pair.twin)
     rough = cutting_plane.solve(pair.sub, tol=3e-2)
-    fine = kernel_newton.solve(pair.sub, tol=1e-6, start=rough.state, rho=np.inf)
+    fine = newton.solve(pair.sub, tol=1e-6, start=rough.state, rho=np.inf)
     assert fine.primal == pytest.approx(exact.objective, rel=2e-6)
     again = cutting_plane.solve(pair.sub, tol=1e-4, start=fine.state)
     assert again.n_epochs <= rough.n_epochs
@@ -103,7 +102,7 @@ def test_infeasible_constraints_end_at_the_penalty():
     pair = kernel_pair(Kernel("rbf", 0.5), 3, m=2, feasible=False)
     with pytest.raises(InfeasibleSubproblemError):
         solve_exact(pair.twin)
-    result = kernel_newton.solve(pair.sub, tol=1e-4, rho=5.0)
+    result = newton.solve(pair.sub, tol=1e-4, rho=5.0)
     assert result.status is Status.CONVERGED
     assert result.multipliers.max() == 5.0
     assert result.violation.max() > 1e-3
@@ -112,47 +111,32 @@ def test_infeasible_constraints_end_at_the_penalty():
 def test_float32_matrix():
     pair = kernel_pair(Kernel("rbf", 0.5), 2, 100, m=1)
     single = replace(pair.sub, rows=GramRows(pair.K.astype(np.float32)))
-    double = kernel_newton.solve(pair.sub, tol=1e-5)
-    result = kernel_newton.solve(single, tol=1e-5)
+    double = newton.solve(pair.sub, tol=1e-5)
+    result = newton.solve(single, tol=1e-5)
     assert result.primal == pytest.approx(double.primal, rel=1e-4)
 
 
 def test_same_input_same_bits():
     pair = kernel_pair(Kernel("rbf", 0.5), 2, 100, m=2)
-    first, second = kernel_newton.solve(pair.sub), kernel_newton.solve(pair.sub)
+    first, second = newton.solve(pair.sub), newton.solve(pair.sub)
     np.testing.assert_array_equal(first.w, second.w)
     assert (first.b, first.gap) == (second.b, second.gap)
 
 
 def test_stops_by_steps_and_by_the_budget():
     pair = kernel_pair(Kernel("rbf", 0.5), 2, 100, m=2)
-    assert kernel_newton.solve(pair.sub, tol=1e-9, max_iter=3).status is Status.MAX_ITER
-    spent = kernel_newton.solve(pair.sub, tol=1e-9, budget=Budget(0.0))
+    assert newton.solve(pair.sub, tol=1e-9, max_iter=3).status is Status.MAX_ITER
+    spent = newton.solve(pair.sub, tol=1e-9, budget=Budget(0.0))
     assert spent.status is Status.TIME_LIMIT
     assert np.isfinite(spent.primal)
-
-
-def test_compiled_slopes_equal_the_plain_python():
-    sub = random_subproblem(3, 50, 4, 2)
-    rng, n = np.random.default_rng(0), 50
-    z, up, um = rng.standard_normal(n), rng.random(n), rng.random(n)
-    A, B = sub.coef.per_cell(np.ones(2))
-    results = []
-    for slopes in (loops.slopes, loops.slopes.py_func):
-        out = np.empty((3, n))
-        slopes(z, sub.weight, sub.cell, sub.keep, up, um, 0.3, A, B, *out)
-        results.append(out)
-    np.testing.assert_allclose(*results, rtol=1e-13)
-    dropped = sub.keep == 0
-    assert (results[0][:, dropped] == 0).all() and (results[0][:, ~dropped] != 0).any()
 
 
 def test_needs_the_matrix_and_a_definite_kernel():
     pair = kernel_pair(Kernel("rbf", 0.5), 2, 30, m=0)
     cached = replace(pair.sub, rows=GramRows(KernelRows(Kernel("rbf", 0.5), pair.X)))
     with pytest.raises(CapabilityError, match="the whole kernel matrix of 30 rows in memory"):
-        kernel_newton.solve(cached)
+        newton.solve(cached)
     indefinite = np.full((30, 30), -0.5)
     np.fill_diagonal(indefinite, 1.0)
     with pytest.raises(KernelError, match="not positive semi-definite"):
-        kernel_newton.solve(replace(pair.sub, rows=GramRows(indefinite)))
+        newton.solve(replace(pair.sub, rows=GramRows(indefinite)))

@@ -1,4 +1,4 @@
-"""The bundle method over blocks: the optimum in memory, bounds that hold, the same bits wherever the blocks are."""
+"""The level method over blocks: the optimum in memory, bounds that hold, the same bits wherever the blocks are."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,12 +13,10 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.distributed import JoblibMap
 from widemargin.solvers.base import Budget, ConvexState, exact_penalty
-from widemargin.solvers.convex import level_master as bundle_master
-from widemargin.solvers.convex import level_method as bundle_blocks
-from widemargin.solvers.convex import pmm_newton
-from widemargin.solvers.convex.certificate import Bracket
-from widemargin.solvers.convex.level_master import Cuts, Master
-from widemargin.solvers.convex.level_method import solve
+from widemargin.solvers.convex import newton
+from widemargin.solvers.convex.block_passes import Opening, open_hinges
+from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.convex.level_method import Cuts, LevelOptions, Master, _Search, solve
 from widemargin.solvers.ramp.majorization import minimise_ramp
 
 
@@ -43,7 +41,7 @@ def check_values(sub: Any, result: Any, rho: float) -> None:
 def test_the_optimum_in_memory(m: int, fit_intercept: bool) -> None:
     problem, w, b = random_ramp_problem(m, 150, 5, m, sparse=m == 1, fit_intercept=fit_intercept)
     sub, there = both(problem, w, b)
-    here = pmm_newton.solve(sub, tol=1e-8, rho=30.0)
+    here = newton.solve(sub, tol=1e-8, rho=30.0)
     result = solve(there, tol=1e-5, rho=30.0)
     assert result.status == "converged"
     assert result.gap <= 1e-5
@@ -80,7 +78,7 @@ def test_constraints_that_cannot_be_met_end_at_the_penalty() -> None:
     result = solve(there, tol=1e-4, rho=3.0)
     assert result.multipliers.max() == pytest.approx(3.0, rel=0.05)
     assert result.violation.max() > 0.0
-    here = pmm_newton.solve(sub, tol=1e-7, rho=3.0)
+    here = newton.solve(sub, tol=1e-7, rho=3.0)
     assert result.dual <= here.primal + 1e-9
     assert result.gap <= 1e-4
 
@@ -156,11 +154,10 @@ def test_looks_are_counted() -> None:
     assert there.rows.n_passes - before == 1 + 2 * result.n_iter
 
 
-def test_cuts_without_weight_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts_without_weight_go() -> None:
     problem, w, b = random_ramp_problem(6, 200, 4, 2)
     kept = solve(both(problem, w, b)[1], tol=1e-6, rho=10.0)
-    monkeypatch.setattr(bundle_master, "_RESTING", 3)
-    few = solve(both(problem, w, b)[1], tol=1e-6, rho=10.0)
+    few = solve(both(problem, w, b)[1], tol=1e-6, rho=10.0, options=LevelOptions(resting=3))
     assert few.gap <= 1e-6
     assert few.history[-1]["cuts"] < min(3 * few.n_iter, kept.history[-1]["cuts"])
 
@@ -168,8 +165,8 @@ def test_cuts_without_weight_go(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_next_look_is_where_the_models_are_some_of_the_way_down() -> None:
     problem, w, b = random_ramp_problem(7, 200, 4, 2)
     _, there = both(problem, w, b)
-    there.rows.blocks.advance(bundle_blocks.open_hinges, bundle_blocks.Opening(there.at, None), restart=True)
-    search, best = bundle_blocks._Search(there, 10.0), Bracket(10.0)
+    there.rows.blocks.advance(open_hinges, Opening(there.at, None), restart=True)
+    search, best = _Search(there, 10.0, LevelOptions()), CertifiedRecorder(10.0, Budget(), 0.0)
     for _ in range(6):
         loss, excess = search.look(w, b)
         bound, v = search.master.bound(1e-8)
@@ -205,7 +202,7 @@ def test_weights_whose_slopes_do_not_sum_to_zero_are_mended(monkeypatch: pytest.
 
 def test_a_whole_majorisation() -> None:
     problem, _, _ = random_ramp_problem(4, 150, 4, 2)
-    here = minimise_ramp(problem, pmm_newton.solve)
+    here = minimise_ramp(problem, newton.solve)
     there = minimise_ramp(blocked(problem, 40), solve)
     assert there.objective == pytest.approx(here.objective, rel=0.02)
     assert there.subproblem.gap <= 1e-4

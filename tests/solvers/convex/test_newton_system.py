@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin._typing import Floats
-from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers.convex import newton_system
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.convex.newton_system import (
     BandGram,
     BandRows,
@@ -18,6 +17,7 @@ from widemargin.solvers.convex.newton_system import (
     FactoredSystem,
     IterativeSystem,
     Moments,
+    SystemOptions,
 )
 
 
@@ -25,7 +25,11 @@ class Band:
     """Rows with their curvatures, as systems ask for them."""
 
     def __init__(self, rows: RowBlocks, by_row: Any, centred: bool) -> None:
-        self.by_row, self.gram, self.iterated = by_row, BandGram(rows, centred), BandRows(rows, by_row)
+        self.by_row, self.gram, self.iterated = (
+            by_row,
+            BandGram(rows, SystemOptions(), centred=centred),
+            BandRows(rows, by_row),
+        )
 
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         return self.gram.update(self.by_row, lam, np.empty(self.by_row.shape[0]), exact=exact)
@@ -54,10 +58,8 @@ def test_both_ways_solve_the_system(seed: int, fit_intercept: bool, sparse: bool
     factored = FactoredSystem(curvature, band)
     np.testing.assert_allclose(factored.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     assert factored.estimate(gradient) == pytest.approx(gradient @ expected, rel=1e-4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(newton_system, "_RESIDUAL", 1e-9)
-        iterated = IterativeSystem(curvature, band.iterated)
-        np.testing.assert_allclose(iterated.solve(gradient), expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+    iterated = IterativeSystem(curvature, band.iterated, SystemOptions(residual=1e-9))
+    np.testing.assert_allclose(iterated.solve(gradient), expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
     assert iterated.estimate(gradient) > 0.0
 
 
@@ -78,7 +80,7 @@ def test_an_updated_gram_matrix_is_the_one_made_afresh(seed: int, sparse: bool, 
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((60, 5))
     rows = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)])
-    band, work = BandGram(rows, True), np.empty(60)
+    band, work = BandGram(rows, SystemOptions(), centred=True), np.empty(60)
     curvature = (rng.random(60) * (rng.random(60) < 0.5)).astype(np.float32)
     C = X - X.mean(axis=0)
     for _ in range(5):
@@ -95,11 +97,10 @@ def test_an_updated_gram_matrix_is_the_one_made_afresh(seed: int, sparse: bool, 
 
 
 @pytest.mark.parametrize("coarse", [False, True])
-def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newton_system, "_LARGE", 1)
-    monkeypatch.setattr(newton_system, "_COARSE", 0.0 if coarse else 0.1)
+def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool) -> None:
+    options = SystemOptions(single_factor=1, coarse=0.0 if coarse else 0.1)
     band, curvature, H, gradient = problem(1, True, False)
-    system = FactoredSystem(curvature, band)
+    system = FactoredSystem(curvature, band, options)
     assert system._lower.dtype == np.float32
     expected = np.linalg.solve(H, gradient)
     np.testing.assert_allclose(system.solve(gradient), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

@@ -1,5 +1,6 @@
 """A start on a sample of the rows: what is drawn, that totals stay, and that the end has the same guarantees."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,21 @@ from hypothesis import strategies as st
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.convex import pmm_newton, subsample_start
+from widemargin.solvers.convex import newton, subsample_start
 from widemargin.solvers.convex.subsample_start import draw, sampled, spread_state
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **options: int) -> None:
+    """Sample with other options."""
+    monkeypatch.setattr(subsample_start, "DEFAULTS", replace(subsample_start.DEFAULTS, **options))
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are drawn of small problems too."""
-    monkeypatch.setattr(subsample_start, "_MANY_ROWS", 300)
-    monkeypatch.setattr(subsample_start, "_LEAST", 20)
+    tune(monkeypatch, rows=300)
+    tune(monkeypatch, least=20)
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 400))
@@ -54,9 +60,9 @@ def test_small_problems_are_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None
     problem, _, _ = random_ramp_problem(0, 1000, 3, 2)
     assert sampled(problem) is None
     assert sampled(object()) is None
-    monkeypatch.setattr(subsample_start, "_MANY_NUMBERS", 2000)
+    tune(monkeypatch, numbers=2000)
     assert sampled(problem) is not None
-    monkeypatch.setattr(subsample_start, "_PER_FEATURE", 200)  # so many rows a feature that it is most of them
+    tune(monkeypatch, per_feature=200)  # so many rows a feature that it is most of them
     assert sampled(problem) is None
 
 
@@ -64,7 +70,7 @@ def test_small_problems_are_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("seed", range(6))
 def test_the_end_has_the_guarantees_of_a_run_on_all_rows(seed: int) -> None:
     problem, _, _ = random_ramp_problem(seed, 1000, 4, 2, lam=0.01)
-    result = minimise_ramp(problem, pmm_newton.solve)
+    result = minimise_ramp(problem, newton.solve)
     assert result.status is Status.CONVERGED
     assert result.subproblem.gap <= 1e-4
     objective, excess = problem.ramp_values(result.w, problem.scores(result.w, result.b))
@@ -75,7 +81,7 @@ def test_the_end_has_the_guarantees_of_a_run_on_all_rows(seed: int) -> None:
     assert rows == sorted(rows)
     assert rows[0] < problem.rows.n_rows == rows[-1]
     assert result.n_steps == len(rows)
-    again = minimise_ramp(problem, pmm_newton.solve)
+    again = minimise_ramp(problem, newton.solve)
     np.testing.assert_array_equal(again.w, result.w)
 
 
@@ -84,11 +90,11 @@ def test_the_end_is_about_as_low_as_without_a_sample(monkeypatch: pytest.MonkeyP
     ends: list[list[float]] = [[], []]
     for seed in range(6):
         problem, _, _ = random_ramp_problem(seed, 1000, 4, 2, lam=0.01)
-        ends[0].append(minimise_ramp(problem, pmm_newton.solve).objective)
-    monkeypatch.setattr(subsample_start, "_MANY_ROWS", 10_000)
+        ends[0].append(minimise_ramp(problem, newton.solve).objective)
+    tune(monkeypatch, rows=10_000)
     for seed in range(6):
         problem, _, _ = random_ramp_problem(seed, 1000, 4, 2, lam=0.01)
-        ends[1].append(minimise_ramp(problem, pmm_newton.solve).objective)
+        ends[1].append(minimise_ramp(problem, newton.solve).objective)
     assert np.mean(ends[0]) <= np.mean(ends[1]) + 0.005
 
 
@@ -97,15 +103,15 @@ def test_without_loose_steps_the_convex_problem_is_that_of_the_start() -> None:
     """The plain SVM, the hinge bound tight at zero: only its solver starts on a sample."""
     problem, _, _ = random_ramp_problem(1, 1000, 4, 0)
     zero = np.zeros(4), 0.0
-    result = minimise_ramp(problem, pmm_newton.solve, MajorizeOptions(steps=0, tol=1e-7), start=zero)
-    direct = pmm_newton.solve(problem.majorise(problem.scores(*zero)), tol=1e-7)
+    result = minimise_ramp(problem, newton.solve, MajorizeOptions(steps=0, tol=1e-7), start=zero)
+    direct = newton.solve(problem.majorise(problem.scores(*zero)), tol=1e-7)
     assert result.subproblem.primal == pytest.approx(direct.primal, rel=3e-7)
 
 
 @pytest.mark.usefixtures("small")
 def test_infeasible_on_all_rows_is_said_so() -> None:
     problem, _, _ = random_ramp_problem(2, 1000, 3, 2, feasible=False)
-    result = minimise_ramp(problem, pmm_newton.solve)
+    result = minimise_ramp(problem, newton.solve)
     assert result.status is Status.INFEASIBLE
     assert result.rho == 100.0
 
@@ -121,7 +127,7 @@ def test_an_interrupt_keeps_what_there_is(when: str) -> None:
         if progress.stage == when:
             raise KeyboardInterrupt
 
-    result = minimise_ramp(problem, pmm_newton.solve, budget=Budget(None, (interrupt,)))
+    result = minimise_ramp(problem, newton.solve, budget=Budget(None, (interrupt,)))
     assert result.status is Status.INTERRUPTED
     assert np.isfinite(result.objective)
     assert result.w.shape == (3,)

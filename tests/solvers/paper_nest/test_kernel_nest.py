@@ -13,10 +13,11 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.gram import GramRows
 from widemargin.solvers.base import Status
-from widemargin.solvers.paper_nest import cutting_plane
-from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest import cutting_plane, kernel_ascent
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasSearch
-from widemargin.solvers.paper_nest.sdca import Ascent, KernelAscent, ascent_for
+from widemargin.solvers.paper_nest.kernel_ascent import KernelAscent, ascent_for
+from widemargin.solvers.paper_nest.sdca import Ascent
 
 RBF = Kernel("rbf", 0.5)
 
@@ -77,7 +78,7 @@ def test_bias_search_on_kernel_rows():
     ascent = ascent_for(pair.sub.rows, pair.sub.lam)
     A, B = pair.sub.coef.per_cell(np.zeros(0))
     plus, minus = np.empty(60), np.empty(60)
-    loops.side_weights(pair.sub.weight, pair.sub.cell, pair.sub.keep, A, B, plus, minus)
+    hinges.side_weights(pair.sub.weight, pair.sub.cell, pair.sub.keep, A, B, plus, minus)
     ascent.set_sides(plus, minus)
     found = BiasSearch(ascent).solve(1e-5)
     assert found.dual - 1e-9 <= exact.objective <= found.primal + 1e-9
@@ -112,9 +113,9 @@ def test_compiled_loops_equal_the_plain_python():
         for _ in range(5):
             rows = order.permutation(n)
             state = (plus, minus, np.diagonal(K).copy(), xi)
-            told.append(choose(loops.pick_moving)(rows, rest, delay, 7, *state, s, 0.1, 2.0))
+            told.append(choose(kernel_ascent.pick_moving)(rows, rest, delay, 7, *state, s, 0.1, 2.0))
             moving = rows[: told[-1][1]]
-            choose(loops.ascend_kernel)(K, moving, moving, *state, c, s, 0.1, 2.0)
+            choose(kernel_ascent.ascend_kernel)(K, moving, moving, *state, c, s, 0.1, 2.0)
         np.testing.assert_allclose(s, K @ c, atol=1e-12)
         np.testing.assert_allclose(c, -2.0 * xi, atol=1e-12)
         results.append((told, rest, delay, xi))

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest import sdca
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 positive = st.floats(0.0, 3.0)
@@ -28,7 +29,7 @@ def sides(sub, v=None):
     """Side weights of the rows."""
     A, B = sub.coef.per_cell(np.zeros(sub.n_constraints) if v is None else np.asarray(v))
     plus, minus = np.empty(sub.rows.n_rows), np.empty(sub.rows.n_rows)
-    loops.side_weights(sub.weight, sub.cell, sub.keep, A, B, plus, minus)
+    hinges.side_weights(sub.weight, sub.cell, sub.keep, A, B, plus, minus)
     return plus, minus
 
 
@@ -47,7 +48,7 @@ def test_step_is_the_maximiser_in_one_variable(share, z, plus, minus, q):
     def dual(x):
         return -np.abs(x - plus + minus) / 2 + z * (x - xi) - q / 2 * (x - xi) ** 2
 
-    new = loops.coordinate_step(z, xi, plus, minus, q)
+    new = sdca.coordinate_step(z, xi, plus, minus, q)
     assert -minus <= new <= plus
     grid = np.append(np.linspace(-minus, plus, 501), np.clip(plus - minus, -minus, plus))
     assert dual(new) >= dual(grid).max() - 1e-12
@@ -57,7 +58,7 @@ def test_step_is_the_maximiser_in_one_variable(share, z, plus, minus, q):
 def test_step_stays_only_at_a_subgradient(share, z, plus, minus):
     """Where the step stays put, xi is in the subdifferential of the loss at z."""
     xi = -minus + share * (plus + minus)
-    if loops.coordinate_step(z, xi, plus, minus, 1.0) == xi:
+    if sdca.coordinate_step(z, xi, plus, minus, 1.0) == xi:
         slopes = [plus * (z > -0.5) - minus * (z < 0.5), plus * (z >= -0.5) - minus * (z <= 0.5)]
         slopes += [plus * (z >= -0.5) - minus * (z < 0.5), plus * (z > -0.5) - minus * (z <= 0.5)]
         assert min(slopes) - 1e-12 <= xi <= max(slopes) + 1e-12
@@ -71,11 +72,11 @@ def test_shares_are_the_pair_of_largest_dual_value(seed, zeros):
     minus[:4] *= zeros not in ("minus", "both")
     xi = -minus + rng.choice([0.0, 1.0, rng.random()], 8) * (plus + minus)
     up, um, back = np.empty(8), np.empty(8), np.empty(8)
-    loops.shares(xi, plus, minus, up, um)
+    hinges.shares(xi, plus, minus, up, um)
     assert ((up >= 0) & (up <= 1 + 1e-12) & (um >= 0) & (um <= 1 + 1e-12)).all()
-    loops.xi_from_shares(up, um, plus, minus, back)
+    hinges.xi_from_shares(up, um, plus, minus, back)
     np.testing.assert_allclose(back, xi, atol=1e-12)
-    value, total = loops.dual_sums(xi, plus, minus)
+    value, total = hinges.dual_sums(xi, plus, minus)
     assert value == pytest.approx((plus @ up + minus @ um) / 2)
     assert total == pytest.approx(xi.sum())
 
@@ -84,7 +85,7 @@ def test_shares_are_the_pair_of_largest_dual_value(seed, zeros):
 def test_balance_scales_the_larger_side_down(seed):
     xi = np.random.default_rng(seed).standard_normal(9)
     before = xi.copy()
-    loops.balance(xi)
+    hinges.balance(xi)
     assert abs(xi.sum()) < 1e-12
     ratio = xi / before
     assert (ratio <= 1.0).all() and (ratio >= 0.0).all()
@@ -93,7 +94,7 @@ def test_balance_scales_the_larger_side_down(seed):
 
 def test_balance_leaves_one_sided_variables_at_zero():
     xi = np.array([0.5, 0.0, 1.0])
-    loops.balance(xi)
+    hinges.balance(xi)
     np.testing.assert_array_equal(xi, 0.0)
 
 
@@ -111,9 +112,9 @@ def test_compiled_epochs_equal_the_plain_python(sparse):
         for _ in range(6):
             shared = (rng.permutation(-(-n // 4)), 4, rest, delay, 3, plus, minus, q, xi, w, 0.1, scale)
             if sparse:
-                visits.append(choose(loops.epoch_csr)(*block.csr, *shared))
+                visits.append(choose(sdca.epoch_csr)(*block.csr, *shared))
             else:
-                visits.append(choose(loops.epoch_dense)(block.X, block.row_of, *shared))
+                visits.append(choose(sdca.epoch_dense)(block.X, block.row_of, *shared))
         results.append((visits, rest, delay, xi, w))
     for compiled, plain in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
@@ -125,24 +126,24 @@ def test_compiled_sums_equal_the_plain_python():
     s, plus, minus = rng.standard_normal(20), rng.random(20), rng.random(20)
     xi = np.clip(rng.standard_normal(20), -minus, plus)
     for kernel, arguments in (
-        (loops.dual_sums, (xi, plus, minus)),
-        (loops.hinge_sum, (s, 0.3, plus, minus)),
-        (loops.bias_slope, (s, 0.3, plus, minus)),
+        (hinges.dual_sums, (xi, plus, minus)),
+        (hinges.hinge_sum, (s, 0.3, plus, minus)),
+        (hinges.bias_slope, (s, 0.3, plus, minus)),
     ):
         np.testing.assert_allclose(kernel(*arguments), kernel.py_func(*arguments), rtol=1e-13)
     for kernel, arguments in (
-        (loops.shares, (xi, plus, minus)),
-        (loops.xi_from_shares, (rng.random(20), rng.random(20), plus, minus)),
-        (loops.side_weights, (plus, np.arange(20) % 3, np.arange(20) % 4, s[:3], s[3:6])),
+        (hinges.shares, (xi, plus, minus)),
+        (hinges.xi_from_shares, (rng.random(20), rng.random(20), plus, minus)),
+        (hinges.side_weights, (plus, np.arange(20) % 3, np.arange(20) % 4, s[:3], s[3:6])),
     ):
-        count = {loops.xi_from_shares: 1}.get(kernel, 2)
+        count = {hinges.xi_from_shares: 1}.get(kernel, 2)
         outs = [[np.zeros(20) for _ in range(count)] for _ in range(2)]
         kernel(*arguments, *outs[0])
         kernel.py_func(*arguments, *outs[1])
         np.testing.assert_allclose(outs[0], outs[1], rtol=1e-13)
     first, second = xi.copy(), xi.copy()
-    loops.balance(first)
-    loops.balance.py_func(second)
+    hinges.balance(first)
+    hinges.balance.py_func(second)
     np.testing.assert_allclose(first, second, rtol=1e-13)
 
 
@@ -231,7 +232,7 @@ def test_warm_start_from_shares_is_the_same_dual_point():
     first = ascent_for(sub, [0.3])
     result = first.solve(0.2, 1e-6)
     up, um = np.empty(200), np.empty(200)
-    loops.shares(first.xi, first.plus, first.minus, up, um)
+    hinges.shares(first.xi, first.plus, first.minus, up, um)
     second = ascent_for(sub, [0.3])
     second.warm_start(result.point.w, up, um)
     again = second.solve(0.2, 2e-6)
@@ -321,8 +322,8 @@ def test_balancing_a_column_meets_the_target_inside_the_box(seed, target):
     x, plus, minus = rng.standard_normal(12), rng.random(12), rng.random(12)
     xi = np.clip(rng.standard_normal(12), -minus, plus)
     before, plain = xi.copy(), xi.copy()
-    loops.balance_column(xi, x, target)
-    loops.balance_column.py_func(plain, x, target)
+    hinges.balance_column(xi, x, target)
+    hinges.balance_column.py_func(plain, x, target)
     np.testing.assert_allclose(xi, plain, rtol=1e-13, atol=1e-16)
     assert np.all(xi * before >= 0.0)
     assert np.all(np.abs(xi) <= np.abs(before))

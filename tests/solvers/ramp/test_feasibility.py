@@ -12,10 +12,10 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.estimators.rate_constrained.measures import Deterministic, Randomized
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.feasibility import diagnose, impossible_subset, lower_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import enforce
@@ -122,9 +122,9 @@ def two_clouds(gamma: tuple[float, float], *, extra: float | None = None, seed: 
 
 def diagnosed(problem: RateConstrainedProblem, measures: Any = Deterministic, budget: Budget | None = None) -> Any:
     own = measures(problem)
-    first = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions(), moves=own.moves)
+    first = enforce(problem, newton.solve, own.judge, MajorizeOptions(), moves=own.moves)
     assert first.best.violation > 0.0
-    return diagnose(problem, pmm_newton.solve, measures, first.best, budget=budget or Budget()), first.best
+    return diagnose(problem, newton.solve, measures, first.best, budget=budget or Budget()), first.best
 
 
 def attainable(problem: RateConstrainedProblem) -> tuple[float, float]:
@@ -162,9 +162,9 @@ def test_what_is_not_needed_for_the_conflict_is_left_out() -> None:
     """Either cap alone contradicts the floor; a first model that misses all three makes all of them suspects."""
     problem = two_clouds((0.3, 0.4), extra=0.35)
     own = Deterministic(problem)
-    first = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions()).best
+    first = enforce(problem, newton.solve, own.judge, MajorizeOptions()).best
     first = replace(first, excess=np.maximum(first.excess, 0.01))
-    found = diagnose(problem, pmm_newton.solve, Deterministic, first, budget=Budget())
+    found = diagnose(problem, newton.solve, Deterministic, first, budget=Budget())
     assert (found.conflict, found.irreducible, found.proved) == ((0, 2), True, False)
 
 
@@ -203,12 +203,12 @@ def test_a_feasible_model_that_the_searches_find_is_given_back() -> None:
     """The first model is a bad one, not the goal an impossible one."""
     problem = two_clouds((0.6, 0.6))
     own = Deterministic(problem)
-    first = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions()).best
+    first = enforce(problem, newton.solve, own.judge, MajorizeOptions()).best
     assert first.violation == 0.0
     w, b = np.zeros(1), 5.0
     bad = replace(first, w=w, b=b, objective=own.objective(w, b), excess=own.excess(w, b))
     assert bad.violation > 0.0
-    found = diagnose(problem, pmm_newton.solve, Deterministic, bad, budget=Budget())
+    found = diagnose(problem, newton.solve, Deterministic, bad, budget=Budget())
     assert found.best.violation == 0.0
     assert found.conflict == ()
 
@@ -217,9 +217,9 @@ def test_a_spent_budget_ends_the_searches() -> None:
     problem = two_clouds((0.3, 0.4))
     budget = Budget()
     own = Deterministic(problem)
-    first = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions()).best
+    first = enforce(problem, newton.solve, own.judge, MajorizeOptions()).best
     budget.stopped = True
-    found = diagnose(problem, pmm_newton.solve, Deterministic, first, budget=budget)
+    found = diagnose(problem, newton.solve, Deterministic, first, budget=budget)
     assert (found.n_searches, found.irreducible) == (0, False)
     assert found.best is first
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp import majorization as majorize
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
 
@@ -50,7 +50,7 @@ def test_exact_steps_never_raise_the_objective_and_stay_feasible(
     problem, w, b = random_ramp_problem(seed, 60, 3, m, fit_intercept=fit_intercept, sparse=sparse, lam=lam)
     before, excess = problem.ramp_values(w, problem.scores(w, b))
     assert np.all(excess < 0.0)
-    result = minimise_ramp(problem, pmm_newton.solve, EXACT, start=(w, b))
+    result = minimise_ramp(problem, newton.solve, EXACT, start=(w, b))
     objectives = [before, *(entry["objective"] for entry in result.history)]
     assert np.all(np.diff(objectives) <= 1e-8)
     assert all(entry["violation"] <= 1e-6 for entry in result.history)
@@ -61,7 +61,7 @@ def test_exact_steps_never_raise_the_objective_and_stay_feasible(
 @pytest.mark.parametrize("seed", range(12))
 def test_default_steps_never_raise_the_merit(seed: int) -> None:
     problem, _, _ = random_ramp_problem(seed, 120, 4, 2, lam=5e-3)
-    result = minimise_ramp(problem, pmm_newton.solve)
+    result = minimise_ramp(problem, newton.solve)
     pairs = merits(result)
     for (rho, before), (next_rho, after) in itertools.pairwise(pairs):
         assert next_rho > rho or after <= before
@@ -76,7 +76,7 @@ def test_a_feasible_goal_ends_feasible_from_an_infeasible_start() -> None:
         problem, _, _ = random_ramp_problem(seed, 120, 4, 2, lam=5e-3, slack=0.05)
         w, b = np.zeros(4), 0.5  # everything negative
         if problem.ramp_values(w, problem.scores(w, b))[1].max() > 0.01:
-            result = minimise_ramp(problem, pmm_newton.solve, start=(w, b))
+            result = minimise_ramp(problem, newton.solve, start=(w, b))
             ended.append(result.status)
             assert (result.excess.max() <= 1e-3) == (result.status is not Status.INFEASIBLE)
     assert len(ended) >= 8
@@ -90,7 +90,7 @@ def test_an_infeasible_goal_climbs_the_ladder(m: int) -> None:
 
     def convex(sub: Any, *, rho: float, **options: Any) -> ConvexResult:
         asked[rho] = None
-        return pmm_newton.solve(sub, rho=rho, **options)
+        return newton.solve(sub, rho=rho, **options)
 
     result = minimise_ramp(problem, convex)
     assert result.status is Status.INFEASIBLE
@@ -98,27 +98,27 @@ def test_an_infeasible_goal_climbs_the_ladder(m: int) -> None:
     assert result.rho == 100.0
     assert result.excess.max() > 1e-3
     assert result.multipliers.max() == pytest.approx(100.0)
-    first = minimise_ramp(problem, pmm_newton.solve, MajorizeOptions(rhos=(1.0,)))
+    first = minimise_ramp(problem, newton.solve, MajorizeOptions(rhos=(1.0,)))
     assert np.maximum(result.excess, 0).sum() <= np.maximum(first.excess, 0).sum() + 1e-6
 
 
 def test_the_first_point_is_the_best_constant() -> None:
     problem, _, _ = random_ramp_problem(3, 80, 3, 2)
-    by_default = minimise_ramp(problem, pmm_newton.solve)
+    by_default = minimise_ramp(problem, newton.solve)
     b = problem.constant_start(1.0)
-    given_it = minimise_ramp(problem, pmm_newton.solve, start=(np.zeros(3), b))
+    given_it = minimise_ramp(problem, newton.solve, start=(np.zeros(3), b))
     np.testing.assert_array_equal(by_default.w, given_it.w)
     assert by_default.b == given_it.b
 
 
 def test_a_warm_state_saves_steps() -> None:
     problem, _, _ = random_ramp_problem(5, 300, 6, 2, lam=1e-3)
-    first = minimise_ramp(problem, pmm_newton.solve)
+    first = minimise_ramp(problem, newton.solve)
     moved = problem.tightened(np.full(2, 0.005))
     options = MajorizeOptions(steps=1)
     at = (first.w, first.b)
-    cold = minimise_ramp(moved, pmm_newton.solve, options, start=at)
-    warm = minimise_ramp(moved, pmm_newton.solve, options, start=at, state=first.subproblem.state)
+    cold = minimise_ramp(moved, newton.solve, options, start=at)
+    warm = minimise_ramp(moved, newton.solve, options, start=at, state=first.subproblem.state)
     assert warm.n_iter < cold.n_iter
 
 
@@ -203,7 +203,7 @@ class Lazy:
     """The exact solver, which gives away all that the tolerance allows: of the way to its solution the least share."""
 
     def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
-        exact = pmm_newton.solve(sub, tol=1e-9, start=start, rho=rho)
+        exact = newton.solve(sub, tol=1e-9, start=start, rho=rho)
         here = np.zeros_like(exact.w) if start is None else start.w
         for share in np.linspace(0.0, 1.0, 21):
             w = here + share * (exact.w - here)
@@ -343,7 +343,7 @@ def test_a_spent_budget_ends_after_one_step() -> None:
 def test_a_time_limit_holds_with_the_real_solver() -> None:
     problem, _, _ = random_ramp_problem(0, 200, 5, 2)
     budget = Budget(seconds=0.0)
-    result = minimise_ramp(problem, pmm_newton.solve, budget=budget)
+    result = minimise_ramp(problem, newton.solve, budget=budget)
     assert result.status is Status.TIME_LIMIT
     assert result.n_steps + result.n_iter <= 1
     assert_consistent(problem, result)
@@ -359,7 +359,7 @@ def test_an_empty_ladder_is_refused() -> None:
 
 def test_slopes_come_first_and_the_result_is_of_the_asked_problem() -> None:
     problem, _, _ = random_ramp_problem(2, 300, 6, 2, lam=1e-3)
-    result = minimise_ramp(problem, pmm_newton.solve, MajorizeOptions(steps=1, slopes=(30.0, 5.0)))
+    result = minimise_ramp(problem, newton.solve, MajorizeOptions(steps=1, slopes=(30.0, 5.0)))
     lams = [entry["lam"] for entry in result.history]
     assert lams[:4] == pytest.approx([0.03, 0.03, 0.005, 0.005])
     assert set(lams[4:]) == {1e-3}
@@ -376,7 +376,7 @@ def test_an_interrupt_among_the_slopes_measures_by_the_asked_problem() -> None:
             raise KeyboardInterrupt
 
     budget = Budget(callbacks=(interrupt,))
-    result = minimise_ramp(problem, pmm_newton.solve, MajorizeOptions(slopes=(30.0, 5.0)), budget=budget)
+    result = minimise_ramp(problem, newton.solve, MajorizeOptions(slopes=(30.0, 5.0)), budget=budget)
     assert result.status is Status.INTERRUPTED
     assert not result.certified
     assert_consistent(problem, result)

@@ -8,10 +8,10 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.estimators.rate_constrained.measures import Deterministic, Randomized
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult
 from widemargin.solvers.ramp.second_start import enforce_from_two_starts
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, enforce
@@ -33,7 +33,7 @@ def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: An
     hard = Counting(problem)
     measures = Randomized(problem) if soft else hard
     options = {"give_back": not soft, "budget": Budget(), **options}
-    found = enforce_from_two_starts(problem, pmm_newton.solve, measures, MajorizeOptions(), hard=hard, **options)
+    found = enforce_from_two_starts(problem, newton.solve, measures, MajorizeOptions(), hard=hard, **options)
     return found, hard
 
 
@@ -65,11 +65,11 @@ def test_it_is_never_worse_than_one_start_and_never_worse_than_the_shifted_svm()
     for seed in range(6):
         problem = precise(seed)
         own = Deterministic(problem)
-        one = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions(), moves=own.moves).best
+        one = enforce(problem, newton.solve, own.judge, MajorizeOptions(), moves=own.moves).best
         both = search(problem)[0].best
         assert not one.beats(both)
         won += both.objective < one.objective - 0.005
-        svm = pmm_newton.solve(problem.unconstrained().majorise(np.zeros(problem.rows.n_rows)), tol=1e-4)
+        svm = newton.solve(problem.unconstrained().majorise(np.zeros(problem.rows.n_rows)), tol=1e-4)
         judged = own.judge(replace(both.solution, w=svm.w, b=svm.b))
         assert (both.violation, both.objective) <= (judged.violation, judged.objective + 1e-3)
     assert won >= 1
@@ -111,9 +111,9 @@ def test_an_interrupt_in_the_second_start_keeps_the_first_model() -> None:
 
     hard, budget = Breaking(problem), Budget()
     found = enforce_from_two_starts(
-        problem, pmm_newton.solve, hard, MajorizeOptions(), hard=hard, give_back=True, budget=budget
+        problem, newton.solve, hard, MajorizeOptions(), hard=hard, give_back=True, budget=budget
     )
     assert budget.interrupted
     own = Deterministic(problem)
-    one = enforce(problem, pmm_newton.solve, own.judge, MajorizeOptions(), moves=own.moves).best
+    one = enforce(problem, newton.solve, own.judge, MajorizeOptions(), moves=own.moves).best
     np.testing.assert_array_equal(found.best.w, one.w)

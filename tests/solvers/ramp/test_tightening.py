@@ -12,7 +12,7 @@ from testing.ramp_problems import random_ramp_problem, scores_of_rows
 
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, Judge, enforce
 from widemargin.solvers.thresholds.bias_sweep import best_threshold
@@ -63,7 +63,7 @@ def test_what_is_called_met_is_met_and_nothing_beats_it(
 ) -> None:
     problem, _, _ = random_ramp_problem(seed, 150, 4, m, lam=5e-3, slack=slack, fit_intercept=fit_intercept)
     seen: list[Candidate] = []
-    found = enforce(problem, pmm_newton.solve, deterministic(problem, seen), OPTIONS, give_back=give_back)
+    found = enforce(problem, newton.solve, deterministic(problem, seen), OPTIONS, give_back=give_back)
     objective, excess = zero_one(problem, found.best.w, found.best.b)
     assert found.best.objective == pytest.approx(objective, abs=1e-12)
     np.testing.assert_allclose(found.best.excess, excess, rtol=0, atol=1e-12)
@@ -82,7 +82,7 @@ def test_tightening_reaches_the_bounds_where_the_ramp_solution_misses_them() -> 
     for seed in range(40):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02, fit_intercept=False)
         seen: list[Candidate] = []
-        found = enforce(problem, pmm_newton.solve, deterministic(problem, seen), OPTIONS)
+        found = enforce(problem, newton.solve, deterministic(problem, seen), OPTIONS)
         if seen[0].violation > 0.0:
             missed += 1
             repaired += found.best.violation == 0.0
@@ -96,7 +96,7 @@ def test_giving_back_pays() -> None:
     for seed in range(20):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02)
         without, with_it = (
-            enforce(problem, pmm_newton.solve, deterministic(problem, []), OPTIONS, give_back=give_back).best
+            enforce(problem, newton.solve, deterministic(problem, []), OPTIONS, give_back=give_back).best
             for give_back in (False, True)
         )
         if without.violation == 0.0:
@@ -248,7 +248,7 @@ def test_rounds_keep_the_penalty_that_made_the_bounds_hold() -> None:
 
     def convex(sub: Any, *, rho: float, **options: Any) -> ConvexResult:
         used.append(rho)
-        return pmm_newton.solve(sub, rho=rho, **options)
+        return newton.solve(sub, rho=rho, **options)
 
     judge_hard = deterministic(problem, [])
 
@@ -346,9 +346,9 @@ def test_bounds_missed_by_far_at_a_large_penalty_get_no_rounds() -> None:
 def test_a_known_solution_is_not_sought_again() -> None:
     problem, _, _ = random_ramp_problem(3, 200, 4, 2, lam=5e-3)
     judge = deterministic(problem, [])
-    known = minimise_ramp(problem, pmm_newton.solve, OPTIONS)
-    again = enforce(problem, pmm_newton.solve, judge, OPTIONS, first=known)
-    fresh = enforce(problem, pmm_newton.solve, judge, OPTIONS)
+    known = minimise_ramp(problem, newton.solve, OPTIONS)
+    again = enforce(problem, newton.solve, judge, OPTIONS, first=known)
+    fresh = enforce(problem, newton.solve, judge, OPTIONS)
     np.testing.assert_array_equal(again.best.w, fresh.best.w)
-    warm = enforce(problem, pmm_newton.solve, judge, OPTIONS, start=(known.w, known.b), state=known.subproblem.state)
+    warm = enforce(problem, newton.solve, judge, OPTIONS, start=(known.w, known.b), state=known.subproblem.state)
     assert warm.n_iter < fresh.n_iter

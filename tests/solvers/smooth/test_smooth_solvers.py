@@ -11,10 +11,10 @@ from testing.margin_problems import exact, problem, task
 
 from widemargin.exceptions import CapabilityError
 from widemargin.losses.margin import CatoniLoss, LogCoshLoss
-from widemargin.solvers import gradient_descent
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.smooth import lbfgs, margin_sgd
-from widemargin.solvers.smooth import margin_sgd_loops as loops
+from widemargin.solvers.smooth import margin_sgd as loops
+from widemargin_papers.solvers import gradient_descent
 
 SOLVERS = {"lbfgs": lbfgs.solve, "gd": gradient_descent.solve, "sgd": margin_sgd.solve}
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from structured_models import LabelSets, exact_training, examples
 from widemargin._threads import limit_threads
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners import bcfw, one_slack
-from widemargin.structured.learners.bound import hinge_bound, proved_primal
+from widemargin.structured.learners import block_frank_wolfe, cutting_planes
 from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import hinge_bound, proved_primal
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
 
@@ -36,12 +36,12 @@ def test_a_bound_is_never_below_the_optimum(seed, slack, size):
 
 
 @pytest.mark.parametrize("slack", [False, True])
-@pytest.mark.parametrize("learner", [bcfw, one_slack])
+@pytest.mark.parametrize("learner", [block_frank_wolfe.solve, cutting_planes.one_slack])
 def test_local_search_proves_an_interval_around_the_optimum(learner, slack):
     problem = problem_of(0, slack, n=12, C=0.3)
     _, X, Y = examples("label sets")
     optimum, _ = exact_training(LabelSets(3), X, Y, C=0.3, slack=slack)
-    result = learner.solve(problem, tol=1e-3, max_iter=2000)
+    result = learner(problem, tol=1e-3, max_iter=2000)
     assert not result.certified
     assert result.status == Status.CONVERGED
     assert result.dual <= optimum * (1.0 + 1e-7)
@@ -50,13 +50,13 @@ def test_local_search_proves_an_interval_around_the_optimum(learner, slack):
 
 
 def test_an_exact_run_is_proved_and_an_interrupted_one_is_not():
-    result = bcfw.solve(problem_of(0, True, "enumeration"), max_iter=20)
+    result = block_frank_wolfe.solve(problem_of(0, True, "enumeration"), max_iter=20)
     assert (result.proved, result.proved_gap) == (result.primal, result.gap)
 
     def interrupt(progress):
         raise KeyboardInterrupt
 
-    result = bcfw.solve(problem_of(0, True), budget=Budget(callbacks=(interrupt,)))
+    result = block_frank_wolfe.solve(problem_of(0, True), budget=Budget(callbacks=(interrupt,)))
     assert result.proved == np.inf
     assert result.proved_gap == 1.0
 

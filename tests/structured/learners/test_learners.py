@@ -13,18 +13,19 @@ from structured_models import LabelSets, exact_training, examples
 from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
+from widemargin.structured.learners import block_frank_wolfe, sgd
+from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
+from widemargin.structured.learners.dual_point import dual_value, weights_of
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import next_look
-from widemargin.structured.learners.state import dual_value, weights_of
 from widemargin.structured.models import MulticlassModel, MultiLabelModel
 
-LEARNERS = [bcfw, sgd, n_slack, one_slack]
+LEARNERS = [block_frank_wolfe.solve, sgd.solve, slack_per_example, one_slack]
 KINDS = ["classes", "label sets", "sequences"]
 
 
-def name(module):
-    return module.__name__.rpartition(".")[2]
+def name(learner):
+    return learner.__module__.rpartition(".")[2] + "." + learner.__name__
 
 
 def flat(weights):
@@ -38,8 +39,8 @@ def test_every_learner_reaches_the_exact_optimum(learner, kind, rescaling):
     model, X, Y = examples(kind)
     optimum, w = exact_training(model, X, Y, C=0.3, slack=rescaling == "slack")
     problem = StructuredProblem(model, X, Y, C=0.3, rescaling=rescaling, check=True)
-    tol = 0.03 if learner is sgd else 1e-3
-    result = learner.solve(problem, tol=tol, max_iter=600)
+    tol = 0.03 if learner is sgd.solve else 1e-3
+    result = learner(problem, tol=tol, max_iter=600)
     assert result.status == Status.CONVERGED
     assert result.dual <= optimum * (1.0 + 1e-7) <= result.primal * (1.0 + 2e-7)
     assert result.gap <= tol
@@ -56,7 +57,7 @@ def test_the_certificate_holds_at_any_time(learner, seed, C, slack):
     rescaling = "slack" if slack else "margin"
     optimum, _ = exact_training(model, X, Y, C=C, slack=slack)
     problem = StructuredProblem(model, X, Y, C=C, rescaling=rescaling)
-    result = learner.solve(problem, tol=1e-9, max_iter=4)
+    result = learner(problem, tol=1e-9, max_iter=4)
     for entry in result.history:
         assert entry["dual"] <= optimum * (1.0 + 1e-6) + 1e-9
         assert entry["primal"] >= optimum * (1.0 - 1e-6) - 1e-9
@@ -74,7 +75,7 @@ def test_margin_rescaling_of_classes_is_the_svm_of_crammer_and_singer():
     X = rng.normal(size=(60, 5))
     y = np.argmax(X[:, :3] + rng.normal(size=(60, 3)), axis=1)
     problem = StructuredProblem(MulticlassModel(), X, y, C=0.5, rescaling="margin")
-    result = bcfw.solve(problem, tol=1e-4, max_iter=5000)
+    result = block_frank_wolfe.solve(problem, tol=1e-4, max_iter=5000)
     reference = LinearSVC(multi_class="crammer_singer", C=0.5, fit_intercept=False, tol=1e-6, max_iter=100_000)
     coef = reference.fit(X, y).coef_
     scores = X @ coef.T
@@ -90,10 +91,10 @@ def test_same_seed_same_bits_and_another_order_for_another_seed(learner):
 
     def run(seed):
         problem = StructuredProblem(model, X, Y, C=0.3)
-        return flat(learner.solve(problem, tol=1e-9, max_iter=3, seed=seed).weights)
+        return flat(learner(problem, tol=1e-9, max_iter=3, seed=seed).weights)
 
     np.testing.assert_array_equal(run(1), run(1))
-    if learner in (bcfw, sgd):
+    if learner in (block_frank_wolfe.solve, sgd.solve):
         assert (run(1) != run(2)).any()
 
 
@@ -103,50 +104,52 @@ def test_csr_rows_give_the_bits_of_dense_rows(learner, kind):
     model, X, Y = examples(kind)
     X = [np.where(np.abs(x) > 0.6, x, 0.0) for x in X]
     sparse = [sp.csr_matrix(np.atleast_2d(x)) for x in X]
-    dense, csr = (learner.solve(StructuredProblem(model, rows, Y, C=0.3), tol=1e-9, max_iter=4) for rows in (X, sparse))
+    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=1e-9, max_iter=4) for rows in (X, sparse))
     np.testing.assert_array_equal(flat(dense.weights), flat(csr.weights))
     assert dense.dual == csr.dual
 
 
 def test_float32_rows():
     model, X, Y = examples("label sets")
-    double = bcfw.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-4, max_iter=300)
-    single = bcfw.solve(StructuredProblem(model, [x.astype(np.float32) for x in X], Y, C=0.3), tol=1e-4, max_iter=300)
+    double = block_frank_wolfe.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-4, max_iter=300)
+    single = block_frank_wolfe.solve(
+        StructuredProblem(model, [x.astype(np.float32) for x in X], Y, C=0.3), tol=1e-4, max_iter=300
+    )
     assert single.primal == pytest.approx(double.primal, rel=1e-3)
 
 
 def test_a_run_goes_on_where_it_stopped():
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=0.3)
-    first = bcfw.solve(problem, tol=1e-9, max_iter=30)
-    again = bcfw.solve(problem, tol=1e-9, max_iter=1, start=first.blocks)
+    first = block_frank_wolfe.solve(problem, tol=1e-9, max_iter=30)
+    again = block_frank_wolfe.solve(problem, tol=1e-9, max_iter=1, start=first.blocks)
     assert again.dual >= first.dual * (1.0 - 1e-12)
-    fresh = bcfw.solve(problem, tol=1e-9, max_iter=1)
+    fresh = block_frank_wolfe.solve(problem, tol=1e-9, max_iter=1)
     assert again.gap < fresh.gap
 
 
 def test_blocks_of_one_C_are_a_start_for_another():
     model, X, Y = examples("label sets")
-    large = bcfw.solve(StructuredProblem(model, X, Y, C=1.0), tol=1e-3, max_iter=300)
+    large = block_frank_wolfe.solve(StructuredProblem(model, X, Y, C=1.0), tol=1e-3, max_iter=300)
     problem = StructuredProblem(model, X, Y, C=0.5)
     optimum, _ = exact_training(model, X, Y, C=0.5, slack=True)
-    warm = bcfw.solve(problem, tol=1e-9, max_iter=1, start=large.blocks.scaled(0.5))
+    warm = block_frank_wolfe.solve(problem, tol=1e-9, max_iter=1, start=large.blocks.scaled(0.5))
     assert warm.dual <= optimum <= warm.primal
-    assert warm.gap < bcfw.solve(problem, tol=1e-9, max_iter=1).gap
+    assert warm.gap < block_frank_wolfe.solve(problem, tol=1e-9, max_iter=1).gap
 
 
 def test_foreign_blocks_are_refused():
     model, X, Y = examples("label sets")
-    blocks = bcfw.solve(StructuredProblem(model, X[:5], Y[:5]), max_iter=1).blocks
+    blocks = block_frank_wolfe.solve(StructuredProblem(model, X[:5], Y[:5]), max_iter=1).blocks
     with pytest.raises(DataError, match="the blocks to start from have shapes"):
-        bcfw.solve(StructuredProblem(model, X, Y), start=blocks)
+        block_frank_wolfe.solve(StructuredProblem(model, X, Y), start=blocks)
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=name)
 def test_time_limit_and_callback_end_a_run(learner):
     model, X, Y = examples("label sets", n=60)
     problem = StructuredProblem(model, X, Y, C=1.0)
-    late = learner.solve(problem, tol=0.0, max_iter=10_000, budget=Budget(0.03))
+    late = learner(problem, tol=0.0, max_iter=10_000, budget=Budget(0.03))
     assert late.status == Status.TIME_LIMIT
     assert late.dual <= late.primal < np.inf
     told = []
@@ -155,7 +158,7 @@ def test_time_limit_and_callback_end_a_run(learner):
         told.append(progress)
         return len(told) == 2
 
-    stopped = learner.solve(problem, tol=0.0, max_iter=1000, budget=Budget(None, (stop,)))
+    stopped = learner(problem, tol=0.0, max_iter=1000, budget=Budget(None, (stop,)))
     assert stopped.status == Status.STOPPED
     assert len(told) >= 2
     assert told[-1].seconds <= time.perf_counter()
@@ -175,7 +178,7 @@ def test_an_interrupt_keeps_what_there_is(learner):
 
     problem.oracle = interrupted
     budget = Budget()
-    result = learner.solve(problem, tol=0.0, max_iter=1000, budget=budget)
+    result = learner(problem, tol=0.0, max_iter=1000, budget=budget)
     assert budget.interrupted
     assert result.status == Status.INTERRUPTED
     optimum, _ = exact_training(model, X, Y, C=1.0, slack=True)
@@ -188,7 +191,7 @@ def test_searches_in_training(search):
     """Exact searches reach the optimum of the problem; the others a point with a bound that holds all the same."""
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=0.3, search=search, check=True)
-    result = bcfw.solve(problem, tol=5e-3, max_iter=150)
+    result = block_frank_wolfe.solve(problem, tol=5e-3, max_iter=150)
     optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
     assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
     assert problem.exact == (search in ("angular", "level", "levels"))
@@ -201,11 +204,11 @@ def test_sarawagi_and_gupta_s_search_needs_the_slacks_of_the_cutting_plane():
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=0.3, search="sarawagi-gupta")
     with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
-        bcfw.solve(problem)
+        block_frank_wolfe.solve(problem)
     with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
-        one_slack.solve(problem)
+        one_slack(problem)
     optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
-    result = n_slack.solve(problem, tol=1e-3, max_iter=60)
+    result = slack_per_example(problem, tol=1e-3, max_iter=60)
     assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
 
 
@@ -213,7 +216,7 @@ def test_known_labels_save_questions():
     model, X, Y = examples("label sets")
     plain, helped = (StructuredProblem(model, X, Y, C=0.3, search="angular") for _ in range(2))
     plain._learn = lambda *args: None
-    results = [bcfw.solve(problem, tol=1e-9, max_iter=30) for problem in (plain, helped)]
+    results = [block_frank_wolfe.solve(problem, tol=1e-9, max_iter=30) for problem in (plain, helped)]
     assert results[1].n_queries < results[0].n_queries
     assert results[1].primal == pytest.approx(results[0].primal, rel=1e-6)
 
@@ -236,7 +239,9 @@ def test_averaging_helps_sgd_at_first():
 
 def test_the_history_counts():
     model, X, Y = examples("label sets")
-    result = bcfw.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-9, max_iter=6, check_every=2, average=False)
+    result = block_frank_wolfe.solve(
+        StructuredProblem(model, X, Y, C=0.3), tol=1e-9, max_iter=6, check_every=2, average=False
+    )
     assert [entry["iteration"] for entry in result.history] == [2, 4, 6]
     n = len(X)
     assert [entry["oracle_calls"] for entry in result.history] == [3 * n, 6 * n, 9 * n]
@@ -250,14 +255,14 @@ def test_any_learner_goes_on_from_any_dual_point(first, second):
     """A run in two parts is no worse than its first part, and the certificate holds; also for another C."""
     model, X, Y = examples("label sets")
     for C, then in ((0.3, 0.3), (0.3, 1.0), (0.3, 0.1)):
-        start = first.solve(StructuredProblem(model, X, Y, C=C), tol=1e-3, max_iter=60)
-        options = {"start": start.blocks.scaled(then / C)} | ({"steps": start.steps} if second is sgd else {})
+        start = first(StructuredProblem(model, X, Y, C=C), tol=1e-3, max_iter=60)
+        options = {"start": start.blocks.scaled(then / C)} | ({"steps": start.steps} if second is sgd.solve else {})
         problem = StructuredProblem(model, X, Y, C=then)
         given = dual_value(options["start"], weights_of(problem, options["start"]))
-        result = second.solve(problem, tol=0.0, max_iter=2, **options)
+        result = second(problem, tol=0.0, max_iter=2, **options)
         optimum, _ = exact_training(model, X, Y, C=then, slack=True)
         assert result.dual <= optimum * (1.0 + 1e-7) <= result.primal * (1.0 + 2e-7)
-        if second is not sgd:  # its steps are no ascent
+        if second is not sgd.solve:  # its steps are no ascent
             assert result.dual >= given * (1.0 - 1e-9)
         elif then == C:
             assert result.gap <= 0.25
@@ -303,7 +308,7 @@ def test_threads_change_nothing(learner, compiled):
     runs = []
     for threads in (1, 2):
         with limit_threads(threads):
-            runs.append(learner.solve(problem, tol=0.0, max_iter=3, compiled=compiled))
+            runs.append(learner(problem, tol=0.0, max_iter=3, compiled=compiled))
     np.testing.assert_array_equal(flat(runs[0].weights), flat(runs[1].weights))
     assert (runs[0].primal, runs[0].dual, runs[0].n_queries) == (runs[1].primal, runs[1].dual, runs[1].n_queries)
 

@@ -6,7 +6,7 @@ import pytest
 from structured_models import examples
 from widemargin import StructuralSVM
 from widemargin.exceptions import CapabilityError
-from widemargin.structured.learners import bcfw
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.mapped import MappedPasses
 from widemargin.structured.learners.problem import StructuredProblem
 
@@ -17,7 +17,7 @@ def task():
 
 
 def solve(problem, **options):
-    return bcfw.solve(problem, tol=0.01, max_iter=60, compiled=False, **options)
+    return block_frank_wolfe.solve(problem, tol=0.01, max_iter=60, compiled=False, **options)
 
 
 def test_a_batch_of_one_makes_the_usual_steps():

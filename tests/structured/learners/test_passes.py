@@ -5,12 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin._threads import limit_threads
-from widemargin.structured.learners import bcfw as bcfw_learner
-from widemargin.structured.learners import bcfw_loops as bcfw
-from widemargin.structured.learners import bcfw_rows, n_slack, one_slack, sgd
+from widemargin.structured.learners import block_frank_wolfe, example_rows, sgd
+from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
+from widemargin.structured.learners.dual_point import zero_blocks
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.state import zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.models import ChainModel, HierarchyModel, MulticlassModel, MultiLabelModel
 
@@ -44,13 +43,13 @@ def task(kind, n=40, seed=0):
 
 @pytest.mark.parametrize("rescaling", ["slack", "margin"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("learner", [bcfw_learner, sgd, n_slack, one_slack], ids=lambda m: m.__name__[30:])
+@pytest.mark.parametrize("learner", [block_frank_wolfe.solve, sgd.solve, slack_per_example, one_slack])
 def test_compiled_and_python_steps_agree(learner, kind, rescaling):
     model, X, Y = task(kind)
     problem = StructuredProblem(model, X, Y, C=0.1, rescaling=rescaling)
     assert isinstance(choose_passes(problem), CompiledPasses)
     assert isinstance(choose_passes(problem, compiled=False), PythonPasses)
-    fast, slow = (learner.solve(problem, tol=1e-9, max_iter=3, compiled=compiled) for compiled in (None, False))
+    fast, slow = (learner(problem, tol=1e-9, max_iter=3, compiled=compiled) for compiled in (None, False))
     np.testing.assert_allclose(fast.weights.W, slow.weights.W, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fast.weights.theta, slow.weights.theta, rtol=1e-9, atol=1e-12)
     assert fast.primal == pytest.approx(slow.primal, rel=1e-9)
@@ -61,7 +60,7 @@ def test_compiled_and_python_steps_agree(learner, kind, rescaling):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gap_closes(kind):
     model, X, Y = task(kind)
-    result = bcfw_learner.solve(StructuredProblem(model, X, Y, C=0.1), tol=1e-3, max_iter=3000)
+    result = block_frank_wolfe.solve(StructuredProblem(model, X, Y, C=0.1), tol=1e-3, max_iter=3000)
     assert result.gap <= 1e-3
     assert result.certified
 
@@ -69,7 +68,7 @@ def test_the_gap_closes(kind):
 def test_csr_and_dense_have_the_same_bits():
     model, X, Y = task("tree")
     dense, csr = (
-        bcfw_learner.solve(StructuredProblem(model, rows, Y, C=0.1), tol=1e-9, max_iter=5)
+        block_frank_wolfe.solve(StructuredProblem(model, rows, Y, C=0.1), tol=1e-9, max_iter=5)
         for rows in (X, sp.csr_matrix(X))
     )
     np.testing.assert_array_equal(dense.weights.W, csr.weights.W)
@@ -97,15 +96,15 @@ def test_loops_on_rows_are_what_numpy_says(m, csr):
     none = np.empty(0, dtype=np.int32)
     rows = (sparse.data[None, :], sparse.indices, sparse.indptr) if csr else (X, none, none)
     u = np.empty((m, 4))
-    bcfw_rows.scores(rows, 1, 1 + m, W, u)
+    example_rows.scores(rows, 1, 1 + m, W, u)
     np.testing.assert_allclose(u, X[1 : 1 + m] @ W)
     moved = W.copy()
-    bcfw_rows.add_rows(rows, 1, 1 + m, change, -0.5, moved)
+    example_rows.add_rows(rows, 1, 1 + m, change, -0.5, moved)
     np.testing.assert_allclose(moved, W - 0.5 * X[1 : 1 + m].T @ change)
     gram = np.empty(m * m)
-    bcfw_rows.grams(rows if csr else (X, none, none), np.array([1, 1 + m]), np.array([0, m * m]), gram)
+    example_rows.grams(rows if csr else (X, none, none), np.array([1, 1 + m]), np.array([0, m * m]), gram)
     np.testing.assert_allclose(gram.reshape(m, m), X[1 : 1 + m] @ X[1 : 1 + m].T, atol=1e-15)
-    norm = bcfw_rows.squared_norm(change, b, gram)
+    norm = block_frank_wolfe.squared_norm(change, b, gram)
     assert norm == pytest.approx(((X[1 : 1 + m].T @ change) ** 2).sum() + (b**2).sum())
 
 
@@ -114,13 +113,13 @@ def test_compiled_loops_are_python_loops():
     model, X, Y = task("tree", n=6)
     problem = StructuredProblem(model, X, Y, C=0.1)
     results = []
-    for run in (bcfw.bcfw_pass, bcfw.bcfw_pass.py_func):
+    for run in (block_frank_wolfe.compiled_pass, block_frank_wolfe.compiled_pass.py_func):
         passes = CompiledPasses(problem)
         blocks, W, theta = zero_blocks(problem), np.zeros((problem.d, problem.S)), np.zeros(problem.P)
+        average = block_frank_wolfe.Average(zero_blocks(problem), np.zeros(6, dtype=np.int64))
         gap = run(
-            np.arange(6), 0, problem.C, 1, problem.rows, problem.start, problem.gram, problem.gram_start,
-            passes.truth, passes.truth_start, passes.structure, passes.work, blocks, W, theta,
-            zero_blocks(problem), np.zeros(6, dtype=np.int64), True, *passes._buffers(),
+            np.arange(6), 0, problem.C, passes.training, passes.work, blocks, Weights(W, theta), average, True,
+            passes.buffers(),
         )  # fmt: skip
         results.append((gap, W))
     assert results[0][0] == pytest.approx(results[1][0])

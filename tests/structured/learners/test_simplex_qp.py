@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.structured.learners.simplex_qp import maximise
-from widemargin.structured.learners.simplex_qp_loops import ascend
+from widemargin.structured.learners.cutting_planes import ascend, maximise
 
 
 def instance(seed, n, rank):

@@ -15,7 +15,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.models.multilabel import mutual_information, spanning_tree
-from widemargin.structured.oracles.relaxed import Relaxed
+from widemargin.structured.oracles.lp_relaxation import Relaxed
 
 X = np.arange(12.0).reshape(6, 2)
 

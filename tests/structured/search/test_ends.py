@@ -5,10 +5,8 @@ import pytest
 from point_oracles import PointOracle
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
-from widemargin.structured.search.edge import Mixture, _between, edge
-from widemargin.structured.search.hull import hull
+from widemargin.structured.search.hull import Mixture, _between, edge, hull
+from widemargin_papers.solvers.label_searches import binary, bisecting
 
 TRUTH, A, B = (1.0, 0.0), (2.0, 1.0), (0.5, 3.0)
 

@@ -11,9 +11,13 @@ from point_oracles import PointOracle, hull_optimum
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.automatic import EXACT, SEARCHES, automatic, named
-from widemargin.structured.search.edge import Mixture, edge
-from widemargin.structured.search.level import level, levels
+from widemargin.structured.search.automatic import EXACT, automatic, named
+from widemargin.structured.search.automatic import SEARCHES as OWN
+from widemargin.structured.search.by_loss import all_losses, loss_by_loss
+from widemargin.structured.search.hull import Mixture, edge
+from widemargin_papers.solvers import label_searches
+
+SEARCHES = OWN | label_searches.SEARCHES
 
 TRUTH = (1.0, 0.0)
 SCALES = st.sampled_from([1e-8, 1e-3, 1.0, 1e3, 1e8])
@@ -40,7 +44,7 @@ def families(draw):
     return [TRUTH, *((scale * h, float(g)) for h, g in points)]
 
 
-@pytest.mark.parametrize("search", [angular, level, levels, SEARCHES["direct"]], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("search", [angular, loss_by_loss, all_losses, SEARCHES["direct"]], ids=lambda f: f.__name__)
 @given(points=families())
 def test_exact_searches_find_the_best_label(search, points):
     oracle = PointOracle(points)
@@ -147,4 +151,4 @@ def test_a_search_refuses_an_oracle_that_cannot_serve_it(name, missing):
 def test_levels_at_infinity_are_no_labels():
     oracle = PointOracle([TRUTH, (2.0, 1.0), (0.5, 7.0)])
     assert math.isinf(oracle.levels()[3])
-    assert levels(oracle).value == 3.5
+    assert all_losses(oracle).value == 3.5

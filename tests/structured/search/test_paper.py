@@ -6,10 +6,8 @@ import pytest
 from point_oracles import PointOracle
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
 from widemargin.structured.search.hull import hull
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
+from widemargin_papers.solvers.label_searches import binary, bisecting, sarawagi_gupta
 
 LAMBDA_ONLY = [hull, bisecting, binary, sarawagi_gupta]
 

@@ -6,12 +6,9 @@ import pytest
 
 from point_oracles import PointOracle
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
-from widemargin.structured.search.edge import edge
-from widemargin.structured.search.hull import hull
-from widemargin.structured.search.level import level
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
+from widemargin.structured.search.by_loss import loss_by_loss
+from widemargin.structured.search.hull import edge, hull
+from widemargin_papers.solvers.label_searches import binary, bisecting, sarawagi_gupta
 
 TRUTH, A, B = (1.0, 0.0), (2.0, 1.0), (0.5, 3.0)
 
@@ -121,7 +118,7 @@ def test_the_bound_of_hull_search_is_the_best_point_of_the_edge():
 def test_level_search_asks_only_for_the_level_between(middle, value, single):
     """Levels 1 and 3 are settled by the edge; level 2 may hold up to 2 (2.75 - 1.5) = 2.5."""
     oracle = Asked(TRUTH, A, B, *([] if middle is None else [middle]))
-    found = level(oracle)
+    found = loss_by_loss(oracle)
     assert oracle.single == single
     assert (found.value, found.upper, found.exact) == (pytest.approx(value), pytest.approx(value), True)
     assert found.queries == 4

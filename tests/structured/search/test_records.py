@@ -6,9 +6,9 @@ import pytest
 
 from point_oracles import PointOracle
 from widemargin.structured.oracle import Answer
-from widemargin.structured.search.level import direct, level, levels
-from widemargin.structured.search.record import Record
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
+from widemargin.structured.search.best_label import BestLabel
+from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
+from widemargin_papers.solvers.label_searches import sarawagi_gupta
 
 TRUTH = (1.0, 0.0)
 
@@ -39,14 +39,14 @@ class Asked(PointOracle):
     ],
 )
 def test_the_bound_of_a_line(lam, h, g, K, upper):
-    record = Record()
+    record = BestLabel()
     assert record.line(lam, Answer("y", h, g)) == K
     assert (record.upper, record.queries) == (upper, 1)
 
 
 def test_without_a_label_of_positive_value_the_true_one_is_answered():
     """Its h is 1 and its loss 0."""
-    record = Record(Answer("y", -1.0, 2.0))
+    record = BestLabel(Answer("y", -1.0, 2.0))
     record.upper = 0.0
     assert record.found(1e-9) == (None, 1.0, 0.0, 0.0, 0, True)
 
@@ -54,8 +54,8 @@ def test_without_a_label_of_positive_value_the_true_one_is_answered():
 def test_direct_search_asks_once_and_levels_twice():
     oracle = PointOracle([TRUTH, (2.0, 1.0), (1.5, 2.0)])
     assert (direct(oracle).queries, direct(oracle).value, direct(oracle).exact) == (1, 3.0, True)
-    assert (levels(oracle).queries, levels(oracle).value, levels(oracle).exact) == (2, 3.0, True)
-    nothing = levels(PointOracle([TRUTH, (0.0, 1.0), (-1.0, 2.0)]))
+    assert (all_losses(oracle).queries, all_losses(oracle).value, all_losses(oracle).exact) == (2, 3.0, True)
+    nothing = all_losses(PointOracle([TRUTH, (0.0, 1.0), (-1.0, 2.0)]))
     assert (nothing.queries, nothing.y, nothing.upper) == (1, None, 0.0)
 
 
@@ -70,7 +70,7 @@ def test_direct_search_asks_once_and_levels_twice():
 def test_level_search_leaves_out_levels_below_the_line(middle, single, value):
     """(2, 1) and (0.2, 4) span h + 0.6 g = 2.6: level 2 has at most 2 times 1.4, level 3 at most 3 times 0.8."""
     oracle = Asked(TRUTH, (2.0, 1.0), (0.2, 4.0), middle)
-    found = level(oracle)
+    found = loss_by_loss(oracle)
     assert oracle.single == single
     assert (found.value, found.exact) == (pytest.approx(value), True)
     assert found.queries == len(oracle.lams) + len(single)
@@ -78,10 +78,10 @@ def test_level_search_leaves_out_levels_below_the_line(middle, single, value):
 
 def test_level_search_counts_all_its_questions():
     oracle = Asked(TRUTH, (2.0, 1.0), (0.2, 4.0), (1.1, 2.0))
-    found = level(oracle, max_queries=4)
+    found = loss_by_loss(oracle, max_queries=4)
     assert (found.queries, oracle.single, found.exact) == (4, [2], False)
     assert found.upper == pytest.approx(3 * 0.8)
-    found = level(oracle, max_queries=3)
+    found = loss_by_loss(oracle, max_queries=3)
     assert (found.queries, found.exact) == (3, False)
     assert found.upper == pytest.approx(2 * 1.4)
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import LOSSES, fill
 from widemargin_papers.baselines.linear_classifier import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended

@@ -15,14 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._binary import refuse_one_class
 from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.extending import Floats, limit_threads, refuse_one_class, warn
 from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["FourierSVC"]

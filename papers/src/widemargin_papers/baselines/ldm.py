@@ -10,11 +10,10 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel
-from widemargin.estimators.margins.pursuit_space import KernelSpace, PlainSpace, asked_kernel, model_scores
+from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space, model_scores
+from widemargin.extending import Floats, KernelModel, refuse_overflow
 from widemargin.kernels.functions import KERNELS, check_precomputed
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, TOTAL, WEIGHT
+from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,
@@ -173,12 +172,14 @@ class LDMClassifier(KernelModel, LinearBaseline):
         self.time_budget = time_budget
         self.n_jobs = n_jobs
 
-    def _space(self, X: Any, weight: Floats) -> PlainSpace:
+    def _space(self, X: Any, weight: Floats) -> ColumnSpace:
         if self.kernel is None:
             return super()._space(X, weight)
         if self.kernel == "precomputed":
             check_precomputed(X)
-        return KernelSpace(asked_kernel(self, X, weight), float(self.cache_size))
+        elif not callable(self.kernel):
+            refuse_overflow(X)
+        return make_space(SpaceParameters.of(self), X, weight, random_state=self.random_state, by_factor=True)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).

@@ -14,22 +14,23 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import (
+from widemargin.estimators.feature_space import ColumnSpace
+from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.extending import (
     CURES,
     DTYPES,
+    Floats,
     interrupted,
     labels_of,
+    limit_threads,
     refuse_missing,
+    refuse_one_class,
+    refuse_overflow,
+    warn,
     worst,
 )
-from widemargin.estimators.margins.pursuit_space import PlainSpace
-from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.goals._warn import warn
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 
 __all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended", "norms2"]
@@ -104,10 +105,10 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _space(self, X: Any, weight: Floats) -> PlainSpace:
+    def _space(self, X: Any, weight: Floats) -> ColumnSpace:
         """What the model is linear in: the columns of X."""
         refuse_overflow(X)
-        return PlainSpace()
+        return ColumnSpace()
 
     @abstractmethod
     def _fit_task(self, task: Task) -> LinearModel:
@@ -151,12 +152,12 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
         models = []
         with limit_threads(self.n_jobs):
-            rows = space.features(X)
+            (rows,) = space.features([X])
             for number, target in enumerate(targets):
                 signs = np.where(codes == target, 1.0, -1.0)
                 with budget.part(len(targets) - number) as share:
                     models.append(self._fit_task(Task(rows, signs, weight, seed, share)))
-            space.adopt(self, np.array([model.w for model in models]), X)
+            space.adopt(self, np.array([model.w for model in models]))
         if "support_" in vars(self):
             self.support_ = used[vars(self)["support_"]]  # numbers of the rows that were given
         self._keep(models, budget)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, STEPS, TOTAL, WEIGHT
+from widemargin.extending import Floats
+from widemargin.solvers.smooth.margin_sgd import SCALE, STEPS, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, minimise_ramp

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin._typing import Floats
-from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers.smooth.lbfgs import Coordinates, coordinates
+from widemargin.extending import Floats
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.solvers.smooth.lbfgs import Coordinates
 from widemargin_papers.baselines.linear_classifier import Task, norms2
 
 __all__ = [
@@ -75,12 +75,12 @@ def even_coordinates(X: Any, share: Floats, lam: float, fit_intercept: bool) -> 
         squares, _ = rows.diagonal(share)
         units = np.sqrt(0.25 * np.append(squares, float(fit_intercept)) + lam)
         units[~(units > 0.0)] = 1.0
-        return coordinates(None, units)
+        return Coordinates(None, units)
     bound = np.zeros((d + 1, d + 1), order="F")
     gram, sums = rows.moments(share)
     bound[:d, :d], bound[d, :d], bound[d, d] = 0.25 * gram, 0.25 * sums * fit_intercept, 0.25
     bound[np.arange(d), np.arange(d)] += lam
-    return coordinates(bound, np.empty(0))
+    return Coordinates(bound, np.empty(0))
 
 
 def descend(function: Any, start: Floats, place: Coordinates, task: Task, tol: float, max_iter: int) -> Descent:

@@ -11,11 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._typing import Floats
-from widemargin.estimators._binary import BinaryGoalMixin
-from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
+from widemargin import External, GoalThresholdClassifier
+from widemargin.extending import BinaryGoalMixin, Floats
 from widemargin.goals import Goal
-from widemargin.goals.binding.sources import External
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin_papers.baselines.zafar import ZafarClassifier
 

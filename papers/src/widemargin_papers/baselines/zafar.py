@@ -10,17 +10,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._binary import BinaryGoalMixin
 from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.extending import BinaryGoalMixin, Floats, limit_threads, warn
 from widemargin.goals import Population
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex.convex_step import SOLVERS, ConvexChoice
+from widemargin.solvers.convex.convex_step import SOLVERS, ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin_papers.baselines.plain_svm import LinearFit, minimise_hinge, minimise_ramps, svm_problem
 
@@ -227,9 +226,8 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         named = {name: None for group in (self.first, self.second) if group is not None for name in group.baselines}
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         return make_sources(
-            {None: tuple(named)}, X, y, classes=classes, sample_weight=weight, populations=populations,
-            n_rows=y.shape[0],
-        )[0]  # fmt: skip
+            {None: tuple(named)}, Rows(X, y, sample_weight=weight, populations=populations), classes=classes
+        )[0]
 
     def _solve(
         self, X: Any, positive: npt.NDArray[np.bool_], weight: Floats | None, difference: Floats | None
@@ -247,7 +245,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         problem = svm_problem(
             X, positive, weight, self.C, fit_intercept=self.fit_intercept and not as_column, extra=extra, bounds=bounds
         )
-        convex = ConvexChoice(self.solver, X.shape[1])
+        convex = ConvexStep(self.solver, X.shape[1])
         if self.form == "hinge":
             found = minimise_hinge(problem, convex, self.tol, budget)
         else:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin_papers.reproductions.figures import FIGURES
 from widemargin_papers.reproductions.summary import markdown
 

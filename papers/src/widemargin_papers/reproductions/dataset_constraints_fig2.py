@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
 from widemargin.datasets import EDUCATION, MALE, Adult
+from widemargin.extending import Floats, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers.convex.convex_step import ConvexChoice
+from widemargin.rows import Rows
+from widemargin.solvers.convex.convex_step import ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
 from widemargin_papers.baselines import ZafarClassifier
 from widemargin_papers.reproductions.experiment import load_adult as load
@@ -111,12 +111,11 @@ def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float,
     """Algorithm 1 from w = 0, all of its steps."""
     goal = Goal(error_rate(), positive_rate(A) <= inverse_kappa * positive_rate(B))
     sources = make_sources(
-        baselines_used(goal), adult.X, adult.y, classes=(-1.0, 1.0), sample_weight=weight, populations=populations,
-        n_rows=adult.y.shape[0],
-    )  # fmt: skip
+        baselines_used(goal), Rows(adult.X, adult.y, sample_weight=weight, populations=populations), classes=(-1.0, 1.0)
+    )
     lam = 2.0 / (weight.sum() * settings["C"])
     problem = build_problem(bind(goal, sources), [adult.X], lam, fit_intercept=False)
-    convex = ConvexChoice("auto", adult.X.shape[1])
+    convex = ConvexStep("auto", adult.X.shape[1])
     options = MajorizeOptions(
         steps=settings["majorisation_steps"] - 1, loose_tol=settings["step_tol"], tol=settings["tol"], stall=0.0
     )

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin import RateConstrainedClassifier
 from widemargin.datasets import Adult
-from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.extending import Floats
 from widemargin.goals import Goal, errors, false_positives, recall
 from widemargin.losses.ramp import ramp
 from widemargin_papers.baselines import ShiftedSVC
@@ -70,8 +70,8 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     found: dict[str, Any] = {method: {part: {what: [] for what in WHAT} for part in PARTS} for method in METHODS}
     met: dict[str, list[bool]] = {"randomised": [], "deterministic": []}
     shared = {
-        "C": settings["C"], "max_steps": settings["majorisation_steps"], "step_tol": settings["step_tol"],
-        "tol": settings["tol"], "on_infeasible": "warn",
+        "C": settings["C"], "max_steps": settings["majorisation_steps"], "on_infeasible": "warn",
+        "solver_options": {"step_tol": settings["step_tol"], "tol": settings["tol"]},
     }  # fmt: skip
     given = {"populations": train.populations, "external": train.external}
     with warnings.catch_warnings():

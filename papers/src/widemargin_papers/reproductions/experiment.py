@@ -9,11 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from widemargin._files import replace_file
+import widemargin
+import widemargin_papers
 from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
+from widemargin.extending import replace_file
 
-__all__ = ["QUICK_ROWS", "Experiment", "Record", "code_hash", "libraries", "load_adult"]
+__all__ = ["QUICK_ROWS", "Data", "Experiment", "Record", "code_hash", "libraries", "load_adult"]
 
 Plain = dict[str, Any]
 
@@ -22,16 +24,24 @@ FORMAT = 1
 QUICK_ROWS = 1500
 
 _NOT_IN_NUMBERS = (
-    "cli",
-    "diagnostics",
-    "plotting",
-    "report",
-    "papers/src/widemargin_papers/reproductions/claims.py",
-    "papers/src/widemargin_papers/reproductions/runner.py",
+    "widemargin/cli",
+    "widemargin/diagnostics",
+    "widemargin/plotting",
+    "widemargin/report",
+    "widemargin_papers/reproductions/claims.py",
+    "widemargin_papers/reproductions/command.py",
+    "widemargin_papers/reproductions/runner.py",
 )
-"""Parts of the package that no number of a figure depends on."""
+"""Parts of the two packages that no number of a figure depends on."""
 
 _LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "numba")
+
+
+class Data(Protocol):
+    """What an experiment looks at; its runs know more of it."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Experiment(Protocol):
@@ -43,7 +53,7 @@ class Experiment(Protocol):
         ...
 
     @staticmethod
-    def load(folder: Path | None, quick: bool) -> Any:
+    def load(folder: Path | None, quick: bool) -> Data:
         """The data, with a `name`: from a folder, or small synthetic ones."""
         ...
 
@@ -53,7 +63,7 @@ class Experiment(Protocol):
         ...
 
     @staticmethod
-    def run(data: Any, settings: Plain, key: str) -> Plain:
+    def run(data: Data, settings: Plain, key: str) -> Plain:
         """Do one run on what `load` gave."""
         ...
 
@@ -153,14 +163,15 @@ class Record:
 
 @functools.cache
 def code_hash() -> str:
-    """Hash of the sources that the numbers of figures depend on (12 hexadecimal digits)."""
-    root = Path(__file__).parents[1]
+    """Hash of the sources of both packages that the numbers of figures depend on (12 hexadecimal digits)."""
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith(_NOT_IN_NUMBERS):
-            digest.update(name.encode())
-            digest.update(path.read_bytes())
+    for package in (widemargin, widemargin_papers):
+        root = Path(next(iter(package.__path__)))
+        for path in sorted(root.rglob("*.py")):
+            name = path.relative_to(root.parent).as_posix()
+            if not name.startswith(_NOT_IN_NUMBERS):
+                digest.update(name.encode())
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 

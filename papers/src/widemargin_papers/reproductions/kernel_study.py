@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
 from widemargin.datasets import (
     load_a9a,
     load_covtype,
@@ -22,6 +21,7 @@ from widemargin.datasets import (
     synthetic_forest,
 )
 from widemargin.exceptions import MissingDataError
+from widemargin.extending import Floats, Ints
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import working_set

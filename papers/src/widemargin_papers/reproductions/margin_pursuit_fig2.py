@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin.losses import psi_transform, psi_transform_inverse
 from widemargin_papers.reproductions.pictures.margin_pursuit_pictures import link_figure
 from widemargin_papers.reproductions.summary import markdown

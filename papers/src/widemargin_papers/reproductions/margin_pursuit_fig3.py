@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from widemargin._threads import limit_threads
+from widemargin.extending import limit_threads
 from widemargin_papers.reproductions import margin_pursuit_study as study
 from widemargin_papers.reproductions.margin_pursuit_study import (
     STATISTICS,

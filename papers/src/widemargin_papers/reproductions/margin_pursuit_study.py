@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import skew
 
-from widemargin._typing import Floats, Ints
 from widemargin.datasets import (
     Rows,
     load_a9a,
@@ -22,9 +21,10 @@ from widemargin.datasets import (
     load_spruce,
     synthetic_rows,
 )
+from widemargin.extending import Floats, Ints
 from widemargin.losses.margin import CATONI
 from widemargin.problems.margin_pursuit import data_driven_scale
-from widemargin.solvers.smooth import margin_sgd_loops as margin_sgd
+from widemargin.solvers.smooth import margin_sgd
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 from widemargin_papers.solvers import linear_sgd_loops as linear_sgd
 

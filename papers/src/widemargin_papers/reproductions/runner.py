@@ -5,20 +5,25 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from widemargin.distributed.sweep import side_by_side
 from widemargin.exceptions import DataError, TimeBudgetError
+from widemargin.extending import side_by_side
 from widemargin_papers.reproductions.claims import CLAIMS, claims, page_table, verdict
-from widemargin_papers.reproductions.experiment import Experiment, Record
+from widemargin_papers.reproductions.experiment import Data, Experiment, Record
 from widemargin_papers.reproductions.figures import FIGURES
 
-__all__ = ["Asked", "Check", "Outcome", "reproduce", "reproduce_all", "summary_table", "write_page"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["Asked", "Check", "Outcome", "Step", "Workers", "reproduce", "reproduce_all", "summary_table", "write_page"]
 
 QUICK_RUNS = 1
 DPI = 150
 
 Step = Callable[[str], None]
+Workers: TypeAlias = "int | Client | None"
+"""Who does the runs: so many processes, or a Dask cluster."""
 Check = Callable[[int, int], None]
 """Told before every run how many are done, of how many; it may raise to end the command."""
 
@@ -48,7 +53,7 @@ class Asked(NamedTuple):
     runs: int | None = None
     rows: int | None = None
     again: bool = False
-    workers: Any = None
+    workers: Workers = None
 
 
 class Outcome(NamedTuple):
@@ -211,13 +216,13 @@ def _rows_it_takes(settings: dict[str, Any]) -> str:
 
 def _do(
     experiment: Experiment,
-    data: Any,
+    data: Data,
     settings: dict[str, Any],
     record: Record,
     keys: list[str],
     step: Step,
     check: Check,
-    workers: Any = None,
+    workers: Workers = None,
 ) -> None:
     """The runs that are not in the record yet."""
     left = [key for key in keys if not record.runs.get(key)]  # an empty one had no data then

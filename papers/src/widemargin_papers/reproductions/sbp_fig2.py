@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._threads import limit_threads
+from widemargin.extending import limit_threads
 from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
 from widemargin.solvers.kernel_svm import perceptron, smo
 from widemargin.solvers.kernel_svm import sdca as kernel_sdca

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._threads import limit_threads
+from widemargin.extending import limit_threads
 from widemargin_papers.baselines import FourierSVC
 from widemargin_papers.reproductions.kernel_study import (
     TITLES,

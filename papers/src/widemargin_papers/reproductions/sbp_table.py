@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from widemargin._threads import limit_threads
+from widemargin.extending import limit_threads
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Budget, Progress

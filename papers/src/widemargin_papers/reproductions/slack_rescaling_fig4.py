@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._threads import limit_threads
 from widemargin.datasets import LabelSets
 from widemargin.estimators.structured.ready_made import with_constant
+from widemargin.extending import limit_threads
 from widemargin.solvers.base import Budget, Progress
-from widemargin.structured.learners import bcfw, n_slack, sgd
+from widemargin.structured.learners import block_frank_wolfe, sgd
+from widemargin.structured.learners.cutting_planes import slack_per_example
+from widemargin.structured.learners.example_rows import potentials_of
 from widemargin.structured.learners.passes import choose_passes
-from widemargin.structured.learners.problem import StructuredProblem, Violation, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
@@ -100,8 +102,8 @@ def _solver(method: str, seed: int) -> Callable[..., LearnerResult]:
     """The learner of a method: it runs until its passes are over, and looks at its certificate at the end only."""
     learner = method.partition(" ")[0]
     if learner == "cp":
-        return partial(n_slack.solve, tol=0.0, seed=seed, compiled=False)
-    solvers: dict[str, Callable[..., LearnerResult]] = {"sgd": sgd.solve, "bcfw": bcfw.solve}
+        return partial(slack_per_example, tol=0.0, seed=seed, compiled=False)
+    solvers: dict[str, Callable[..., LearnerResult]] = {"sgd": sgd.solve, "bcfw": block_frank_wolfe.solve}
     return partial(solvers[learner], tol=0.0, seed=seed, check_every=10**9)
 
 
@@ -160,7 +162,7 @@ class _Judge:
 
     def __init__(self, task: LabelSets, problem: StructuredProblem, gap: float) -> None:
         self._problem, self._passes = problem, choose_passes(problem)
-        self.best = bcfw.solve(problem, tol=gap, max_iter=_MOST_PASSES)
+        self.best = block_frank_wolfe.solve(problem, tol=gap, max_iter=_MOST_PASSES)
         self._X_test, self._Y_test = with_constant(task.X_test), task.Y_test
 
     def excess(self, weights: Weights) -> float:

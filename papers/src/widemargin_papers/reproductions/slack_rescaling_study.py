@@ -17,9 +17,8 @@ from widemargin.datasets import LabelSets, load_rcv1, load_yeast, synthetic_labe
 from widemargin.datasets.label_sets import stacked
 from widemargin.estimators.structured.ready_made import with_constant
 from widemargin.structured.models import MultiLabelModel
-from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle
-from widemargin.structured.oracles.partial import PartialOracle
-from widemargin.structured.oracles.points import PointOracle
+from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle, PartialOracle
+from widemargin.structured.oracles.enumeration import PointOracle
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd
 
 __all__ = [

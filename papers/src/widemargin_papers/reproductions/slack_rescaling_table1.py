@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.structured.learners import n_slack
+from widemargin.extending import Floats, limit_threads
+from widemargin.structured.learners.cutting_planes import slack_per_example
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import Found, Oracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.search.automatic import SEARCHES
+from widemargin.structured.search.automatic import SEARCHES as EXACT_SEARCHES
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import search_figure
 from widemargin_papers.reproductions.slack_rescaling_study import Study, TreeModel, drawn_rows, load
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, number
+from widemargin_papers.solvers import label_searches
 
 __all__ = ["PROBLEMS", "SEARCHED", "draw", "keys", "load", "run", "settings", "summarise", "table"]
 
@@ -83,7 +83,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     X, Y = drawn_rows(data.tasks[name.removesuffix(" relaxed")], settings["train_rows"], int(seed))
     with limit_threads(1):
         problem = _Compared(name, X, Y, settings)
-        n_slack.solve(problem, tol=1e-4, max_iter=max(settings["rounds"]), compiled=False)
+        slack_per_example(problem, tol=1e-4, max_iter=max(settings["rounds"]), compiled=False)
     return {**problem.means(), "seconds": round(time.process_time() - began, 1)}
 
 
@@ -162,6 +162,9 @@ def _mean(column: Floats) -> float:
     """Mean of what is defined; NaN where nothing is."""
     known = column[~np.isnan(column)]
     return float(known.mean()) if known.shape[0] else np.nan
+
+
+SEARCHES = EXACT_SEARCHES | label_searches.SEARCHES
 
 
 def _searches(relaxed: bool) -> dict[str, tuple[Callable[..., Found], dict[str, Any]]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from widemargin.estimators.structured.multilabel_svc import MultiLabelSVC
+from widemargin import MultiLabelSVC
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import scores_figure
 from widemargin_papers.reproductions.slack_rescaling_study import (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from widemargin._numba import kernel
+from widemargin.extending import kernel
 
 __all__ = ["target_ascent"]
 

@@ -7,9 +7,9 @@ last entry of v and u belongs to a constant feature of value `bias` (0: there is
 
 from typing import Any
 
-from widemargin._numba import kernel
+from widemargin.extending import kernel
 from widemargin.solvers.kernel_svm.stochastic_loops import project
-from widemargin.solvers.smooth.margin_sgd_loops import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
+from widemargin.solvers.smooth.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
 

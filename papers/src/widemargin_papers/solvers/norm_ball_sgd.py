@@ -15,8 +15,8 @@ for the largest s with `s a_i <= C_i`, a bound for every `a >= 0`.
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
 from widemargin.exceptions import KernelError
+from widemargin.extending import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
 from widemargin.solvers.kernel_svm import stochastic_loops as loops

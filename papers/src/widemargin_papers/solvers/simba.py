@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import Floats
 from widemargin.exceptions import DataError
+from widemargin.extending import Floats
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
 from widemargin.solvers.kernel_svm.dual.working_set import status_of

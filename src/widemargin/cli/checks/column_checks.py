@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from widemargin.cli.checks.findings import Findings
-from widemargin.cli.goals_file.goals_file import GoalsFile
+from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.tables.column_roles import feature_columns, is_it
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing import TableSchema

@@ -11,24 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.cli.checks.column_checks import check_features, check_names
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.checks.goal_checks import check_goals
-from widemargin.cli.goals_file.goals_file import GoalsFile, Label, table_text
-from widemargin.cli.goals_file.reader import Problem
+from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
+from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.baselines import with_baselines
-from widemargin.cli.tables.column_roles import (
-    Block,
-    Rows,
-    external_set,
-    labels_of,
-    named_columns,
-    parts_of,
-    read_table,
-    weights_of,
-)
+from widemargin.cli.tables.column_roles import TableRows, external_set, labels_of, named_columns, parts_of, weights_of
+from widemargin.cli.tables.table_files import Block, read_table
 from widemargin.cli.tables.training_data import one_class
 from widemargin.exceptions import DataError, WidemarginError
 
@@ -39,8 +32,8 @@ class _Reading(NamedTuple):
     """One way to read labels of which the goals file does not say what is positive."""
 
     positive: Label
-    rows: dict[str, Rows]
-    external: dict[str, Rows]
+    rows: dict[str, TableRows]
+    external: dict[str, TableRows]
 
 
 def examine(
@@ -71,11 +64,11 @@ def examine(
     check_names(findings, table, named_columns(goals))
     parts, counts = _parts(findings, table, where)
     rows = {part: _rows(findings, block, part) for part, block in parts.items()}
-    labels = rows["train"].labels
+    labels = rows["train"].y
     positive = None if labels is None else next(iter(_positives(labels, goals)), None)
     external = _external(findings, goals.data.positive if positive is None else positive)
-    tables = {part: content.table for part, content in rows.items()}
-    check_features(findings, tables, {name: content.table for name, content in external.items()}, labels)
+    tables = {part: content.populations for part, content in rows.items()}
+    check_features(findings, tables, {name: content.populations for name, content in external.items()}, labels)
     baselines = () if labels is None else _usable_baselines(goals, rows)
     about = [
         check_goals(findings.copy_for(reading.positive), reading.rows, reading.external, baselines)
@@ -85,7 +78,7 @@ def examine(
     return findings, counts
 
 
-def _parts(findings: Findings, table: Any, where: str) -> tuple[dict[str, Block], dict[str, int]]:
+def _parts(findings: Findings, table: pa.Table, where: str) -> tuple[dict[str, Block], dict[str, int]]:
     """The rows by part, and how many they are; all rows for training where the parts cannot be told."""
     goals = findings.goals
     if goals.data.split is None or goals.data.split.column in table.column_names:
@@ -100,20 +93,18 @@ def _parts(findings: Findings, table: Any, where: str) -> tuple[dict[str, Block]
     return {"train": Block.whole(table, where)}, {}
 
 
-def _rows(findings: Findings, block: Block, part: str) -> Rows:
+def _rows(findings: Findings, block: Block, part: str) -> TableRows:
     """Rows with whatever can be used of them: baselines one by one, and labels, of which two classes are made."""
     goals, table = findings.goals, block.table
-    for kind in ("baselines", "baseline_models", "baseline_functions"):
-        for name, said in getattr(goals, kind).items():
-            none: dict[str, Any] = {"baselines": {}, "baseline_models": {}, "baseline_functions": {}}
-            only = dataclasses.replace(goals, **{**none, kind: {name: said}})
-            try:
-                made = with_baselines(block.table, only, block.title)
-            except WidemarginError as error:
-                findings.problem(("baselines", name), str(error))
-                continue
-            if made is not block.table:
-                table = table.append_column(name, made[name])
+    for name in goals.baseline_names:
+        only = dataclasses.replace(goals, earlier={name: goals.earlier[name]})
+        try:
+            made = with_baselines(block.table, only, block.title)
+        except WidemarginError as error:
+            findings.problem(("baselines", name), str(error))
+            continue
+        if made is not block.table:
+            table = table.append_column(name, made[name])
     try:
         weights_of(block, goals)
     except DataError as error:
@@ -127,8 +118,8 @@ def _rows(findings: Findings, block: Block, part: str) -> Rows:
     if only_one is not None and part == "train":
         text = f"the target {goals.data.target!r} is {only_one!r} in all {len(table)} rows; two classes are needed"
         findings.problem(("data", "target"), text)
-        return Rows(table, None)
-    return Rows(table, labels)
+        return TableRows(populations=table)
+    return TableRows(populations=table, y=labels)
 
 
 def _say_once(findings: Findings, key: str, text: str) -> None:
@@ -137,7 +128,7 @@ def _say_once(findings: Findings, key: str, text: str) -> None:
         findings.problem(("data", key), text)
 
 
-def _two_classes(table: Any, goals: GoalsFile) -> Rows:
+def _two_classes(table: pa.Table, goals: GoalsFile) -> TableRows:
     """Rows with labels where a cure that the messages name gives two classes: rows without are dropped, classes that
     are not positive joined. Else without labels."""
     column = table[goals.data.target]
@@ -149,45 +140,47 @@ def _two_classes(table: Any, goals: GoalsFile) -> Rows:
         values = [value if value == goals.data.positive else other for value in values]
     made = np.array(values, dtype=None)
     if made.ndim != 1 or made.dtype.kind not in "biufU" or len(np.unique(made)) != 2:
-        return Rows(table, None)
-    return Rows(table.filter(pa.array(known)), made)
+        return TableRows(populations=table)
+    return TableRows(populations=table.filter(pa.array(known)), y=made)
 
 
-def _positives(labels: Any, goals: GoalsFile) -> list[Label]:
+def _positives(labels: npt.NDArray[Any], goals: GoalsFile) -> list[Label]:
     """The positive class, or both where the goals file names neither."""
     classes: list[Label] = np.unique(labels).tolist()
     said = goals.data.positive
     return [said] if any(type(said) is type(value) and said == value for value in classes) else classes
 
 
-def _readings(goals: GoalsFile, rows: dict[str, Rows], external: dict[str, Rows]) -> Iterator[_Reading]:
+def _readings(goals: GoalsFile, rows: dict[str, TableRows], external: dict[str, TableRows]) -> Iterator[_Reading]:
     """How the rows may be meant. What is wrong in all readings is wrong whatever the labels are.
 
     Where there are no two classes, half of the rows get one of two made-up labels, then the other one.
     """
-    train = rows["train"].labels
+    train = rows["train"].y
     if train is not None:
         classes = set(np.unique(train).tolist())
-        fit = {part: content for part, content in rows.items() if content.labels is not None
-               and set(np.unique(content.labels).tolist()) <= classes}  # fmt: skip
+        fit = {part: content for part, content in rows.items() if content.y is not None
+               and set(np.unique(content.y).tolist()) <= classes}  # fmt: skip
         for positive in _positives(train, goals):
             yield _Reading(positive, fit, external)
         return
     for first in (0, 1):
         halves = [
-            {name: Rows(content.table, np.array([(row + first) % 2 for row in range(len(content))]))
+            {name: TableRows(populations=content.populations, y=(np.arange(content.n_rows) + first) % 2)
              for name, content in found.items()}
             for found in (rows, external)
         ]  # fmt: skip
         yield _Reading(1, halves[0], halves[1])
 
 
-def _usable_baselines(goals: GoalsFile, rows: dict[str, Rows]) -> Sequence[str]:
+def _usable_baselines(goals: GoalsFile, rows: dict[str, TableRows]) -> Sequence[str]:
     """The baselines that all parts have."""
-    return [name for name in goals.baseline_names if all(name in part.table.column_names for part in rows.values())]
+    return [
+        name for name in goals.baseline_names if all(name in part.populations.column_names for part in rows.values())
+    ]
 
 
-def _external(findings: Findings, positive: Label) -> dict[str, Rows]:
+def _external(findings: Findings, positive: Label) -> dict[str, TableRows]:
     """The external data sets that can be read."""
     goals, found = findings.goals, {}
     meant = dataclasses.replace(goals, data=dataclasses.replace(goals.data, positive=positive))

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from widemargin.cli.goals_file.goals_file import GoalsFile, Label
-from widemargin.cli.goals_file.reader import Problem
+from widemargin.cli.goals_file.keys import GoalsFile, Label
+from widemargin.cli.goals_file.toml_lines import Problem
 
 __all__ = ["Findings"]
 

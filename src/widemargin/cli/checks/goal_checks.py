@@ -5,12 +5,12 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from widemargin.cli.checks.findings import Findings
-from widemargin.cli.goals_file.goals_file import GoalsFile
-from widemargin.cli.goals_file.reader import mention
-from widemargin.cli.tables.column_roles import Rows, as_external, held_out
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.toml_lines import mention
+from widemargin.cli.tables.column_roles import TableRows, as_external
+from widemargin.cli.tables.table_files import held_out
 from widemargin.estimators.rate_constrained.proof import TIGHTENINGS
 from widemargin.estimators.thresholds.guarantee import margins
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
@@ -20,6 +20,7 @@ from widemargin.goals.binding.sources import make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.text.scanner import statements
+from widemargin.rows import Rows
 
 __all__ = ["check_goals"]
 
@@ -30,16 +31,16 @@ _TITLES = {"train": "training rows", "test": "test rows"}
 
 
 def check_goals(
-    findings: Findings, rows: Mapping[str, Rows], external: Mapping[str, Rows], baselines: Collection[str]
+    findings: Findings, rows: Mapping[str, TableRows], external: Mapping[str, TableRows], baselines: Collection[str]
 ) -> Findings:
     """Bind every constraint to the rows it will be measured on; note what cannot be bound, met or proved.
 
     Parameters
     ----------
     findings : Findings
-    rows : mapping of str to Rows
+    rows : mapping of str to TableRows
         By part, "train" among them.
-    external : mapping of str to Rows
+    external : mapping of str to TableRows
     baselines : collection of str
         A constraint on another external data set or baseline than these is left out: they have problems of their own.
 
@@ -63,7 +64,7 @@ def check_goals(
     return findings
 
 
-def _measured(goals: GoalsFile, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Goal, tuple[str, ...]]]:
+def _measured(goals: GoalsFile, rows: Mapping[str, TableRows]) -> Iterator[tuple[str, Goal, tuple[str, ...]]]:
     """What is measured on each part; where rows that were to be held out cannot be told, what is promised for them."""
     parts = [*rows, *(["test"] if goals.data.split is not None and "test" not in rows else [])]
     for part in parts:
@@ -104,8 +105,8 @@ def _singles(goal: Goal) -> Iterator[Goal]:
 def _tie(
     findings: Findings,
     goal: Goal,
-    rows: Rows,
-    external: Mapping[str, Rows],
+    rows: TableRows,
+    external: Mapping[str, TableRows],
     place: _Places,
     number: int,
     part: str,
@@ -127,14 +128,12 @@ def _tie(
     return tied
 
 
-def _bind(goals: GoalsFile, goal: Goal, rows: Rows, external: Mapping[str, Rows]) -> TiedGoal:
-    classes = np.unique(rows.labels).tolist() if rows.labels is not None else [goals.data.positive]
+def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, TableRows]) -> TiedGoal:
+    classes = np.unique(rows.y).tolist() if rows.y is not None else [goals.data.positive]
     if len(classes) == 1:  # another label than this one has to be there for the pair to be known
         classes = [value for value in classes if value != goals.data.positive] + [goals.data.positive]
-    sources = make_sources(
-        baselines_used(goal), None, rows.labels, classes=positive_class(classes, goals.data.positive),
-        populations=rows.table, external=as_external(external), n_rows=len(rows),
-    )  # fmt: skip
+    main = Rows(y=rows.y, populations=rows.populations, external=as_external(external) or {})
+    sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
     return bind(goal, sources, warn_trivial=False, need_objective=False)
 
 
@@ -151,7 +150,9 @@ def _check_rows(findings: Findings, tied: TiedGoal, place: _Places, number: int,
             findings.warning(place.path, text, place.of(f"'{item.label}'", number), place.text)
 
 
-def _check_confidence(findings: Findings, rows: Rows, external: Mapping[str, Rows], confidence: float) -> None:
+def _check_confidence(
+    findings: Findings, rows: TableRows, external: Mapping[str, TableRows], confidence: float
+) -> None:
     """Whether the rows kept aside can prove the constraints at all, whatever the model."""
     goals = findings.goals
     fraction = goals.validation.fraction or 0.2
@@ -178,7 +179,7 @@ def _check_confidence(findings: Findings, rows: Rows, external: Mapping[str, Row
             findings.problem(place, text)
 
 
-def _held(rows: Rows, fraction: float) -> Rows:
+def _held(rows: TableRows, fraction: float) -> TableRows:
     """As many rows as training would keep aside."""
-    held = held_out(len(rows), fraction)
-    return Rows(rows.table.filter(pa.array(held)), None if rows.labels is None else rows.labels[held])
+    held = held_out(rows.n_rows, fraction)
+    return rows.take(np.flatnonzero(held))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widemargin.cli.checks.column_checks import ID_NAME, codes_of, tells_target
-from widemargin.cli.goals_file.goals_file import Label, Split
+from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
 __all__ = ["Guesses", "guess_roles", "is_code"]
@@ -157,7 +157,7 @@ def _split(name: str, column: Any) -> Split | None:
     by_word = {value.strip().casefold(): value for value in values if isinstance(value, str)}
     train = next((by_word[word] for word in _TRAIN if word in by_word), None)
     test = next((by_word[word] for word in _TEST if word in by_word), None)
-    return Split(name, train, test) if train is not None and test is not None else None
+    return Split(column=name, train=train, test=test) if train is not None and test is not None else None
 
 
 def _guessed_target(table: Any, taken: set[str], where: str) -> tuple[str, str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, look_at
-from widemargin.cli.goals_file.json_schema import goals_schema
-from widemargin.cli.goals_file.reader import Problem
+from widemargin.cli.goals_file.keys import GoalsFile, goals_schema
+from widemargin.cli.goals_file.reader import goals_of, look_at
+from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.exceptions import DataError, GoalsFileError
 
 __all__ = ["run"]

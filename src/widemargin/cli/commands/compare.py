@@ -8,7 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from widemargin import __version__
-from widemargin.cli.commands.audit import (
+from widemargin.cli.candidates import Candidate
+from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.reports import FORMAT, write_json
+from widemargin.cli.subjects import (
     NO_VERDICT,
     audited_rows,
     blocks_and_candidates,
@@ -16,13 +21,8 @@ from widemargin.cli.commands.audit import (
     named_part,
     refuse_main_rows_only,
 )
-from widemargin.cli.console import Progress, say
-from widemargin.cli.deadline import Deadline
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, table_text
-from widemargin.cli.models import Candidate
-from widemargin.cli.report_files import FORMAT, write_json
-from widemargin.cli.tables.column_roles import Block, Rows, external_rows, require_columns
-from widemargin.cli.tables.table_blocks import TableBlocks
+from widemargin.cli.tables.column_roles import TableRows, external_rows, require_columns
+from widemargin.cli.tables.table_files import Block, TableBlocks
 from widemargin.diagnostics import AuditCounts, ComparisonCounts, ComparisonReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
 from widemargin.exceptions import TableWarning
@@ -100,13 +100,17 @@ def _compared(
 
 
 def _count(
-    counts: ComparisonCounts, audits: Sequence[AuditCounts], said: Sequence[Any], rows: Rows, source: str | None = None
+    counts: ComparisonCounts,
+    audits: Sequence[AuditCounts],
+    said: Sequence[Any],
+    rows: TableRows,
+    source: str | None = None,
 ) -> None:
     """Count some rows for the comparison and for the audits of both."""
-    more = {"sample_weight": rows.weights, "populations": rows.table, "source": source}
-    counts.update(said[0], said[1], rows.labels, **more)
+    more = {"sample_weight": rows.sample_weight, "populations": rows.populations, "source": source}
+    counts.update(said[0], said[1], rows.y, **more)
     for audit, labels in zip(audits, said, strict=False):
-        audit.update(labels, rows.labels, **more)
+        audit.update(labels, rows.y, **more)
 
 
 def _add_external(
@@ -120,7 +124,7 @@ def _add_external(
     refuse_main_rows_only(goal, candidates)
     words = [word for candidate in candidates for word in candidate.words]
     for name, rows in external_rows(goals, goal, words=words).items():
-        block = Block.whole(rows.table, f"external.{name}")
+        block = Block.whole(rows.populations, f"external.{name}")
         _count(counts, audits, [candidate.answer(block).labels for candidate in candidates], rows, name)
 
 

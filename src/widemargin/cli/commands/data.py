@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin.cli.console import Progress, say
-from widemargin.cli.tables.table_files import write_table
+from widemargin.cli.tables.table_writing import write_table
 from widemargin.datasets import CATALOGUE, DATA_VARIABLE, PEOPLE_FILES, data_folder, load_people
 from widemargin.exceptions import DataError
 

@@ -11,10 +11,12 @@ from widemargin._text import printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
 from widemargin.cli.checks.proposals import RARE_WORDS, Proposal, propose, proposed_goal
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file.goals_file import Label, read_goals_file
-from widemargin.cli.goals_file.replaced import refuse_to_replace
-from widemargin.cli.tables.column_roles import hold_out, read_table, split_rows
-from widemargin.cli.tables.table_files import CSV_ENDINGS, likely_separator, usual_separator
+from widemargin.cli.goals_file.keys import Label
+from widemargin.cli.goals_file.reader import read_goals_file
+from widemargin.cli.goals_file.rules import refuse_to_replace
+from widemargin.cli.tables.column_roles import hold_out, split_rows
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator, usual_separator
+from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError
 
 __all__ = ["run"]

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widemargin.cli.console import Progress, say
-from widemargin.cli.deadline import Deadline
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of
-from widemargin.cli.goals_file.replaced import refuse_to_replace
-from widemargin.cli.models import Candidate, load_candidate
-from widemargin.cli.tables.column_roles import Block, feature_columns, is_it
-from widemargin.cli.tables.csv_out import TableWriter
-from widemargin.cli.tables.predictions import PREDICTION
-from widemargin.cli.tables.table_blocks import TableBlocks
+from widemargin.cli.candidates import PREDICTION, Candidate
+from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.goals_file.keys import GoalsFile
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.goals_file.rules import refuse_to_replace
+from widemargin.cli.subjects import load_candidate
+from widemargin.cli.tables.column_roles import feature_columns, is_it
+from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces, in_pieces
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
@@ -77,14 +77,14 @@ def _positive(candidate: Candidate, goals: GoalsFile | None) -> Any:
 
 
 def _model_path(options: argparse.Namespace, goals: GoalsFile | None) -> Path:
-    path: Path | None = options.model or (None if goals is None else goals.output)
+    path: Path | None = options.model or (None if goals is None else goals.outputs.model)
     if path is None:
         raise DataError("no model is named. Give --model FILE, or a goals file with [output] model")
     return path
 
 
 def _out_path(options: argparse.Namespace, goals: GoalsFile | None) -> Path:
-    path: Path | None = options.out or (None if goals is None else goals.predictions)
+    path: Path | None = options.out or (None if goals is None else goals.outputs.predictions)
     if path is None:
         raise DataError("no file is named for the predictions. Give --out FILE, or [output] predictions")
     return path

@@ -1,21 +1,23 @@
 """`widemargin report GOALS.toml --model M --out FILE.html`: one page about a model and its goal."""
 
 import argparse
-import dataclasses
 import datetime
 import functools
 import platform
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from widemargin import __version__
-from widemargin.cli.console import Progress, say, warnings_reworded
-from widemargin.cli.goals_file.goals_file import TablePath, goals_of, table_text
-from widemargin.cli.paths import (
+from widemargin.cli.candidates import Answer, Candidate
+from widemargin.cli.commands.tradeoff import (
     SEED,
     Prepared,
     ended_by_hand,
@@ -27,11 +29,15 @@ from widemargin.cli.paths import (
     sweep,
     table_name,
 )
-from widemargin.cli.report_files import audit_document, write_json, write_text
-from widemargin.cli.report_subject import Subject, read_subject
-from widemargin.cli.tables.column_roles import as_external
+from widemargin.cli.console import Progress, say, warnings_reworded
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.reports import audit_document, write_json, write_text
+from widemargin.cli.subjects import audited_rows, blocks_and_candidates, named_part
+from widemargin.cli.tables.column_roles import TableRows, as_external
+from widemargin.cli.tables.table_files import Block
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import HtmlReport, html_report
 
@@ -39,14 +45,70 @@ __all__ = ["run"]
 
 INTERRUPTED = 130
 PLAIN = "the same SVM without rules"
+SETTINGS = ("C", "enforce", "numbers", "bins", "time_budget", "on_infeasible", "kernel", "rare_words")
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A classifier and its answers.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    part : str
+        Which rows: "all", "train" or "test".
+    rows : TableRows
+    answer : Answer
+        Of these rows.
+    external : mapping of str to TableRows
+        The data sets beside the table that the goal is measured on.
+    external_answers : mapping of str to Answer
+    """
+
+    candidate: Candidate
+    part: str
+    rows: TableRows
+    answer: Answer
+    external: Mapping[str, TableRows]
+    external_answers: Mapping[str, Answer]
+
+    @property
+    def model(self) -> Any:
+        """The classifier as `html_report` takes it: with its scores where it has some, else its predictions."""
+        said: dict[str | None, Any] = {name: answer.labels for name, answer in self.external_answers.items()}
+        said[None] = self.answer.labels
+        scored = self.answer.scores is not None or self.answer.probabilities is not None
+        if not scored or self.candidate.classes is None:
+            return said
+        tables = [(self.rows.populations, said[None])]
+        tables += [(rows.populations, said[name]) for name, rows in self.external.items()]
+        return _Answered(self.candidate.classes, tables, self.answer)
+
+    @property
+    def name(self) -> str:
+        """What the page calls it."""
+        last = getattr(self.candidate, "last", None)
+        if last is None:
+            return f"a model known by {Path(self.candidate.title).name}"
+        last = last[-1] if hasattr(last, "steps") else last
+        kernel = getattr(last, "kernel", None)
+        kind = "a classifier" if kernel is None else f"a classifier with the kernel {kernel!r}"
+        if kernel is None and hasattr(last, "coef_"):
+            kind = "a linear classifier"
+        return f"{kind} ({type(last).__name__})"
+
+    @property
+    def status(self) -> str:
+        """How its training ended, where that is known."""
+        return str(getattr(getattr(self.candidate, "last", None), "status_", "unknown"))
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, train what stands beside, write the page; the exit code and the content for --json."""
     goals = goals_of(options)
     data = options.data or goals.data.table
-    out = options.out or goals.report or Path("report.html")
+    out = options.out or goals.outputs.report or Path("report.html")
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
@@ -103,11 +165,9 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstra
         return None
     train = prepared.data.rows["train"]
     with warnings_reworded(lambda warning: f"{PLAIN}: {warning}"):
-        svm: RateConstrainedClassifier = prepared.classifier(progress, None, clock.left()).set_params(
-            on_interrupt="raise"
-        )
+        svm = prepared.classifier(progress, None, clock.left(), on_interrupt="raise")
         try:
-            svm.fit(prepared.matrices.rows["train"], train.labels, sample_weight=train.weights)
+            svm.fit(prepared.matrices.rows["train"], train.y, sample_weight=train.sample_weight)
         except KeyboardInterrupt:
             clock.interrupt()
             return None
@@ -167,8 +227,8 @@ def _page(
             "claim too much. Give other rows by --data, hold some out by data.split, or leave --decide confident"
         )
     return html_report(
-        subject.model, goals.audit_goal or goals.goal, rows.table, rows.labels,
-        sample_weight=rows.weights, populations=rows.table, external=as_external(subject.external),
+        subject.model, goals.audit_goal or goals.goal, rows.populations, rows.y,
+        sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(subject.external),
         others=_others(prepared, subject, plain),
         pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
         confidence=0.95 if fresh else None, decide=options.decide,
@@ -181,8 +241,8 @@ def _page(
 def _others(prepared: Prepared, subject: Subject, plain: RateConstrainedClassifier | None) -> dict[str, Any]:
     """What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on."""
     others: dict[str, Any] = {}
-    tables: dict[str | None, Any] = {None: subject.rows.table}
-    tables |= {name: content.table for name, content in subject.external.items()}
+    tables: dict[str | None, Any] = {None: subject.rows.populations}
+    tables |= {name: content.populations for name, content in subject.external.items()}
     if plain is not None:
         others[PLAIN] = {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
     for name in prepared.goals.baseline_names:
@@ -196,9 +256,8 @@ def _record(
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
     goals, model = prepared.goals, options.model
-    training = {part: len(content) for part, content in prepared.data.rows.items()}
-    settings = dataclasses.asdict(goals.model)
-    settings["kernel"] = settings["kernel"] or "linear"
+    training = {part: content.n_rows for part, content in prepared.data.rows.items()}
+    settings = {name: getattr(goals.model, name) for name in SETTINGS} | {"kernel": goals.model.kernel or "linear"}
     return {
         "Files": {
             "goals file": goals.path.name,
@@ -213,7 +272,7 @@ def _record(
         "Rows and columns": {
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": number
                for part, number in training.items()},
-            "rows measured here": len(subject.rows),
+            "rows measured here": subject.rows.n_rows,
             "target": f"{goals.data.target}, positive: {goals.data.positive}",
             "weight": goals.data.weight or "none: every row counts the same",
             "features": subject.candidate.features or prepared.data.features,
@@ -256,3 +315,57 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+class _Answered:
+    """A classifier that has answered already."""
+
+    def __init__(self, classes: list[Any], tables: list[tuple[Any, Any]], answer: Answer) -> None:
+        self.classes_ = np.array(classes)
+        self._said = tables
+        if answer.scores is not None:
+            self.decision_function = lambda X: answer.scores
+        else:
+            second = np.asarray(answer.probabilities)
+            self.predict_proba = lambda X: np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> Any:
+        """The labels of a table, one of those that the answers are about."""
+        return next(labels for table, labels in self._said if table is X)
+
+
+def read_subject(
+    goals: GoalsFile, data: TablePath, options: argparse.Namespace, external: Mapping[str, TableRows]
+) -> Subject:
+    """Read the rows that are asked for, and ask the classifier about them.
+
+    Raises
+    ------
+    DataError, ModelFileError
+        As `widemargin audit` does.
+    """
+    blocks, (candidate,) = blocks_and_candidates([options.predictions or options.model], goals, data, options)
+    part = named_part(blocks, goals, options.rows)
+    pieces, answers = [], []
+    for block, rows in audited_rows(blocks, goals, part, None):
+        pieces.append(rows)
+        answers.append(candidate.answer(block, everything=True))
+    outside = {
+        name: candidate.answer(Block.whole(rows.populations, f"external.{name}")) for name, rows in external.items()
+    }
+    for text in candidate.finish():
+        warnings.warn(text, TableWarning, stacklevel=2)
+    labels = [rows.y for rows in pieces if rows.y is not None]
+    table = pa.concat_tables([rows.populations for rows in pieces], promote_options="permissive")
+    weights = [rows.sample_weight for rows in pieces if rows.sample_weight is not None]
+    whole = TableRows(
+        populations=table,
+        y=np.concatenate(labels) if labels else None,
+        sample_weight=np.concatenate(weights) if weights else None,
+    )
+    joined = Answer(*(_joined([answer[j] for answer in answers]) for j in range(len(Answer._fields))))
+    return Subject(candidate, part, whole, joined, external, outside)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate([np.asarray(part) for part in parts])

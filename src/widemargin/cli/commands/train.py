@@ -12,14 +12,16 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile, goals_of, table_text
-from widemargin.cli.goals_file.replaced import free_name
-from widemargin.cli.junit import Case, Suite, audit_suite, write_junit
-from widemargin.cli.tables.column_roles import Rows, as_external
+from widemargin.cli.goals_file.keys import GoalsFile, table_text
+from widemargin.cli.goals_file.reader import goals_of
+from widemargin.cli.goals_file.rules import free_name
+from widemargin.cli.reports import Case, Suite, audit_suite, write_junit
+from widemargin.cli.tables.column_roles import TableRows, as_external
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("reading the table")
         data = read_data(goals)
         try:
-            result = _fit(goals, data, options.model or goals.output, progress)
+            result = _fit(goals, data, options.model or goals.outputs.model, progress)
         except InfeasibleGoalError as error:
             if options.junit is not None:
                 failure = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
@@ -97,7 +99,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     started = time.perf_counter()
     with warnings_reworded(lambda warning: _reworded(warning, goals)):
         fitted = _classifier(goals, progress).fit(
-            X.rows["train"], train.labels, sample_weight=train.weights, populations=train.table,
+            X.rows["train"], train.y, sample_weight=train.sample_weight, populations=train.populations,
             external=as_external(data.external, X.external),
         )  # fmt: skip
     spent = time.perf_counter() - started
@@ -121,8 +123,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
 
 def _try_report(goals: GoalsFile, data: TrainingData) -> None:
     """Measure something on the test rows, to hear of what is wrong there."""
-    said: dict[str | None, Any] = {None: data.rows["test"].labels}
-    said |= {name: [goals.data.positive] * len(rows) for name, rows in data.external.items()}
+    said: dict[str | None, Any] = {None: data.rows["test"].y}
+    said |= {name: [goals.data.positive] * rows.n_rows for name, rows in data.external.items()}
     _report(goals, "test", data, said)
 
 
@@ -152,11 +154,11 @@ def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
 
 
 def _plain_svm(
-    goals: GoalsFile, X: Any, train: Rows, spent: float, progress: Progress
+    goals: GoalsFile, X: Any, train: TableRows, spent: float, progress: Progress
 ) -> RateConstrainedClassifier | None:
     """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
     progress.step("training an SVM without constraints")
-    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress) | {"on_interrupt": "raise"})
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **_options(goals, progress, on_interrupt="raise"))
     if goals.model.time_budget is not None:
         left = goals.model.time_budget - spent
         if left <= 0.0:
@@ -165,7 +167,7 @@ def _plain_svm(
             return None
         svm.set_params(time_budget=left)
     with warnings_reworded(lambda warning: f"the {PLAIN} to compare with: {warning}"):
-        svm.fit(X, train.labels, sample_weight=train.weights)
+        svm.fit(X, train.y, sample_weight=train.sample_weight)
     return svm
 
 
@@ -176,18 +178,18 @@ def _make_folder(folder: Path) -> None:
         raise ModelFileError(f"{folder}: the folder cannot be made ({error.strerror}). Choose another one") from error
 
 
-def _options(goals: GoalsFile, progress: Progress) -> dict[str, Any]:
+def _options(goals: GoalsFile, progress: Progress, on_interrupt: str = "return") -> dict[str, Any]:
     """What all estimators of the file are given."""
-    return {
+    return gathered({
         "enforce": goals.model.enforce,
         "pos_label": goals.data.positive,
         "time_budget": goals.model.time_budget,
         "on_infeasible": goals.model.on_infeasible,
-        "on_interrupt": "return",
+        "on_interrupt": on_interrupt,
         "callbacks": [progress.watch],
         "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
         **goals.model.kernel,
-    }
+    })  # fmt: skip
 
 
 def _classifier(goals: GoalsFile, progress: Progress) -> RateConstrainedClassifier | RateConstrainedClassifierCV:
@@ -211,8 +213,8 @@ def _measured(
         if classifier is not None:
             said[name] = {source: classifier.predict(X.external[source]) for source in sources}
             said[name][None] = classifier.predict(X.rows[part])
-    tables: dict[str | None, Any] = {source: data.external[source].table for source in sources}
-    tables[None] = data.rows[part].table
+    tables: dict[str | None, Any] = {source: data.external[source].populations for source in sources}
+    tables[None] = data.rows[part].populations
     for name in goals.baseline_names:
         if all(name in table.column_names for table in tables.values()):
             said[name] = {source: table[name] for source, table in tables.items()}
@@ -228,8 +230,8 @@ def _report(
     confidence = 0.95 if with_intervals and part != "train" else None
     used = {name: data.external[name] for name in goal.sources}
     return audit(
-        {name: said[name] for name in (None, *used)}, goal, y=rows.labels, sample_weight=rows.weights,
-        populations=rows.table, pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part],
+        {name: said[name] for name in (None, *used)}, goal, y=rows.y, sample_weight=rows.sample_weight,
+        populations=rows.populations, pos_label=goals.data.positive, confidence=confidence, data_name=PART_NAMES[part],
         external=as_external(used),
     )  # fmt: skip
 
@@ -253,11 +255,11 @@ def _suites(result: _Result) -> list[Suite]:
     return suites
 
 
-def _metadata(goals: GoalsFile, rows: Mapping[str, Rows]) -> dict[str, Any]:
+def _metadata(goals: GoalsFile, rows: Mapping[str, TableRows]) -> dict[str, Any]:
     return {
         "goals_file": goals.path.name,
         "table": Path(table_text(goals.data.table)).name,
-        "rows": {part: len(content) for part, content in rows.items()},
+        "rows": {part: content.n_rows for part, content in rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,
         "weight": goals.data.weight,
@@ -271,11 +273,11 @@ def _show(result: _Result) -> None:
     say("Asked for", _indented(str(goals.goal)), "")
     if goals.audit_goal is not None:
         say("Promised for unseen rows", _indented(str(goals.audit_goal)), "")
-    counts = " and ".join(f"{len(content)} {PART_NAMES[part]}" for part, content in rows.items())
+    counts = " and ".join(f"{content.n_rows} {PART_NAMES[part]}" for part, content in rows.items())
     say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({', '.join(features)})")
     for name, external in result.data.external.items():
-        labelled = "without labels" if external.labels is None else "with labels"
-        say(f"External data set {name}: {len(external)} rows {labelled} of {table_text(goals.external[name].table)}")
+        labelled = "without labels" if external.y is None else "with labels"
+        say(f"External data set {name}: {external.n_rows} rows {labelled} of {table_text(goals.external[name].table)}")
     if result.goals.data.weight is not None:
         say(f"Rows are weighted by {result.goals.data.weight}")
     if unseen := [name for name in goals.data.protected if name not in features]:
@@ -298,8 +300,8 @@ def _show(result: _Result) -> None:
     say(_verdict_line(result), _last_line(result))
 
 
-def _title(part: str, rows: Rows) -> str:
-    return f"{PART_NAMES[part].capitalize()} ({len(rows)})"
+def _title(part: str, rows: TableRows) -> str:
+    return f"{PART_NAMES[part].capitalize()} ({rows.n_rows})"
 
 
 def _verdict_line(result: _Result) -> str:

@@ -1,209 +1,246 @@
-"""A TOML text read by the table of keys: checked values, and everything that is wrong with its line and a cure."""
+"""A goals file read into checked, frozen records. Every problem is named by its line and key, all of them at once.
 
+`keys.py` lists the sections and keys. Unknown keys are refused, with the nearest known one. Paths are relative to the
+file. A goals file runs nothing: baselines that are functions are refused unless the command line allows code, and what
+it reads beside the main table, or writes, has to lie within its own folder or in one that the command line allows.
+"""
+
+import argparse
+import dataclasses
 import difflib
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-from widemargin._text import printable
-from widemargin.cli.goals_file.goal_text import goal_faults
-from widemargin.cli.goals_file.keys import GOALS_FILE, REQUIRED, Key, Named, Part, Section
-from widemargin.cli.goals_file.kinds import shown
-from widemargin.cli.goals_file.toml_lines import TomlLines
-from widemargin.exceptions import GoalError, GoalParseError, GoalsFileError
+from widemargin.cli.goals_file.keys import GoalsFile, Inner, Key, entries, shown
+from widemargin.cli.goals_file.rules import code_that_would_run, contradictions, refuse_to_replace, strangers
+from widemargin.cli.goals_file.toml_lines import MOST_TOLD, Problem, TomlLines, read_text, refusal
+from widemargin.exceptions import GoalError, GoalParseError
+from widemargin.goals import Goal
 from widemargin.goals.language.checks import checked_name
+from widemargin.goals.text.scanner import Statement, statements
 
-__all__ = ["Problem", "mention", "read_text", "read_values", "refusal"]
+__all__ = ["goals_of", "look_at", "read_goals_file", "read_values"]
 
-_MAX_BYTES = 1 << 20
-_MOST_TOLD = 100
-_SLASH = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
-_TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
+Item = TypeVar("Item")
+
+_MOST_FAULTS = 20
+_DEFINITION = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=(?!=)")
 
 
-class Problem(NamedTuple):
-    """Something that is wrong.
+def goals_of(options: argparse.Namespace) -> GoalsFile:
+    """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`."""
+    allow_code, outside = getattr(options, "allow_code", False), getattr(options, "allow_outside", None)
+    goals = read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
+    separator = getattr(options, "separator", None)
+    if separator is not None:
+        goals = dataclasses.replace(goals, data=dataclasses.replace(goals.data, separator=separator))
+    refuse_to_replace(options, goals)
+    return goals
 
-    Attributes
+
+def read_goals_file(path: Path, *, allow_code: bool = False, allow_outside: Sequence[Path] = ()) -> GoalsFile:
+    """Read and check a goals file.
+
+    Parameters
     ----------
-    path : tuple of str
-        The key or section; empty for the whole file.
-    text : str
-        The fact and the cure.
-    at : (line, column) or None
-        Within the text that the key holds, both from 1.
-    value : str
-        That text.
-    """
-
-    path: tuple[str, ...]
-    text: str
-    at: tuple[int, int] | None = None
-    value: str = ""
-
-    @property
-    def key(self) -> str:
-        """The key as the file would dot it."""
-        return ".".join(self.path)
-
-    def line(self, lines: TomlLines) -> int | None:
-        """Its line in the file."""
-        place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
-        return lines.line(self.path) if place is None else place.line
-
-    def told(self, lines: TomlLines | None) -> str:
-        """The problem with its line; where a text is wrong, that line of it and a mark below the place."""
-        number = None if lines is None else self.line(lines)
-        head = "" if number is None else f"line {number}: "
-        told = head + (f"{self.key}: {self.text}" if self.key else self.text)
-        place = None if self.at is None or lines is None else lines.place_in(self.path, self.value, *self.at)
-        if place is None or lines is None:
-            return told
-        line = lines.text_of_line(place.line)
-        indent = len(line) - len(line.lstrip())
-        marked = " " * (place.column - 1 - indent) + "^"
-        return f"{told}\n    {printable(line.strip().replace(chr(9), ' '))}\n    {marked}"
-
-
-def mention(text: str, name: str) -> tuple[int, int] | None:
-    """Line and column of the first place where a text names something; None where it does not."""
-    found = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
-    if found is None:
-        return None
-    start = found.start()
-    return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-
-
-def refusal(path: Path, problems: Iterable[Problem], lines: TomlLines | None) -> GoalsFileError:
-    """The error that lists all problems, in the order of their lines."""
-    found = list(problems)
-    if lines is not None:
-        found.sort(key=lambda problem: problem.line(lines) or 0)
-    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-    told = [problem.told(lines).replace("\n", "\n  ") for problem in found[:_MOST_TOLD]]
-    told += [f"and {len(found) - _MOST_TOLD} more"] * (len(found) > _MOST_TOLD)
-    records = [
-        {"line": None if lines is None else problem.line(lines), "key": problem.key, "text": problem.text}
-        for problem in found
-    ]
-    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records)
-
-
-def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
-    """The tables of a file, and where its keys stand.
+    path : Path
+    allow_code : bool, default=False
+        Whether baselines may be functions, which run code.
+    allow_outside : sequence of Path, default=()
+        Folders beside that of the file in which external tables, baseline models and outputs may lie.
 
     Raises
     ------
     GoalsFileError
-        It cannot be read, or is no TOML.
+        The file cannot be read or is no TOML, or with a list of everything that is wrong in it.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise _whole(path, f"the file cannot be read ({why}). Check the path") from error
-    if len(raw) > _MAX_BYTES:
-        raise _whole(path, f"larger than {_MAX_BYTES} bytes. A goals file is a short text")
-    try:
-        text = raw.decode("utf-8-sig")
-        return tomllib.loads(text), TomlLines(text)
-    except UnicodeDecodeError as error:
-        raise _whole(path, f"no UTF-8 text (byte {error.start}). Save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
-        line = int(place[1]) if place else None
-        shows = "" if place is None else _shown_place(text, int(place[1]), int(place[2]))
-        cure = _SLASH if "\\" in shows and '"' in shows else "Correct that place"
-        raise _whole(path, f"no valid TOML: {error}. {cure}{shows}", line) from error
-    except RecursionError as error:
-        raise _whole(path, "brackets are nested too deeply. A goals file needs two levels") from error
-    except ValueError as error:  # a number of more digits than Python turns into an integer
-        raise _whole(path, f"no valid TOML: {error}. Correct that value") from error
+    goals, problems, lines = look_at(path, allow_code=allow_code, allow_outside=allow_outside)
+    if problems or goals is None:
+        raise refusal(path, problems, lines)
+    return goals
 
 
-def _whole(path: Path, text: str, line: int | None = None) -> GoalsFileError:
-    return GoalsFileError(f"{path}: {text}", [{"line": line, "key": "", "text": text}])
+def look_at(
+    path: Path, *, allow_code: bool = False, allow_outside: Sequence[Path] = ()
+) -> tuple[GoalsFile | None, list[Problem], TomlLines]:
+    """What a goals file says as far as it can be used, and everything that is wrong in it.
+
+    Parameters
+    ----------
+    path, allow_code, allow_outside
+        As in `read_goals_file`.
+
+    Returns
+    -------
+    goals : GoalsFile or None
+        Without the external data sets, baselines and outputs that have a problem, with the defaults of other keys that
+        have one, and with None for a goal that has one; None where the table or its target cannot be used.
+    problems : list of Problem
+    lines : TomlLines
+
+    Raises
+    ------
+    GoalsFileError
+        The file cannot be read or is no TOML.
+    """
+    tables, lines = read_text(path)
+    goals, problems = read_values(tables, path.parent)
+    if goals.data is None or None in (goals.data.table, goals.data.target, goals.data.positive):
+        return None, problems, lines
+    goals = dataclasses.replace(goals, path=path, lines=lines, allowed_folders=(path.parent, *allow_outside))
+    spoilt = {problem.path[0] for problem in problems if problem.path}
+    problems += contradictions(goals, tables, spoilt)
+    problems += strangers(goals)
+    if not allow_code:
+        problems += code_that_would_run(goals)
+    wrong = {problem.path[:2] for problem in problems}
+
+    def right(section: str, named: Mapping[str, Item]) -> dict[str, Item]:
+        return {name: value for name, value in named.items() if (section, name) not in wrong}
+
+    goals = dataclasses.replace(
+        goals, external=right("external", goals.external), earlier=right("baselines", goals.earlier)
+    )
+    return goals, problems, lines
 
 
-def _shown_place(text: str, line: int, column: int) -> str:
-    found = text.replace("\r\n", "\n").split("\n")[line - 1][:200]
-    return f"\n    {printable(found.replace(chr(9), ' '))}\n    {' ' * (min(column, 200) - 1)}^"
+def read_values(table: Mapping[str, Any], folder: Path = Path()) -> tuple[GoalsFile, list[Problem]]:
+    """The records of what a file says, and what is wrong.
 
-
-def read_values(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The value of every key, and what is wrong; None stands where a value that must be there is missing or wrong.
-
-    A wrong value of any other key gives its default. An optional section that is not there is None or full of defaults,
-    as the table of keys says.
+    None stands where a value that must be there is missing or wrong, and the default in the place of any other wrong
+    value. Sections that cannot be used without such a value are left out.
     """
     problems: list[Problem] = []
-    return _section(GOALS_FILE, table, (), problems), problems
+    values = _values(Inner(GoalsFile), table, (), problems, folder)
+    return GoalsFile(path=folder, **values), problems
 
 
-def _section(spec: Section, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> dict[str, Any]:
-    unknown = [key for key in table if key not in spec.parts]
-    told = unknown[:_MOST_TOLD]
-    problems += [Problem((*path, key), f"unknown key. {_nearest(key, spec.parts)}") for key in told]
-    if spec.exactly_one and len(table) != 1:
-        listed = ", ".join(spec.parts)
+def _values(
+    section: Inner, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem], folder: Path
+) -> dict[str, Any]:
+    """What a section says, by the fields of its record."""
+    parts = {entry.name: entry for entry in entries(section.record)}
+    unknown = [name for name in table if name not in parts][:MOST_TOLD]
+    problems += [Problem((*path, name), f"unknown key. {_nearest(name, parts)}") for name in unknown]
+    if section.exactly_one and len(table) != 1:
         got = ", ".join(table) if table else "none"
-        problems.append(Problem(path, f"needs exactly one of {listed}; got {got}. Keep one"))
-        return dict.fromkeys(spec.parts)
-    values = {}
-    for name, part in spec.parts.items():
-        optional = spec.exactly_one and isinstance(part, Key) and name not in table
-        values[name] = None if optional else _part(part, table.get(name), (*path, name), problems)
-    return values
+        problems.append(Problem(path, f"needs exactly one of {', '.join(parts)}; got {got}. Keep one"))
+        return {}
+    return {
+        entry.field: _section_value(entry.part, table.get(name), (*path, name), problems, folder)
+        if isinstance(entry.part, Inner)
+        else _key_value(entry.part, entry.default, table.get(name), (*path, name), problems, folder)
+        for name, entry in parts.items()
+    }
 
 
-def _part(part: Part, value: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
-    if isinstance(part, Key):
-        return _value(part, value, path, problems)
+def _section_value(
+    section: Inner, value: object, path: tuple[str, ...], problems: list[Problem], folder: Path
+) -> object:
+    """The record of a section, or the records that it holds by name; None where it is not there or of no use."""
     if value is not None and not isinstance(value, dict):
         problems.append(Problem(path, f"must be a section, [{'.'.join(path)}]; got {shown(value)}"))
-        return {} if isinstance(part, Named) else dict.fromkeys(part.parts)
-    if isinstance(part, Named):
-        return _named(part, value or {}, path, problems)
-    if value is None and part.absent == "refused":
+        return {} if section.named else _record(section, {})
+    if section.named:
+        each, records = section._replace(named="", absent="none"), {}
+        for name, inner in (value or {}).items():
+            try:
+                checked_name(name, "a name")
+            except GoalError as error:
+                problems.append(Problem((*path, name), str(error)))
+            records[name] = _section_value(each, inner, (*path, name), problems, folder)
+        return {name: record for name, record in records.items() if record is not None}
+    if value is None and section.absent == "refused":
         problems.append(Problem((), f"[{'.'.join(path)}]: the section is missing. Add it"))
-        return dict.fromkeys(part.parts)
-    if value is None and part.absent == "none":
+        return _record(section, {})
+    if value is None and section.absent == "none":
         return None
-    return _section(part, value or {}, path, problems)
+    return _record(section, _values(section, value or {}, path, problems, folder))
 
 
-def _named(part: Named, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem]) -> dict[str, Any]:
-    found = {}
-    for name, inner in table.items():
-        try:
-            checked_name(name, "a name")
-        except GoalError as error:
-            problems.append(Problem((*path, name), str(error)))
-        found[name] = _part(part.each, inner, (*path, name), problems)
-    return found
+def _record(section: Inner, values: Mapping[str, object]) -> object:
+    """A record with None for what must be there and is not; of a section that may be absent, None instead."""
+    lacking = [entry.field for entry in entries(section.record)
+               if isinstance(entry.part, Key) and entry.is_needed and values.get(entry.field) is None]  # fmt: skip
+    if lacking and section.absent == "none":
+        return None
+    return section.record(**{**dict.fromkeys(lacking), **values})
 
 
-def _value(key: Key, value: Any, path: tuple[str, ...], problems: list[Problem]) -> Any:
+def _key_value(
+    key: Key, default: object, value: Any, path: tuple[str, ...], problems: list[Problem], folder: Path
+) -> object:
+    if value is None and default is dataclasses.MISSING:
+        problems.append(Problem(path, "missing. Add it"))
+    default = None if default is dataclasses.MISSING else default
     if value is None:
-        if key.default is REQUIRED:
-            problems.append(Problem(path, "missing. Add it"))
-            return None
-        return key.default
+        return default
     try:
-        return key.kind.check(value)
+        checked = key.kind.check(value)
     except GoalParseError as error:
-        for fault in goal_faults(value, error):
+        for fault in _goal_faults(value, error):
             at = None if fault.line is None else (fault.line, fault.column or 1)
             problems.append(Problem(path, f"no valid goal: {fault.reason}", at, value))
+        return default
     except (ValueError, TypeError) as error:
         problems.append(Problem(path, str(error)))
-    return None if key.default is REQUIRED else key.default
+        return default
+    if not key.kind.is_path:
+        return checked
+    return tuple(folder / name for name in checked) if isinstance(checked, tuple) else folder / checked
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     alike = {name.lower(): name for name in known}
     near = difflib.get_close_matches(key.lower(), alike, 1)
     return f"Is it {alike[near[0]]!r}?" if near else f"Known here: {', '.join(alike.values())}"
+
+
+def _goal_faults(text: str, first: GoalParseError) -> list[GoalParseError]:
+    """The fault that the parser found, and those that it finds once each faulty statement is left out.
+
+    Parameters
+    ----------
+    text : str
+    first : GoalParseError
+        What `Goal.parse(text)` raised.
+
+    Returns
+    -------
+    list of GoalParseError
+        Without faults that only follow from another one, such as the use of a population whose definition is faulty.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    faults, lost, error = [first], set[str](), first
+    for _ in range(_MOST_FAULTS):
+        place = None if error.line is None else _lines_of_statement(lines, error.line)
+        if place is None:
+            break
+        defined = _DEFINITION.match(lines[place[0] - 1])
+        lost |= {defined[1]} if defined else set()
+        lines[place[0] - 1 : place[1]] = [""] * (place[1] - place[0] + 1)
+        try:
+            Goal.parse("\n".join(lines))
+            break
+        except GoalParseError as further:
+            error = further
+        if error.line is not None and not any(f"'{name}'" in error.reason for name in lost):
+            faults.append(error)
+    return faults
+
+
+def _lines_of_statement(lines: list[str], line: int) -> tuple[int, int] | None:
+    """First and last line of the statements that touch a line; None where they cannot be told apart."""
+    try:
+        found = [item for item in statements("\n".join(lines)) if item.line <= line <= _last_line(item)]
+        return (min(item.line for item in found), max(map(_last_line, found))) if found else None
+    except GoalParseError:  # no statements yet: this line alone, if it holds what it opens
+        text = lines[line - 1]
+        balanced = all(text.count(one) == text.count(other) for one, other in ("()", "[]"))
+        return (line, line) if balanced and text.strip() else None
+
+
+def _last_line(statement: Statement) -> int:
+    return statement.line + statement.text.count("\n")

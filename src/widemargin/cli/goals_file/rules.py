@@ -1,16 +1,23 @@
-"""What is well-formed by itself in a goals file and does not go together, or leads where it may not."""
+"""What is well-formed by itself in a goals file and does not go together, or leads where it may not.
 
+No command replaces what it reads: every file that is to be written is compared with every file that is read.
+"""
+
+import argparse
+import itertools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from widemargin.cli.goals_file.keys import KERNEL_KEYS, LINEAR
-from widemargin.cli.goals_file.reader import Problem, mention
-from widemargin.cli.goals_file.records import GoalsFile
-from widemargin.cli.goals_file.replaced import files_read, what_is_replaced
+from widemargin._files import PARQUET_ENDINGS
+from widemargin.cli.goals_file.keys import GoalsFile, ModelSection, TablePath
+from widemargin.cli.goals_file.toml_lines import Problem, mention
+from widemargin.exceptions import DataError
 
-__all__ = ["code_that_would_run", "contradictions", "is_within", "strangers"]
+__all__ = [
+    "code_that_would_run", "contradictions", "free_name", "is_within", "paths_of", "refuse_to_replace", "strangers",
+]  # fmt: skip
 
 
 def contradictions(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str] = ()) -> Iterator[Problem]:
@@ -32,7 +39,7 @@ def contradictions(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collecti
     if not {"data", "model", "validation"} & {*spoilt}:
         yield from _validation(goals, tables)
     read = files_read(goals)
-    for key, path in (("model", goals.output), ("report", goals.report), ("predictions", goals.predictions)):
+    for key, path in vars(goals.outputs).items():
         what = None if path is None else what_is_replaced(path, read)
         if path is not None and what is not None:
             yield Problem(("output", key), f"is {what}, which would be replaced. Name another file")
@@ -90,11 +97,11 @@ def _names(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str])
 
 def _model_options(model: Mapping[str, Any]) -> Iterator[Problem]:
     """Options of kernels that do not go together."""
-    kernel = model.get("kernel", LINEAR)
-    given = [key for key in KERNEL_KEYS if key in model]
-    if kernel == LINEAR:
+    kernel = model.get("kernel", "linear")
+    given = [key for key in ModelSection.KERNEL_KEYS if key in model]
+    if kernel == "linear":
         for key in given:
-            text = f"is for kernels, and model.kernel is {LINEAR!r}. Name another kernel or drop it"
+            text = "is for kernels, and model.kernel is 'linear'. Name another kernel or drop it"
             yield Problem(("model", key), text)
         return
     if model.get("feature_map") == "fourier" and kernel != "rbf":
@@ -125,14 +132,11 @@ def _validation(goals: GoalsFile, tables: Mapping[str, Any]) -> Iterator[Problem
 def strangers(goals: GoalsFile) -> Iterator[Problem]:
     """Files that lie outside the folders which may be looked at. The main table may lie anywhere: it is only read."""
     named: list[tuple[tuple[str, ...], Path | None]] = [
-        (("output", "model"), goals.output),
-        (("output", "report"), goals.report),
-        (("output", "predictions"), goals.predictions),
+        *((("output", key), path) for key, path in vars(goals.outputs).items()),
         *((("baselines", name, "model"), path) for name, path in goals.baseline_models.items()),
     ]
     for name, external in goals.external.items():
-        files = external.table if isinstance(external.table, tuple) else (external.table,)
-        named += [(("external", name, "table"), path) for path in files]
+        named += [(("external", name, "table"), path) for path in paths_of(external.table)]
     for key, path in named:
         if path is not None and not is_within(path, goals.allowed_folders):
             text = f"{str(path)!r} leads outside the folder of the goals file. Move it there, or allow its folder by "
@@ -153,3 +157,87 @@ def is_within(path: Path, folders: Iterable[Path]) -> bool:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+# What is written and what is read
+
+_READ_TABLE = "the table that is read"
+_READ_MODEL = "a model that is read"
+
+
+def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = None) -> None:
+    """Compare the files that a command is to write with those that it reads, and with each other.
+
+    Raises
+    ------
+    DataError
+        One of them would be replaced.
+    """
+    read = [*_read_by_options(options), *([] if goals is None else files_read(goals))]
+    for option, path in _written(options, goals):
+        what = what_is_replaced(path, read)
+        if what is not None:
+            raise DataError(f"{path}: {option} is {what}, which would be replaced. Give another name")
+        read.append((f"written by {option} too", path))
+
+
+def free_name(path: Path, word: str) -> Path:
+    """A name beside a file for an unfinished one, which no file has: `p.csv` gives `p.WORD.csv`, `p.WORD2.csv`, ..."""
+    numbers = itertools.chain([""], map(str, itertools.count(2)))
+    candidates = (path.with_name(f"{path.stem}.{word}{number}{path.suffix}") for number in numbers)
+    return next(candidate for candidate in candidates if not candidate.exists())
+
+
+def files_read(goals: GoalsFile) -> list[tuple[str, Path]]:
+    """What a goals file reads, itself among it: what each file is, and its path."""
+    tables = [(_READ_TABLE, path) for path in paths_of(goals.data.table)]
+    for name, section in goals.external.items():
+        tables += [(f"the table of external.{name}", path) for path in paths_of(section.table)]
+    models = [(f"the model of baselines.{name}", path) for name, path in goals.baseline_models.items()]
+    return [("the goals file itself", goals.path), *tables, *models]
+
+
+def what_is_replaced(path: Path, read: list[tuple[str, Path]]) -> str | None:
+    """Which of some files that are read an output would replace, or become a further part of; None: none."""
+    real = os.path.realpath(path)
+    may_be_part = path.suffix.lower() in PARQUET_ENDINGS
+    for what, other in read:
+        if real == os.path.realpath(other):
+            return what
+        if may_be_part and other.is_dir() and os.path.dirname(real) == os.path.realpath(other):
+            return f"in the folder of {what}"
+    return None
+
+
+def paths_of(table: TablePath) -> tuple[Path, ...]:
+    """The files of a table, as the goals file names them."""
+    return table if isinstance(table, tuple) else (table,)
+
+
+def _read_by_options(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    said = vars(options)
+    for name in ("table", "data"):
+        if isinstance(said.get(name), Path):
+            yield _READ_TABLE, said[name]
+    models = said.get("models") or ()
+    if said.get("command") != "train" and said.get("model") is not None:
+        models = (*models, said["model"])
+    yield from ((_READ_MODEL, path) for path in models)
+    yield from (("a stored path that is read", path) for path in said.get("tradeoff") or ())
+    predictions = said.get("predictions") or ()
+    for text in (predictions,) if isinstance(predictions, str) else predictions:
+        for file in {text, text.rpartition(":")[0]} - {""}:
+            yield "a file of predictions that is read", Path(file)
+
+
+def _written(options: argparse.Namespace, goals: GoalsFile | None) -> Iterator[tuple[str, Path]]:
+    said = vars(options)
+    main = {"train": ("model", "model"), "report": ("out", "report"), "predict": ("out", "predictions")}
+    option, key = main.get(said.get("command", ""), ("out", ""))
+    if said.get(option) is not None:
+        yield f"--{option}", Path(said[option])
+    elif goals is not None and key and getattr(goals.outputs, key) is not None:
+        yield f"[output] {key}", getattr(goals.outputs, key)
+    for name in ("plot", "report_json", "junit"):
+        if said.get(name) is not None:
+            yield f"--{name.replace('_', '-')}", said[name]

@@ -1,4 +1,6 @@
-"""On which line of a TOML file a key stands, and each character of a text. `tomllib` gives values only.
+"""A TOML file with the line of each key, and of each character of a text, so that problems can be told by their place.
+
+`tomllib` gives values only.
 
 The scanner reads what `tomllib` has accepted, and is never asked about anything else. Of a key that stands nowhere by
 itself (a section that is implied, a missing key) the line is that of the nearest section around it.
@@ -8,12 +10,20 @@ import bisect
 import contextlib
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Place", "TomlLines"]
+from widemargin._text import printable
+from widemargin.exceptions import GoalsFileError
 
-Path = tuple[str, ...]
+__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "refusal"]
+
+KeyPath: TypeAlias = tuple[str, ...]
+
+_MAX_BYTES = 1 << 20
+MOST_TOLD = 100
+"""Most problems that a message lists."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BLANK = re.compile(r"[ \t]*")
@@ -26,6 +36,8 @@ _LONG = {
 }
 _ESCAPE = re.compile(r"\\(?:(?P<short>[btnfre\"\\])|x(?P<x>.{2})|u(?P<u>.{4})|U(?P<U>.{8})|(?P<line>[ \t]*\n[ \t\n]*))")
 _SHORT = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
+_SLASH = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
+_TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
 class Place(NamedTuple):
@@ -47,8 +59,8 @@ class TomlLines:
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
         self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        self.keys: dict[Path, int] = {}
-        self.values: dict[Path, int] = {}
+        self.keys: dict[KeyPath, int] = {}
+        self.values: dict[KeyPath, int] = {}
         with contextlib.suppress(RecursionError):  # what is nested so deep has the line of its section
             for path, key, value in _Scanner(self.text).found():
                 self.keys.setdefault(path, key)
@@ -113,9 +125,9 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
-    def found(self) -> Iterator[tuple[Path, int, int | None]]:
-        """Path, position of the key, position of its value (None for the header of a section)."""
-        section: Path = ()
+    def found(self) -> Iterator[tuple[KeyPath, int, int | None]]:
+        """KeyPath, position of the key, position of its value (None for the header of a section)."""
+        section: KeyPath = ()
         while True:
             self._skip(_BLANK_LINES)
             if self.at >= len(self.text):
@@ -131,7 +143,7 @@ class _Scanner:
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
 
-    def _pair(self, section: Path) -> Iterator[tuple[Path, int, int | None]]:
+    def _pair(self, section: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
         """A key and what its value holds; a dotted key opens the sections it names."""
         start, key = self.at, self._key()
         for end in range(1, len(key)):
@@ -144,7 +156,7 @@ class _Scanner:
         yield section + key, start, self.at
         yield from self._value(section + key)
 
-    def _key(self) -> Path:
+    def _key(self) -> KeyPath:
         """The parts of a dotted key."""
         parts: list[str] = []
         while True:
@@ -160,7 +172,7 @@ class _Scanner:
                 return tuple(parts)
             self.at += 1
 
-    def _value(self, path: Path) -> Iterator[tuple[Path, int, int | None]]:
+    def _value(self, path: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
         first = self.text[self.at : self.at + 1]
         if first == "[":
             self.at += 1
@@ -225,3 +237,113 @@ def _characters(text: str, start: int) -> Iterator[tuple[str, int]]:
         elif escape["line"] is None:
             yield chr(int(escape["x"] or escape["u"] or escape["U"], 16)), at
         at = escape.end()
+
+
+def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
+    """The tables of a file, and where its keys stand.
+
+    Raises
+    ------
+    GoalsFileError
+        It cannot be read, or is no TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise _whole(path, f"the file cannot be read ({why}). Check the path") from error
+    if len(raw) > _MAX_BYTES:
+        raise _whole(path, f"larger than {_MAX_BYTES} bytes. A goals file is a short text")
+    try:
+        text = raw.decode("utf-8-sig")
+        return tomllib.loads(text), TomlLines(text)
+    except UnicodeDecodeError as error:
+        raise _whole(path, f"no UTF-8 text (byte {error.start}). Save the file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        line = int(place[1]) if place else None
+        shows = "" if place is None else _shown_place(text, int(place[1]), int(place[2]))
+        cure = _SLASH if "\\" in shows and '"' in shows else "Correct that place"
+        raise _whole(path, f"no valid TOML: {error}. {cure}{shows}", line) from error
+    except RecursionError as error:
+        raise _whole(path, "brackets are nested too deeply. A goals file needs two levels") from error
+    except ValueError as error:  # a number of more digits than Python turns into an integer
+        raise _whole(path, f"no valid TOML: {error}. Correct that value") from error
+
+
+def _whole(path: Path, text: str, line: int | None = None) -> GoalsFileError:
+    return GoalsFileError(f"{path}: {text}", [{"line": line, "key": "", "text": text}])
+
+
+def _shown_place(text: str, line: int, column: int) -> str:
+    found = text.replace("\r\n", "\n").split("\n")[line - 1][:200]
+    return f"\n    {printable(found.replace(chr(9), ' '))}\n    {' ' * (min(column, 200) - 1)}^"
+
+
+class Problem(NamedTuple):
+    """Something that is wrong.
+
+    Attributes
+    ----------
+    path : tuple of str
+        The key or section; empty for the whole file.
+    text : str
+        The fact and the cure.
+    at : (line, column) or None
+        Within the text that the key holds, both from 1.
+    value : str
+        That text.
+    """
+
+    path: tuple[str, ...]
+    text: str
+    at: tuple[int, int] | None = None
+    value: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key as the file would dot it."""
+        return ".".join(self.path)
+
+    def line(self, lines: TomlLines) -> int | None:
+        """Its line in the file."""
+        place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
+        return lines.line(self.path) if place is None else place.line
+
+    def told(self, lines: TomlLines | None) -> str:
+        """The problem with its line; where a text is wrong, that line of it and a mark below the place."""
+        number = None if lines is None else self.line(lines)
+        head = "" if number is None else f"line {number}: "
+        told = head + (f"{self.key}: {self.text}" if self.key else self.text)
+        place = None if self.at is None or lines is None else lines.place_in(self.path, self.value, *self.at)
+        if place is None or lines is None:
+            return told
+        line = lines.text_of_line(place.line)
+        indent = len(line) - len(line.lstrip())
+        marked = " " * (place.column - 1 - indent) + "^"
+        return f"{told}\n    {printable(line.strip().replace(chr(9), ' '))}\n    {marked}"
+
+
+def mention(text: str, name: str) -> tuple[int, int] | None:
+    """Line and column of the first place where a text names something; None where it does not."""
+    found = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
+    if found is None:
+        return None
+    start = found.start()
+    return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+
+
+def refusal(path: Path, problems: Iterable[Problem], lines: TomlLines | None) -> GoalsFileError:
+    """The error that lists all problems, in the order of their lines."""
+    found = list(problems)
+    if lines is not None:
+        found.sort(key=lambda problem: problem.line(lines) or 0)
+    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+    told = [problem.told(lines).replace("\n", "\n  ") for problem in found[:MOST_TOLD]]
+    told += [f"and {len(found) - MOST_TOLD} more"] * (len(found) > MOST_TOLD)
+    records = [
+        {"line": None if lines is None else problem.line(lines), "key": problem.key, "text": problem.text}
+        for problem in found
+    ]
+    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records)

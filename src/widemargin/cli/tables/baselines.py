@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin.cli.console import warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile
+from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.exceptions import DataError, WidemarginError
 from widemargin.persistence import load_model
 

@@ -1,76 +1,51 @@
-"""Tables of the command line: their rows and the roles of their columns, by the goals file."""
+"""The roles of the columns of a table, by the goals file: labels, weights, features, and which rows are held out."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.goals_file.goals_file import GoalsFile, Label, Split, is_within, table_text
+from widemargin._typing import Bools, Features, Floats
+from widemargin.cli.goals_file.keys import GoalsFile, Split, table_text
+from widemargin.cli.goals_file.rules import is_within
 from widemargin.cli.tables.baselines import with_baselines
-from widemargin.cli.tables.table_files import read_table, table_files
+from widemargin.cli.tables.table_files import Block, held_out, read_table, rows_equal, table_files
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
+from widemargin.rows import Rows
 
 __all__ = [
-    "Block", "Rows", "as_external", "external_rows", "external_set", "feature_columns", "held_out", "hold_out", "is_it",
-    "labels_of", "named_columns", "parts_of", "read_table", "require_columns", "rows_equal", "rows_of", "split_rows",
+    "TableRows", "as_external", "external_rows", "external_set", "feature_columns", "hold_out", "is_it",
+    "labels_of", "named_columns", "parts_of", "require_columns", "rows_of", "split_rows",
     "third_class", "weights_of",
 ]  # fmt: skip
 
-_SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
 
-
-class Block(NamedTuple):
-    """Some rows of a file.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-    rows : ndarray of int, shape (n,)
-        The number of each row in the file, from 0.
-    title : str
-        The file in messages; empty: not told.
-    """
-
-    table: Any
-    rows: npt.NDArray[np.int64]
-    title: str = ""
-
-    @classmethod
-    def whole(cls, table: Any, title: str = "") -> "Block":
-        """All rows of a file."""
-        return cls(table, np.arange(table.num_rows), title)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a table ready for training or an audit.
+@dataclass(frozen=True, eq=False)
+class TableRows(Rows):
+    """Rows of a table file ready for training or an audit.
 
     Attributes
     ----------
-    table : pyarrow.Table
-        All columns, and each baseline under its own name.
-    labels : ndarray of shape (n_rows,) or None
+    y : ndarray of shape (n_rows,) or None
         The target; None where the table has none.
-    weights : ndarray of float64, shape (n_rows,), or None
+    sample_weight : ndarray of float64, shape (n_rows,), or None
         `data.weight`; None where there is none.
+    populations : pyarrow.Table
+        All columns, and each baseline under its own name.
     """
 
-    table: Any
-    labels: npt.NDArray[Any] | None
-    weights: npt.NDArray[np.float64] | None = None
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return int(self.table.num_rows)
+    y: npt.NDArray[Any] | None = None
+    sample_weight: Floats | None = None
+    populations: pa.Table = None
 
 
-def require_columns(table: Any, wanted: Mapping[str, str], where: str) -> None:
+def require_columns(table: pa.Table, wanted: Mapping[str, str], where: str) -> None:
     """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""
     absent = [column for column in wanted if column not in table.column_names]
     if absent:
@@ -89,7 +64,7 @@ def is_it(wrong: object, right: Iterable[object]) -> str:
     return f" Did you mean {known[near[0]]!r}?" if near else ""
 
 
-def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
+def feature_columns(table: pa.Table, goals: GoalsFile) -> list[str]:
     """Columns a model may use: those named, or all that play no other role.
 
     Protected ones are among them only if `data.protected_as_features` lists them.
@@ -106,7 +81,7 @@ def feature_columns(table: Any, goals: GoalsFile) -> list[str]:
     return [name for name in table.column_names if name not in others]
 
 
-def hold_out(table: Any, fraction: float) -> dict[str, Any]:
+def hold_out(table: pa.Table, fraction: float) -> dict[str, pa.Table]:
     """Tables by part, `train` and `test`, where a share of the rows is held out at random (always the same rows).
 
     Raises
@@ -117,34 +92,16 @@ def hold_out(table: Any, fraction: float) -> dict[str, Any]:
     return {part: found.table for part, found in _held_parts(table, fraction, "").items()}
 
 
-def _held_parts(table: Any, fraction: float, where: str) -> dict[str, Block]:
+def _held_parts(table: pa.Table, fraction: float, where: str) -> dict[str, Block]:
     held = held_out(table.num_rows, fraction)
     return {part: _part(table, rows, where) for part, rows in (("train", ~held), ("test", held))}
 
 
-def _part(table: Any, mask: npt.NDArray[np.bool_], where: str) -> Block:
+def _part(table: pa.Table, mask: Bools, where: str) -> Block:
     return Block(table.filter(pa.array(mask)), np.flatnonzero(mask), where)
 
 
-def held_out(n_rows: int, fraction: float) -> npt.NDArray[np.bool_]:
-    """Which rows of a table of that length are held out.
-
-    Raises
-    ------
-    DataError
-        No row would be left in a part.
-    """
-    number = round(fraction * n_rows)
-    if not 0 < number < n_rows:
-        raise DataError(
-            f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
-        )
-    held = np.zeros(n_rows, dtype=bool)
-    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
-    return held
-
-
-def parts_of(table: Any, goals: GoalsFile) -> dict[str, Block]:
+def parts_of(table: pa.Table, goals: GoalsFile) -> dict[str, Block]:
     """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
     said, where = goals.validation, table_text(goals.data.table)
     if goals.data.split is not None:
@@ -168,13 +125,13 @@ def named_columns(goals: GoalsFile) -> dict[str, str]:
 
 
 def split_rows(
-    table: Any,
+    table: pa.Table,
     split: Split | None,
     where: str,
     *,
     wanted: Collection[str] = ("train", "test"),
     cure: str = "Correct the value",
-) -> dict[str, Any]:
+) -> dict[str, pa.Table]:
     """Tables by part: those wanted of `train` and `test`, or `train` alone where the goals file names no split.
 
     Raises
@@ -188,7 +145,7 @@ def split_rows(
 
 
 def _split_parts(
-    table: Any,
+    table: pa.Table,
     split: Split,
     where: str,
     *,
@@ -209,19 +166,7 @@ def _split_parts(
     return parts
 
 
-def rows_equal(column: Any, value: Label) -> npt.NDArray[np.bool_]:
-    """Which rows of a column hold a value, shape (n,); a missing one is not it, and no text is a number."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        same = pc.equal(column, pa.scalar(value))
-    except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
-        return np.zeros(len(column), dtype=bool)
-    found: npt.NDArray[np.bool_] = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
-    return found
-
-
-def rows_of(block: Block, goals: GoalsFile) -> Rows:
+def rows_of(block: Block, goals: GoalsFile) -> TableRows:
     """Some rows with their labels and weights, and under its own name each baseline that can be had.
 
     Raises
@@ -229,7 +174,11 @@ def rows_of(block: Block, goals: GoalsFile) -> Rows:
     DataError
         A baseline has the name of another column or fails on these rows, or labels or weights are not usable.
     """
-    return Rows(with_baselines(block.table, goals, block.title), labels_of(block, goals), weights_of(block, goals))
+    return TableRows(
+        populations=with_baselines(block.table, goals, block.title),
+        y=labels_of(block, goals),
+        sample_weight=weights_of(block, goals),
+    )
 
 
 def labels_of(block: Block, goals: GoalsFile) -> npt.NDArray[Any] | None:
@@ -238,7 +187,7 @@ def labels_of(block: Block, goals: GoalsFile) -> npt.NDArray[Any] | None:
     return _labels(block, target, goals) if target in block.table.column_names else None
 
 
-def weights_of(block: Block, goals: GoalsFile) -> npt.NDArray[np.float64] | None:
+def weights_of(block: Block, goals: GoalsFile) -> Floats | None:
     """The weights of some rows, where the goals file names a column of them and the table has it.
 
     Raises
@@ -268,7 +217,7 @@ def _row(block: Block, place: int) -> str:
     return f"row {int(block.rows[place])} (counted from 0)"
 
 
-def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, Rows]:
+def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, TableRows]:
     """The rows of the external data sets that some goals use, by name.
 
     Parameters
@@ -287,7 +236,7 @@ def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str]
     return {name: external_set(name, goals, words) for name in used}
 
 
-def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> Rows:
+def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> TableRows:
     """The rows of one external data set; see `external_rows`."""
     said = goals.external[name]
     for file in table_files(said.table):  # a folder may hold links
@@ -303,22 +252,24 @@ def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> Ro
         require_columns(table, {said.target: f"external.{name}.target"}, where)
     target, block = said.target or goals.data.target, Block.whole(table, where)
     labels = _some_labels(block, target, goals) if target in table.column_names else None
-    return Rows(with_baselines(table, goals, where), labels, weights_of(block, goals))
+    return TableRows(populations=with_baselines(table, goals, where), y=labels, sample_weight=weights_of(block, goals))
 
 
-def as_external(rows: Mapping[str, Rows], features: Mapping[str, Any] | None = None) -> dict[str, External] | None:
+def as_external(
+    rows: Mapping[str, TableRows], features: Mapping[str, Features] | None = None
+) -> dict[str, External] | None:
     """External data sets for `fit` and `audit`; None where there are none.
 
     Parameters
     ----------
-    rows : mapping of str to Rows
+    rows : mapping of str to TableRows
     features : mapping of str to matrix, optional
         What a model takes; by default the table itself, for pipelines.
     """
     found = {
         name: External(
-            content.table if features is None else features[name], content.labels, sample_weight=content.weights,
-            populations=content.table,
+            content.populations if features is None else features[name], content.y, sample_weight=content.sample_weight,
+            populations=content.populations,
         )
         for name, content in rows.items()
     }  # fmt: skip

@@ -1,43 +1,66 @@
-"""Table files: CSV (packed or not), Parquet and Arrow by pyarrow, whole or in parts; read, and written."""
+"""Tables read from files: CSV (packed or not), Parquet and Arrow, whole or a block of rows at a time.
 
-import csv
-import gzip
-import json
-import re
+Parquet (a file, or a folder of parts) and large CSV are read in blocks, in bounded memory. CSV up to 64 MB is read
+whole, so that every value has a say in the type of its column; beyond, the first 64 MB decide.
+"""
+
+import copy
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
 from widemargin._files import PARQUET_ENDINGS, parquet_files
-from widemargin.cli.goals_file.goals_file import TablePath, table_text
-from widemargin.cli.tables.csv_faults import Fault, csv_fault, no_text, opened
-from widemargin.cli.tables.csv_out import safe_table
+from widemargin._typing import Bools, Ints
+from widemargin.cli.goals_file.keys import Label, Split, TablePath, table_text
+from widemargin.cli.goals_file.rules import paths_of
+from widemargin.cli.tables import csv_reading
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS, Fault, csv_fault
+from widemargin.cli.tables.table_writing import plain
 from widemargin.exceptions import DataError
 
-__all__ = [
-    "CSV_ENDINGS", "PARQUET_ENDINGS", "likely_separator", "read_table", "refuse_twice", "separator_of", "table_files",
-    "unreadable", "usual_separator", "write_table",
-]  # fmt: skip
+__all__ = ["BLOCK_ROWS", "Block", "TableBlocks", "held_out", "read_table", "rows_equal", "table_files"]
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
 _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
-# Types are guessed from the first block; most tables fit into one this large.
-_BLOCK = 1 << 26
-SEPARATORS = (",", ";", "\t", "|")
-"""What commonly separates the fields of CSV files."""
-_FIRST_LINE = 1 << 20
+BLOCK_ROWS = 1 << 16
+_PACKED = 8  # how many times smaller a packed CSV file may be than its text
+_SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
+_FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)
+"""What pyarrow raises at faulty files."""
 
 
-def read_table(path: TablePath, *, words: Collection[str] = (), separator: str | None = None) -> Any:
+class Block(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    rows : ndarray of int, shape (n,)
+        The number of each row in the file, from 0.
+    title : str
+        The file in messages; empty: not told.
+    """
+
+    table: pa.Table
+    rows: Ints
+    title: str = ""
+
+    @classmethod
+    def whole(cls, table: pa.Table, title: str = "") -> "Block":
+        """All rows of a file."""
+        return cls(table, np.arange(table.num_rows), title)
+
+
+def read_table(path: TablePath, *, words: Collection[str] = (), separator: str | None = None) -> pa.Table:
     """Read a table: one file, a list of files that hold its parts, or a folder of Parquet files.
-
-    Missing in a CSV file: empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes.
 
     Parameters
     ----------
@@ -75,7 +98,7 @@ def table_files(path: TablePath) -> list[Path]:
         A folder holds no Parquet file.
     """
     files: list[Path] = []
-    for given in path if isinstance(path, tuple) else (path,):
+    for given in paths_of(path):
         if given.is_dir() and not given.name.lower().endswith(_ENDINGS):
             inside = parquet_files(given)
             if not inside:
@@ -86,7 +109,7 @@ def table_files(path: TablePath) -> list[Path]:
     return files
 
 
-def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any:
+def _read_file(path: Path, words: Collection[str], separator: str | None) -> pa.Table:
     name = path.name.lower()
     try:
         if not name.endswith(_ENDINGS):
@@ -95,7 +118,7 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any
             what = "a folder" if path.is_dir() else "no file but a device or pipe"
             raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
         if name.endswith(CSV_ENDINGS):
-            table = _read_csv(path, words, separator_of(path, separator))
+            table = csv_reading.read_csv(path, words=words, separator=separator)
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -106,21 +129,20 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> Any
     except (pa.ArrowException, ValueError, OverflowError, MemoryError, EOFError) as error:
         if isinstance(error, DataError):
             raise
-        raise unreadable(path, error, separator) from error
-    refuse_twice(path, table.column_names)
+        raise _unreadable(path, error, separator) from error
+    _refuse_twice(path, table.column_names)
     return table
 
 
-def unreadable(path: Path, error: BaseException, separator: str | None = None) -> DataError:
+def _unreadable(path: Path, error: BaseException, separator: str | None = None) -> DataError:
     """The error that a table file cannot be read, why, and what to do."""
+    fault = Fault(_why(error).rstrip("."), "Check the path, or write the file again")
     if path.name.lower().endswith(CSV_ENDINGS):
-        fault = csv_fault(path, separator or usual_separator(path), error)
-    else:
-        fault = Fault(_why(error).rstrip("."), "Check the path, or write the file again")
+        fault = csv_fault(path, separator, error)
     return DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
 
 
-def refuse_twice(where: object, names: Sequence[str]) -> None:
+def _refuse_twice(where: object, names: Sequence[str]) -> None:
     """Refuse two columns of one name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -134,62 +156,7 @@ def _why(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error)[:300]
 
 
-def separator_of(path: Path, said: str | None) -> str:
-    """What separates the fields of a CSV file: as said, else a comma, or a tab in .tsv files.
-
-    Raises
-    ------
-    DataError
-        The file is empty or no text; or the separator does not occur in the first line, and another common one does.
-    """
-    fault = no_text(path)
-    if fault is not None:
-        raise DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
-    separator = said or usual_separator(path)
-    seen = likely_separator(path, separator)
-    if seen != separator:
-        raise DataError(
-            f"{path}: the first line has no {_named(separator)}, and is all one column; it seems to be separated by "
-            f"{_named(seen)}. Say so: [data] separator = {json.dumps(seen)} in the goals file, or --separator"
-        )
-    return separator
-
-
-def usual_separator(path: Path) -> str:
-    """A comma, or in .tsv files a tab."""
-    return "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-
-
-def likely_separator(path: Path, expected: str | None = None) -> str:
-    """The expected (or usual) separator of a CSV file, unless only another common one occurs in its first line."""
-    expected = expected or usual_separator(path)
-    with opened(path) as file:
-        line = re.sub(rb'"[^"]*"', b"", file.readline(_FIRST_LINE).lstrip(b"\xef\xbb\xbf"))
-    if expected.encode() in line:
-        return expected
-    return max(SEPARATORS, key=lambda other: line.count(other.encode())) if _any_of(line) else expected
-
-
-def _any_of(line: bytes) -> bool:
-    return any(other.encode() in line for other in SEPARATORS)
-
-
-def _named(separator: str) -> str:
-    return {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}.get(separator, repr(separator))
-
-
-def _read_csv(path: Path, words: Collection[str], delimiter: str) -> Any:
-    return pyarrow.csv.read_csv(
-        path,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
-            strings_can_be_null=True, quoted_strings_can_be_null=False, column_types=dict.fromkeys(words, pa.string())
-        ),
-    )
-
-
-def _read_arrow(path: Path) -> Any:
+def _read_arrow(path: Path) -> pa.Table:
     with pa.OSFile(str(path)) as file:
         try:
             return pa.ipc.open_file(file).read_all()
@@ -198,7 +165,7 @@ def _read_arrow(path: Path) -> Any:
             return pa.ipc.open_stream(file).read_all()
 
 
-def _joined(parts: list[Any], files: list[Path]) -> Any:
+def _joined(parts: list[pa.Table], files: list[Path]) -> pa.Table:
     """The parts below each other, in the first one's order of columns."""
     names = parts[0].column_names
     for part, file in zip(parts[1:], files[1:], strict=True):
@@ -219,65 +186,207 @@ def _joined(parts: list[Any], files: list[Path]) -> Any:
         ) from error
 
 
-def write_table(table: Any, path: Path) -> None:
-    """Write a table as CSV (.gz has no time stamp) or Parquet; texts in a CSV file are made safe (`safe_table`).
+class TableBlocks:
+    """The blocks of a table file, any number of times.
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Columns of numbers, texts and true/false.
-    path : Path
-        Ends in .csv, .csv.gz, .parquet or .pq.
+    path : Path or tuple of Path
+        CSV, Parquet, Arrow, a folder of Parquet files with the same columns, or the parts of a table.
+    words : collection of str
+        Columns of a CSV file that are text even if they look like numbers.
+    separator : str, optional
+        As in `read_table`.
+    fraction : float, default=None
+        The share of rows that training held out of this table, where no column says which.
+    pieces : bool, default=False
+        Whether a table that is read whole is also given out in blocks, so that work on it can stop between them.
+
+    Attributes
+    ----------
+    title : str
+        The table in messages.
+    names : list of str
+        Columns of the file.
+    n_rows : int
+    is_guessed : bool
+        Whether the types of the columns were guessed from their texts.
 
     Raises
     ------
     DataError
-        The ending is another one, or the file cannot be written.
+        The file cannot be read, the files of a folder differ in their columns, there are no rows.
     """
-    name = path.name.lower()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith(PARQUET_ENDINGS):
-            pyarrow.parquet.write_table(table, path)
-        elif name.endswith((".csv", ".csv.gz")):
-            text = _csv_text(safe_table(table)).encode()
-            path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
+
+    def __init__(
+        self,
+        path: TablePath,
+        *,
+        words: Collection[str] = (),
+        separator: str | None = None,
+        fraction: float | None = None,
+        pieces: bool = False,
+    ) -> None:
+        self.title, self.fraction, self._pieces = table_text(path), fraction, pieces
+        self._table: pa.Table | None = None
+        self._words, self._separator = tuple(words), separator
+        self._files = _parquet_parts(path)
+        self._groups: list[int] | None = None  # of the one file of a piece
+        self._first = 0  # number of its first row
+        self.is_guessed = not self._files
+        self.names: list[str]
+        self._large: Path | None = path if isinstance(path, Path) and not self._files and _is_large_csv(path) else None
+        if self._large is not None:
+            self.names = list(self._csv_reader(None).schema.names)
+            self.n_rows = sum(table.num_rows for table in self._csv_tables(self.names[:1]))
+        elif not self._files:
+            self._table = read_table(path, words=words, separator=separator)
+            self.names = list(self._table.column_names)
+            self.n_rows = int(self._table.num_rows)
         else:
-            raise DataError(
-                f"{path}: a table is written as .csv, .csv.gz, .parquet or .pq. Choose one of these endings"
-            )
-    except OSError as error:
-        raise DataError(f"{path}: the table cannot be written ({_why(error)}). Choose another place") from error
+            self._look_at_files()
+        _refuse_twice(self.title, self.names)
+        if not self.n_rows:
+            raise DataError(f"{self.title}: the table has 0 rows. Give at least one row")
+
+    def _look_at_files(self) -> None:
+        schemas = [_opened(file).schema_arrow for file in self._files]
+        self.names = list(schemas[0].names)
+        for file, schema in zip(self._files, schemas, strict=True):
+            strange = sorted({*schema.names} ^ {*self.names})
+            if strange:
+                raise DataError(
+                    f"{file}: its columns differ from those of {self._files[0]}: {', '.join(map(repr, strange[:5]))}. "
+                    "Parts of a table need the same columns"
+                )
+        self.n_rows = sum(_opened(file).metadata.num_rows for file in self._files)
+
+    def read(
+        self, columns: Collection[str] | None = None, *, split: Split | None = None, part: str = "all"
+    ) -> Iterator[Block]:
+        """Iterator over the blocks.
+
+        Parameters
+        ----------
+        columns : collection of str, default=None
+            The columns that are needed; None, or a name that the file lacks: all (so that a message can list them).
+        split : Split, default=None
+        part : {"all", "train", "test"}, default="all"
+            Which rows, by the split.
+
+        Yields
+        ------
+        Block
+            With at least one row.
+        """
+        chosen = self.names
+        if columns is not None and set(columns) <= set(self.names):
+            chosen = [name for name in self.names if name in columns]
+        start = self._first
+        for table in self._tables(chosen):
+            rows = np.arange(start, start + table.num_rows)
+            start += table.num_rows
+            if part != "all" and (split is not None or self.fraction is not None):
+                keep = self._kept(table, rows, split, part)
+                table, rows = table.filter(pa.array(keep)), rows[keep]
+            if table.num_rows:
+                yield Block(table, rows, self.title)
+
+    def cut(self) -> "list[TableBlocks]":
+        """The same table cut into pieces that can be sent elsewhere, a row group each; none if it is not Parquet."""
+        cut, first = [], 0
+        for file in self._files:
+            metadata = _opened(file).metadata
+            for group in range(metadata.num_row_groups):
+                piece = copy.copy(self)
+                piece._files, piece._groups, piece._first = [file.absolute()], [group], first
+                cut.append(piece)
+                first += metadata.row_group(group).num_rows
+        return cut
+
+    def _kept(self, table: pa.Table, rows: Ints, split: Split | None, part: str) -> Bools:
+        """Which rows of a block belong to a part."""
+        if split is not None:
+            return rows_equal(table[split.column], {"train": split.train, "test": split.test}[part])
+        held = held_out(self.n_rows, self.fraction or 0.0)[rows]
+        return held if part == "test" else ~held
+
+    def _tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        if self._table is not None:
+            size = BLOCK_ROWS if self._pieces else self._table.num_rows
+            yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
+        elif not self._files:
+            yield from self._csv_tables(columns)
+        for file in self._files:
+            try:
+                for batch in _opened(file).iter_batches(BLOCK_ROWS, row_groups=self._groups, columns=columns):
+                    batch.validate(full=True)  # a damaged file may hold offsets that lead out of it
+                    yield pa.Table.from_batches([batch])
+            except _FAULTS as error:
+                raise _unreadable(file, error) from error
+
+    def _csv_reader(self, columns: Collection[str] | None) -> pyarrow.csv.CSVStreamingReader:
+        assert self._large is not None
+        try:
+            return csv_reading.open_csv(self._large, words=self._words, separator=self._separator, columns=columns)
+        except DataError:
+            raise
+        except _FAULTS as error:
+            raise _unreadable(self._large, error) from error
+
+    def _csv_tables(self, columns: Collection[str]) -> Iterator[pa.Table]:
+        assert self._large is not None
+        reader = self._csv_reader(columns)
+        try:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+        except _FAULTS as error:
+            raise _unreadable(self._large, error, self._separator) from error
 
 
-def _csv_text(table: Any) -> str:
-    made = _Lines()
-    writer = csv.writer(made, lineterminator="\r\n")
-    writer.writerow(table.column_names)
-    writer.writerows(_rows(table))
-    return "".join(made.lines)
+def _is_large_csv(path: Path) -> bool:
+    name = path.name.lower()
+    if not name.endswith(CSV_ENDINGS) or not path.is_file():
+        return False
+    return path.stat().st_size * (_PACKED if name.endswith(".gz") else 1) > csv_reading.CSV_BLOCK
 
 
-class _Lines:
-    """Lines that end in a line feed; csv quotes a carriage return in a cell only if its own lines end in one."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def write(self, line: str) -> None:
-        """Take one row."""
-        self.lines.append(line.removesuffix("\r\n") + "\n")
+def _parquet_parts(path: TablePath) -> list[Path]:
+    """The Parquet files of a table; none if one of its files is of another kind."""
+    files = table_files(path)
+    return files if all(file.name.lower().endswith(PARQUET_ENDINGS) for file in files) else []
 
 
-def _rows(table: Any) -> Iterator[list[Any]]:
-    """Rows of cells; None becomes an empty one."""
-    for batch in table.to_batches(max_chunksize=10_000):
-        columns = [column.to_pylist() for column in batch.columns]
-        for row in zip(*columns, strict=True):
-            yield [_cell(value) for value in row]
+def _opened(path: Path) -> pyarrow.parquet.ParquetFile:
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except _FAULTS as error:
+        raise _unreadable(path, error) from error
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
+def held_out(n_rows: int, fraction: float) -> Bools:
+    """Which rows of a table of that length are held out.
+
+    Raises
+    ------
+    DataError
+        No row would be left in a part.
+    """
+    number = round(fraction * n_rows)
+    if not 0 < number < n_rows:
+        raise DataError(
+            f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
+        )
+    held = np.zeros(n_rows, dtype=bool)
+    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
+    return held
+
+
+def rows_equal(column: pa.ChunkedArray, value: Label) -> Bools:
+    """Which rows of a column hold a value, shape (n,); a missing one is not it, and no text is a number."""
+    try:
+        same = pc.equal(plain(column), pa.scalar(value))
+    except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
+        return np.zeros(len(column), dtype=bool)
+    found: Bools = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
+    return found

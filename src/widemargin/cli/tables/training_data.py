@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.cli.console import warnings_reworded
-from widemargin.cli.goals_file.goals_file import GoalsFile, TablePath, table_text
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
 from widemargin.cli.tables.column_roles import (
-    Rows,
+    TableRows,
     external_rows,
     feature_columns,
     named_columns,
     parts_of,
-    read_table,
     require_columns,
     rows_of,
 )
+from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
@@ -40,8 +40,8 @@ __all__ = [
 class TrainingData:
     """The rows by part (train, test), those of external data sets by name, and the feature columns."""
 
-    rows: Mapping[str, Rows]
-    external: Mapping[str, Rows]
+    rows: Mapping[str, TableRows]
+    external: Mapping[str, TableRows]
     features: list[str]
 
 
@@ -65,10 +65,10 @@ def read_data(goals: GoalsFile) -> TrainingData:
     table = read_table(goals.data.table, words=goals.data.words, separator=goals.data.separator)
     require_columns(table, named_columns(goals), where)
     rows = {part: rows_of(content, goals) for part, content in parts_of(table, goals).items()}
-    only = one_class(rows["train"].labels)
+    only = one_class(rows["train"].y)
     if only is not None:
         raise DataError(
-            f"{where}: the target {goals.data.target!r} is {only!r} in all {len(rows['train'])} training rows; two "
+            f"{where}: the target {goals.data.target!r} is {only!r} in all {rows['train'].n_rows} training rows; two "
             "classes are needed. Add rows of the other one, or correct data.target"
         )
     return TrainingData(rows, external_rows(goals, goals.goal, goals.audit_goal), feature_columns(table, goals))
@@ -94,16 +94,16 @@ def make_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocess
         n_bins=goals.model.bins,
         rare_words=goals.model.rare_words,
     )
-    made = {"train": step.fit_transform(data.rows["train"].table)}
-    made |= {part: step.transform(rows.table) for part, rows in data.rows.items() if part != "train"}
+    made = {"train": step.fit_transform(data.rows["train"].populations)}
+    made |= {part: step.transform(rows.populations) for part, rows in data.rows.items() if part != "train"}
     return step, Features(made, {name: _external(step, name, rows) for name, rows in data.external.items()})
 
 
-def _external(step: TablePreprocessor, name: str, rows: Rows) -> Any:
+def _external(step: TablePreprocessor, name: str, rows: TableRows) -> Any:
     """Features of an external data set; what is said about its table names it."""
     try:
         with warnings_reworded(lambda warning: f"external.{name}: {warning}"):
-            return step.transform(rows.table)
+            return step.transform(rows.populations)
     except DataError as error:
         raise DataError(f"external.{name}: {error}") from error
 

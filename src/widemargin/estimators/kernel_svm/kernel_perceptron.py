@@ -30,7 +30,7 @@ from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem

@@ -50,7 +50,7 @@ from widemargin.estimators.kernel_svm.probabilities import fit_calibrators, prob
 from widemargin.estimators.kernel_svm.scores import score_blocks
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, stopping
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult

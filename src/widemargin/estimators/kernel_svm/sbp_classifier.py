@@ -16,6 +16,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Floats
 from widemargin.estimators._binary import binary_classes
 from widemargin.estimators._progress import watchers
+from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
@@ -26,14 +27,13 @@ from widemargin.estimators.kernel_svm.kernel_model import (
     name_the_kernel,
     refuse_missing,
 )
-from widemargin.estimators.rate_constrained.spaces import model_scores
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import BATCH, solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
@@ -361,7 +361,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
-        return model_scores(self, self._checked_new(X))
+        return model_scores(self, self._checked_new(X))[:, 0]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""

@@ -1,6 +1,6 @@
 """Margin pursuit: a classifier whose margins gather around a level, `MarginPursuitClassifier`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Features, Floats, Ints, Seed
 from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
+from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
     DTYPES,
@@ -24,16 +26,18 @@ from widemargin.estimators.kernel_svm.kernel_model import (
     refuse_missing,
     worst,
 )
-from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Start, pursue
-from widemargin.estimators.margins.pursuit_space import MappedSpace, make_space, model_scores
+from widemargin.estimators.margins.options import PursuitOptions
+from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import LOSSES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.smooth.smooth_problem import SmoothSolver
 
 __all__ = ["MarginPursuitClassifier"]
 
@@ -54,13 +58,15 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     scale : float or {"auto", "catoni", "rescale-once"}, default="auto"
         Distance from the level, in units of the margins, from which on a row pulls no harder. Raising it turns the loss
         into a square, lowering it into an absolute value. "auto": train at `margin_level`, then again at
-        `scale^2 = scale_factor` times the 75th percentile of the squared margins. "rescale-once": the paper's update,
-        to the same after `rescale_after` iterations of one run; from then on the loss is `rho` without its factor
+        `scale^2` = the 75th percentile of the squared margins. "rescale-once": the paper's update,
+        to the same after some iterations of one run; from then on the loss is `rho` without its factor
         `scale^2`, which amounts to `C / scale^2` in place of C and makes long stochastic steps shorter (Figure 5
         there). "catoni": train at `margin_level`, then again at the scale of the Catoni estimator of the mean margin,
         `scale^2 = n var / (2 log(2/delta))`, which grows with n.
-    solver : {"lbfgs", "gd", "sgd"}, default="lbfgs"
-        "lbfgs" reaches the optimum in few passes. "gd" is the paper's Algorithm 1, "sgd" its projected stochastic form.
+    solver : {"lbfgs", "gd", "sgd"} or callable, default="lbfgs"
+        "lbfgs" reaches the optimum in few passes. "sgd" is the projected stochastic form of the paper; "gd" is its
+        Algorithm 1, gradient descent with a fixed step, and needs widemargin-papers. A function
+        `solve(problem, *, tol, start, budget, max_iter)` is a solver of your own (`docs/extending.md`).
     loss : {"catoni", "log-cosh"}, default="catoni"
         rho: that of Catoni and Giulini, whose pull is constant beyond `1.41 scale`, or log-cosh.
     C : float, default=1.0
@@ -71,45 +77,28 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         `feature_map`.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel width, as in `sklearn.svm.SVC`.
-    degree : float, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Of "poly" and "sigmoid".
     feature_map : {None, "fourier", "nystroem"}, default=None
         Explicit features that approximate the kernel, at a cost linear in the rows.
     n_components : int, default=256
         Of the feature map. Raising it brings the model closer to the kernel's.
-    cache_size : float, default=1000
-        Largest kernel matrix in megabytes.
-    scale_factor : float, default=1.0
-        Of "auto" and "rescale-once".
-    rescale_after : int, default=5
-        Iterations (passes of "sgd") before "rescale-once". Passes of the fits that a warm start goes on from count;
-        with the other solvers a warm start is rescaled at once.
-    delta : float, default=0.05
-        Of "catoni".
     tol : float, default=1e-6
         Largest relative gap: what the objective may exceed its least value by. With `C=inf` the norm of the gradient,
         relative to the first one.
     max_iter : int, default=None
-        Most iterations, for each scale; None: 1000 of "lbfgs", 10000 of "gd", 20 passes over the rows of "sgd".
-    step_size : float, default=None
-        Of "gd"; None: one over the largest curvature.
-    average : bool, default=False
-        With "sgd", whether the mean of all steps of this fit is kept, weighted by their number, in place of the last.
+        Most iterations, for each scale; None: 1000, but 10000 of "gd" and 20 passes over the rows of "sgd".
     warm_start : bool, default=False
         Go on from the last fit: its weights, steps of "sgd" and feature map. A fit with other classes or features,
         another feature map or an exact kernel starts afresh.
     random_state : int, RandomState or None, default=None
         Rows drawn by "sgd", and the feature map.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` at every iteration; returning True stops the fit.
     n_jobs : int, default=None
         Threads of BLAS and compiled loops inside `fit`; None means 1.
+    solver_options : PursuitOptions or dict, default=None
+        What few users change; None is all defaults.
 
     Attributes
     ----------
@@ -169,30 +158,22 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "margin_level": [Interval(Real, 0.0, None, closed="neither")],
         "scale": [StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions(set(MAX_ITER))],
+        "solver": [StrOptions(set(MAX_ITER)), callable],
         "loss": [StrOptions(set(LOSSES))],
         "C": [Interval(Real, 0.0, None, closed="right")],
         "fit_intercept": ["boolean"],
         "kernel": [StrOptions(set(KERNELS)), callable, None],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "scale_factor": [Interval(Real, 0.0, None, closed="neither")],
-        "rescale_after": [Interval(Integral, 1, None, closed="left")],
-        "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "step_size": [Interval(Real, 0.0, None, closed="neither"), None],
-        "average": ["boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
-        "on_interrupt": [StrOptions({"raise", "return"})],
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
         "callbacks": ["array-like", None],
         "n_jobs": [Integral, None],
+        "solver_options": [PursuitOptions, Mapping, None],
     }
 
     def __init__(
@@ -200,30 +181,22 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         margin_level: float = 1.0,
         scale: float | str = "auto",
         *,
-        solver: str = "lbfgs",
+        solver: str | SmoothSolver = "lbfgs",
         loss: str = "catoni",
         C: float = 1.0,
         fit_intercept: bool = True,
         kernel: str | Callable[[Any, Any], Any] | None = None,
         gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
         feature_map: str | None = None,
         n_components: int = 256,
-        cache_size: float = 1000,
-        scale_factor: float = 1.0,
-        rescale_after: int = 5,
-        delta: float = 0.05,
         tol: float = 1e-6,
         max_iter: int | None = None,
-        step_size: float | None = None,
-        average: bool = False,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         n_jobs: int | None = None,
+        solver_options: PursuitOptions | Mapping[str, Any] | None = None,
     ) -> None:
         self.margin_level = margin_level
         self.scale = scale
@@ -233,24 +206,16 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         self.fit_intercept = fit_intercept
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.feature_map = feature_map
         self.n_components = n_components
-        self.cache_size = cache_size
-        self.scale_factor = scale_factor
-        self.rescale_after = rescale_after
-        self.delta = delta
         self.tol = tol
         self.max_iter = max_iter
-        self.step_size = step_size
-        self.average = average
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
@@ -279,6 +244,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         """
         if self.solver == "sgd" and np.isinf(self.C):
             raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
+        options = self._options
         budget = Budget(self.time_budget, tuple(self.callbacks or ()))
         before = self._fitted_before() if self.warm_start else None
         X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
@@ -291,24 +257,41 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
-            space = make_space(self, X, weight)
+            if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
+                refuse_overflow(X)
+            known_map = vars(self).get("feature_map_") if self.warm_start else None
+            space = make_space(
+                SpaceParameters.of(self, options),
+                X,
+                weight,
+                random_state=self.random_state,
+                by_factor=True,
+                known_map=known_map,
+            )
             kept = isinstance(space, MappedSpace) and space.fitted
             if before is not None and kept != before.pop("mapped"):
                 before = None
-            rows = RowBlocks([(space.features(X), None)])
-            runs = self._train(rows, codes, weight, before, budget)
+            rows = RowBlocks([(space.features([X])[0], None)])
+            runs = self._train(rows, codes, weight, before, budget, options)
             points = np.array([run.result.point for run in runs])
-            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]), X)
+            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
-        self._report(runs, budget)
+        self._report(runs, budget, options)
         return self
 
     def _train(
-        self, rows: RowBlocks, codes: npt.NDArray[Any], weight: Floats, before: dict[str, Any] | None, budget: Budget
+        self,
+        rows: RowBlocks,
+        codes: Ints,
+        weight: Floats,
+        before: dict[str, Any] | None,
+        budget: Budget,
+        options: PursuitOptions,
     ) -> list[Pursuit]:
         """The problems of the classes, one after the other, with equal shares of the time."""
         total = float(weight.sum())
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        recipe = Recipe(self.scale, self.solver, self.tol, self.max_iter, options, seed)
         loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
         runs = []
@@ -318,7 +301,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         for number, target in enumerate(targets):
             problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
             with budget.part(len(targets) - number) as share:
-                runs.append(pursue(self, problem, self._start(before, number, problem.n_unknowns), share, seed))
+                runs.append(pursue(recipe, problem, self._start(before, number, problem.n_unknowns), share))
         return runs
 
     def _fitted_before(self) -> dict[str, Any] | None:
@@ -337,7 +320,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             point = np.append(point, before["intercept_"][number])
         return Start(point, float(before["scale_"][number]), int(before["t_"])) if len(point) == n_unknowns else None
 
-    def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
+    def _report(self, runs: Sequence[Pursuit], budget: Budget, options: PursuitOptions) -> None:
         """Set what is known of the fit, and warn where it is not what was asked for."""
         self.scale_ = np.array([run.scale for run in runs])
         self.gap_ = np.array([run.result.gap for run in runs])
@@ -349,7 +332,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         self.history_ = tuple(
             {"class": float(number)} | entry for number, run in enumerate(runs) for entry in run.history
         )
-        if interrupted(self, budget):
+        if interrupted(options, budget):
             return
         if self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
@@ -373,11 +356,16 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             warn(
                 f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
                 f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
-                "average=True, scale the features, or use solver='lbfgs'.",
+                "average=True in solver_options, scale the features, or use solver='lbfgs'.",
                 MarginConvergenceWarning,
             )
 
-    def decision_function(self, X: Any) -> Floats:
+    @property
+    def _options(self) -> PursuitOptions:
+        """What `solver_options` says."""
+        return PursuitOptions.of(self.solver_options)
+
+    def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
 
         Parameters
@@ -385,9 +373,10 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         X : array-like or CSR matrix of shape (n, d)
             With a precomputed kernel the values with all training rows.
         """
-        scores = model_scores(self, self._checked_new(X))
+        X = self._checked_new(X)
+        scores = model_scores(self, X, SpaceParameters.of(self, self._options))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
         return labels_of(self.decision_function(X), self.classes_)

@@ -32,9 +32,11 @@ from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
-from widemargin.linalg.rows import RowBlocks, canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.rows import Rows
 
 __all__ = ["Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions", "survey"]
 
@@ -244,11 +246,11 @@ def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
 def _source(data: Mapping[str, Any], labels: Labels) -> Source:
     """The rows of a block as a source of the goal."""
     name = data.get("source")
-    return make_source(
-        name, data["X"], data["y"], classes=labels.classes, sample_weight=data["sample_weight"],
-        populations=data["populations"], baselines=data.get("baselines"), models=labels.models,
-        baseline_names=baselines_used(labels.goal).get(name, ()), n_rows=data["X"].shape[0],
+    rows = Rows(
+        data["X"], data["y"], data["sample_weight"], data["populations"],
+        baselines={**labels.models, **(data.get("baselines") or {})}, source=name,
     )  # fmt: skip
+    return make_source(rows, baselines_used(labels.goal).get(name, ()), classes=labels.classes)
 
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:

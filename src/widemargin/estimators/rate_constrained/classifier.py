@@ -13,35 +13,45 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Matrix
 from widemargin.distributed.choice import block_map
 from widemargin.distributed.labelled import labelled_rows
 from widemargin.distributed.tables import is_collection
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
 from widemargin.estimators._progress import watchers
-from widemargin.estimators.rate_constrained.fitting import SOLVERS, refuse_overflow, step_plan, train
+from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space
+from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan, train
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, find_out, measure_other
+from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import OutcomeMixin
 from widemargin.estimators.rate_constrained.over_blocks import BlockTrainingMixin
 from widemargin.estimators.rate_constrained.prediction import DTYPES, PredictionMixin
 from widemargin.estimators.rate_constrained.proof import KeptRows, keep_rows, train_validated
 from widemargin.estimators.rate_constrained.refit import RefitMixin
-from widemargin.estimators.rate_constrained.spaces import (
-    CoefficientsOfLinearModels,
-    LinearSpace,
-    make_space,
-)
-from widemargin.exceptions import DataError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
-from widemargin.linalg.rows import canonical_rows
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
 
 __all__ = ["RateConstrainedClassifier"]
+
+
+class _CoefficientsOfLinearModels:
+    """Class attribute `coef_`: found only where `fit` has set none on the instance."""
+
+    def __get__(self, model: object, owner: type) -> Any:
+        if model is not None and "dual_coef_" in vars(model):
+            raise AttributeError(
+                "a kernel model has no coef_: it is a combination of support_vectors_ with the weights dual_coef_. "
+                "For coefficients use kernel=None, or a feature_map."
+            )
+        raise AttributeError("coef_ is set by fit.")
 
 
 class RateConstrainedClassifier(
@@ -67,8 +77,6 @@ class RateConstrainedClassifier(
     enforce : {"deterministic", "randomized"}, default="deterministic"
         Whose rates meet the bounds on the training rows: those of `predict` (by an exact sweep of the bias and rounds
         of tightening) or those of `predict_randomized` in expectation.
-    fit_intercept : bool, default=True
-        Whether to fit an unregularised bias.
     kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default=None
         None: linear in the columns of X. Otherwise, as in `sklearn.svm.SVC`, the model is a combination of kernel
         values with training (and external) rows, trained exactly, or through a `feature_map`. A function gets two sets
@@ -76,27 +84,9 @@ class RateConstrainedClassifier(
         refused.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel width, as in SVC: "scale" is `1 / (n_features * X.var())`. Raising it makes the model more local.
-    degree, coef0 : float, default=3 and 0.0
-        Of "poly" and "sigmoid".
     feature_map : {"fourier", "nystroem"}, default=None
         Train a linear model on `n_components` features whose inner products approximate the kernel: time and memory
         are linear in the rows. "fourier" is for "rbf"; "nystroem" for any named kernel.
-    n_components : int, default=300
-        Features of the map. Raising it approximates the kernel better and costs time quadratically.
-    cache_size : float, default=1000
-        Megabytes for the kernel matrix of exact training, 8e-6 n^2 (n distinct rows: 11,400 fit); `fit` takes little
-        more in all, with `solver="newton"` three times as much. Beyond it only `solver="cutting-plane"` trains exactly.
-    solver : str, default="auto"
-        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
-        interior point ("interior-point") where it stalls. "cutting-plane" is the paper's nest over dual coordinate
-        ascent, with a level method for the multipliers; "cutting-plane-maximisation" and "cutting-plane-centre-of-mass"
-        are that nest with the paper's own choosers, slower with many constraints. "bundle" is for `fit_blocks` and
-        Dask collections alone, where "auto" takes it for many features; there are only "newton" and "bundle" there.
-    tol : float, default=1e-4
-        Relative duality gap of the last convex step.
-    step_tol : float, default=1e-3
-        Relative duality gap of the steps before the last. 1e-2 was measured to save time in some cases and
-        to cost some in others, and to end a little worse.
     max_steps : int, default=5
         Majorisation steps, the last one included (one more with C >= 1, where the first four are taken with stronger
         regularisers). More fit the training rows more closely, not better unseen ones.
@@ -113,18 +103,17 @@ class RateConstrainedClassifier(
         goal is then met on the rows that are left.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no model meets the goal: raise `InfeasibleGoalError`, or warn and keep the model of least violation.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the best model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` between steps; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every step to the logger "widemargin".
     n_jobs : int, default=None
         Threads of BLAS and compiled loops inside `fit`; None means 1.
     random_state : int, RandomState or None, default=None
         For the rows that a confidence or calibration holds out, and the default of `predict_randomized`.
+    solver_options : TrainingOptions or dict, default=None
+        What few users change: the solver and its tolerances, the intercept, further parameters of kernels and feature
+        maps, the memory of exact kernels, Ctrl-C and logging. None: the defaults of `TrainingOptions`.
 
     Attributes
     ----------
@@ -213,17 +202,9 @@ class RateConstrainedClassifier(
         "goal": [Goal, str, None],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "enforce": [StrOptions({"deterministic", "randomized"})],
-        "fit_intercept": ["boolean"],
         "kernel": [StrOptions(set(KERNELS)), callable, None],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions({*SOLVERS, "bundle"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "step_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "pos_label": [Real, str, "boolean", None],
         "baselines": [Mapping, None],
@@ -231,12 +212,11 @@ class RateConstrainedClassifier(
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
         "on_infeasible": [StrOptions({"raise", "warn"})],
-        "on_interrupt": [StrOptions({"raise", "return"})],
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
         "callbacks": ["array-like", None],
-        "verbose": ["verbose"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "solver_options": [TrainingOptions, Mapping, None],
     }
 
     def __init__(
@@ -245,17 +225,9 @@ class RateConstrainedClassifier(
         *,
         C: float = 0.2,
         enforce: str = "deterministic",
-        fit_intercept: bool = True,
         kernel: str | Callable[[Any, Any], Any] | None = None,
         gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
         feature_map: str | None = None,
-        n_components: int = 300,
-        cache_size: float = 1000.0,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        step_tol: float = 1e-3,
         max_steps: int = 5,
         pos_label: Any = None,
         baselines: Mapping[str, Any] | None = None,
@@ -263,27 +235,18 @@ class RateConstrainedClassifier(
         validation_fraction: float = 0.2,
         calibration: str | None = None,
         on_infeasible: str = "raise",
-        on_interrupt: str = "raise",
         time_budget: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
+        solver_options: TrainingOptions | Mapping[str, Any] | None = None,
     ) -> None:
         self.goal = goal
         self.C = C
         self.enforce = enforce
-        self.fit_intercept = fit_intercept
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.feature_map = feature_map
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.solver = solver
-        self.tol = tol
-        self.step_tol = step_tol
         self.max_steps = max_steps
         self.pos_label = pos_label
         self.baselines = baselines
@@ -291,14 +254,22 @@ class RateConstrainedClassifier(
         self.validation_fraction = validation_fraction
         self.calibration = calibration
         self.on_infeasible = on_infeasible
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.solver_options = solver_options
 
-    coef_ = CoefficientsOfLinearModels()
+    coef_ = _CoefficientsOfLinearModels()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the attributes of a stored model, in which the options of training may be parameters."""
+        super().__setstate__(gathered(state))
+
+    @property
+    def _options(self) -> TrainingOptions:
+        """The options of training, checked."""
+        return TrainingOptions.of(self.solver_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -418,10 +389,9 @@ class RateConstrainedClassifier(
     ) -> tuple[tuple[Source, ...], list[Any]]:
         """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(
-            uses, original, y, classes=classes, sample_weight=weight, populations=populations,
-            external=external, baselines=baselines or self.baselines, n_rows=X.shape[0],
-        )  # fmt: skip
+        asked = baselines or self.baselines or {}
+        rows = Rows(original, y, weight, populations, external=external or {}, baselines=asked)
+        sources = make_sources(uses, rows, classes=classes)
         return sources, [X, *(self._external_features(external, source.name) for source in sources[1:])]
 
     def _train(
@@ -437,7 +407,7 @@ class RateConstrainedClassifier(
         budget: Budget,
         baselines: Mapping[str, Any] | None = None,
         start: tuple[Floats, float] | None = None,
-        space: LinearSpace | None = None,
+        space: ColumnSpace | None = None,
         kept: KeptRows | None = None,
     ) -> None:
         """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
@@ -445,19 +415,20 @@ class RateConstrainedClassifier(
         tied, matrices = self._bind(X, y, weight, original, populations, external=external, baselines=baselines)
         proof = None if kept is None else self._bind(*kept.parts, external=kept.external, baselines=baselines)
         total = float(X.shape[0] if weight is None else weight.sum())
-        options = step_plan(self.C, self.max_steps, self.tol, self.step_tol)
+        solving = self._options
+        options = step_plan(self.C, self.max_steps, solving.tol, solving.step_tol)
         with limit_threads(self.n_jobs), refuse_overflow(matrices):
-            space = space or make_space(self, X, weight, n_sources=len(matrices))
+            space = space or self._space(X, weight, n_sources=len(matrices))
             fit = partial(
-                train, matrices=matrices, space=space, lam=2.0 / (total * self.C), fit_intercept=self.fit_intercept,
-                enforcement=self.enforce, solver=self.solver, options=options, start=start, budget=budget,
+                train, matrices=matrices, space=space, lam=2.0 / (total * self.C), fit_intercept=solving.fit_intercept,
+                enforcement=self.enforce, solver=solving.solver, options=options, start=start, budget=budget,
             )  # fmt: skip
             validated = None
             if proof is not None:
                 validated = train_validated(self, tied, *proof, fit=fit, space=space, budget=budget)
                 tied, matrices = proof
             trained = fit(tied) if validated is None else validated.trained
-            space.adopt(self, trained.best.w, trained.best.b, self._direction())
+            self._adopt_point(space, trained.best.w, trained.best.b)
             self._adopt(trained, tied, matrices, validated)
             other = partial(measure_other, self, space, tied, matrices)
             found = None if validated else find_out(self, trained, other)
@@ -482,5 +453,21 @@ class RateConstrainedClassifier(
             raise DataError(f"external {name!r}: {error}") from error
         return canonical_rows(checked)
 
+    def _space(self, X: Matrix, weight: Floats | None, *, n_sources: int) -> ColumnSpace:
+        """What the model is linear in, settled on its training rows X."""
+        if self.kernel == "precomputed" and (n_sources > 1 or self.calibration is not None):
+            what = "external data" if n_sources > 1 else "calibration"
+            raise CapabilityError(
+                f"kernel='precomputed' cannot be used with {what}: it needs kernel values with rows that the matrix "
+                "does not hold. Give the kernel by name or as a function."
+            )
+        return make_space(SpaceParameters.of(self, self._options), X, weight, random_state=self.random_state)
+
+    def _adopt_point(self, space: ColumnSpace, w: Floats, b: float) -> None:
+        """Set the fitted attributes of a model `f(x) = <w, x> - b` of the positive class."""
+        sign = self._direction()
+        space.adopt(self, sign * w[None, :])
+        self.intercept_ = np.array([-sign * b])
+
     def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
-        return watchers(self.callbacks, self.verbose)
+        return watchers(self.callbacks, self._options.verbose)

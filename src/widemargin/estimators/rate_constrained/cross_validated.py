@@ -1,6 +1,7 @@
 """`RateConstrainedClassifierCV`: the regulariser and the number of steps by cross-validation under the goal."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from widemargin._typing import Floats
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.estimators.rate_constrained.validated_point import RULES
 from widemargin.estimators.rate_constrained.validation import ValidationRows, choose_setting, make_splits, validate
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
@@ -28,9 +30,8 @@ __all__ = ["RateConstrainedClassifierCV"]
 
 _STRONGEST, _WEAKEST = 0.02, 2.0  # C: lambda = 100 / n and 1 / n
 _SHARED = (
-    "kernel", "gamma", "degree", "coef0", "feature_map", "n_components", "cache_size", "enforce", "fit_intercept",
-    "solver", "tol", "step_tol", "pos_label", "baselines", "on_infeasible", "on_interrupt", "callbacks", "verbose",
-    "n_jobs", "random_state",
+    "kernel", "gamma", "feature_map", "enforce", "pos_label", "baselines", "on_infeasible", "callbacks", "n_jobs",
+    "random_state", "solver_options",
 )  # fmt: skip
 
 
@@ -57,17 +58,19 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         error of it.
     refit : bool, default=True
         Fit the chosen setting to all rows; without it there is nothing to predict with.
-    kernel, gamma, degree, coef0, feature_map, n_components, cache_size
+    kernel, gamma, feature_map
         As in `RateConstrainedClassifier`; kernel="precomputed" is refused, because folds slice rows only.
-    enforce, fit_intercept, solver, tol, step_tol, pos_label, baselines, on_infeasible, on_interrupt
-        As in `RateConstrainedClassifier`. The folds are solved to `step_tol`, without a last step to `tol`.
+    enforce, pos_label, baselines, on_infeasible
+        As in `RateConstrainedClassifier`.
     time_budget : float, default=None
         Seconds after which validation ends with the folds done; fitting all rows is not cut short.
-    callbacks, verbose, n_jobs
+    callbacks, n_jobs
         As in `RateConstrainedClassifier`; stage "validate" counts the settings measured, and a callback that returns
         True ends validation with the folds done.
     random_state : int, RandomState or None, default=None
         Of the folds where `cv` is an integer.
+    solver_options : TrainingOptions or dict, default=None
+        As in `RateConstrainedClassifier`. The folds are solved to `step_tol`, without a last step to `tol`.
 
     Attributes
     ----------
@@ -142,25 +145,16 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         refit: bool = True,
         kernel: str | Callable[[Any, Any], Any] | None = None,
         gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
         feature_map: str | None = None,
-        n_components: int = 300,
-        cache_size: float = 1000.0,
         enforce: str = "deterministic",
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        step_tol: float = 1e-3,
         pos_label: Any = None,
         baselines: Mapping[str, Any] | None = None,
         on_infeasible: str = "raise",
-        on_interrupt: str = "raise",
         time_budget: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
+        solver_options: TrainingOptions | Mapping[str, Any] | None = None,
     ) -> None:
         self.goal = goal
         self.Cs = Cs
@@ -170,25 +164,16 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         self.refit = refit
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.feature_map = feature_map
-        self.n_components = n_components
-        self.cache_size = cache_size
         self.enforce = enforce
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.step_tol = step_tol
         self.pos_label = pos_label
         self.baselines = baselines
         self.on_infeasible = on_infeasible
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.solver_options = solver_options
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -248,7 +233,7 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         if self.refit:
             chosen = RateConstrainedClassifier(self.goal, C=self.C_, max_steps=self.n_steps_, **shared)
             self._refit(chosen, budget, X, y, sample_weight, populations, external)
-        if budget.interrupted and self.on_interrupt == "raise":
+        if budget.interrupted and TrainingOptions.of(self.solver_options).on_interrupt == "raise":
             raise KeyboardInterrupt
         return self
 
@@ -323,7 +308,7 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
     def _refit(self, chosen: RateConstrainedClassifier, budget: Budget, *data: Any) -> None:
         """Fit the chosen setting to all rows; what it has found is kept, also where it raises."""
         if budget.interrupted:
-            chosen.on_interrupt = "return"
+            chosen.solver_options = replace(chosen._options, on_interrupt="return")
         try:
             chosen.fit(*data)
         finally:

@@ -12,13 +12,14 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Randomized
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.convex.convex_step import SOLVERS
+from widemargin.solvers.convex.convex_step import SOLVERS, ConvexStep, KernelStep
 from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.second_start import enforce_from_two_starts
@@ -33,6 +34,7 @@ __all__ = [
     "step_plan",
     "train",
     "train_problem",
+    "with_solver",
 ]
 
 _CONTINUE_FROM = 1.0  # C
@@ -97,7 +99,7 @@ def step_plan(C: float, max_steps: int, tol: float, step_tol: float) -> Majorize
 def train(
     tied: TiedGoal,
     matrices: Sequence[Any],
-    space: LinearSpace,
+    space: ColumnSpace,
     *,
     lam: float,
     fit_intercept: bool,
@@ -115,7 +117,7 @@ def train(
     tied : TiedGoal
     matrices : sequence of matrices
         Features of each source of `bound`.
-    space : LinearSpace
+    space : ColumnSpace
         What the model is linear in.
     lam : float
     fit_intercept : bool
@@ -135,11 +137,22 @@ def train(
     Trained
     """
     flat = build_problem(tied, space.features(matrices), lam, fit_intercept=fit_intercept)
-    problem, convex = space.lift(flat, solver)
+    problem, convex = with_solver(flat, space, solver)
     return train_problem(
-        problem, convex, space.used, enforcement=enforcement, options=options, start=start, explain=explain,
+        problem, convex, convex.used, enforcement=enforcement, options=options, start=start, explain=explain,
         budget=budget,
     )  # fmt: skip
+
+
+def with_solver(
+    problem: RateConstrainedProblem, space: ColumnSpace, solver: str
+) -> tuple[RateConstrainedProblem, ConvexStep]:
+    """The problem to solve in a space, and its convex solver."""
+    if not isinstance(space, GramSpace):
+        return problem, ConvexStep(solver, problem.n_features)
+    assert isinstance(problem.rows, RowBlocks)
+    rows = space.gram(problem.rows, solver)
+    return replace(problem, rows=rows), KernelStep(solver, rows)
 
 
 def train_problem(

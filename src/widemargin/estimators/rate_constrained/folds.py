@@ -16,9 +16,8 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.fitting import make_measures, refuse_overflow, step_plan
+from widemargin.estimators.rate_constrained.fitting import make_measures, refuse_overflow, step_plan, with_solver
 from widemargin.estimators.rate_constrained.path import Watched
-from widemargin.estimators.rate_constrained.spaces import make_space, model_scores
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.goals.measuring.standard_errors import covariance, objective_influence, slack_variances
 from widemargin.losses.ramp import ramp
@@ -87,9 +86,10 @@ def fold_measures(
     """
     n, weight = tied.n_rows[0], tied.row_weight[0]
     total = float(n if weight is None else weight.sum())
-    space = make_space(plain, matrices[0], weight, n_sources=len(matrices))
-    flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=plain.fit_intercept)
-    problem, convex = space.lift(flat, plain.solver)
+    options = plain._options
+    space = plain._space(matrices[0], weight, n_sources=len(matrices))
+    flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
+    problem, convex = with_solver(flat, space, options.solver)
     model = copy.copy(plain)
     before: _Done | None = None
     for setting in settings:
@@ -99,7 +99,7 @@ def fold_measures(
             before, best = _train(here, convex, setting, before, plain, budget)
         if budget.exhausted:
             return
-        space.adopt(model, best.w, best.b, plain._direction())
+        model._adopt_point(space, best.w, best.b)
         yield _measured(model, best.violation <= 0.0, held, held_matrices, began)
 
 
@@ -125,7 +125,8 @@ def _train(
     budget: Budget,
 ) -> tuple[_Done, Candidate]:
     """The ramp solution of a setting, and the model that enforcement makes of it."""
-    plan = step_plan(setting.C, setting.steps, plain.step_tol, plain.step_tol)
+    step_tol = plain._options.step_tol
+    plan = step_plan(setting.C, setting.steps, step_tol, step_tol)
     watched = Watched(convex)
     start: tuple[Floats, float] | None
     state: ConvexState | None
@@ -149,7 +150,7 @@ def _measured(
     model: RateConstrainedClassifier, met: bool, held: TiedGoal, matrices: Sequence[Any], began: float
 ) -> FoldMeasure:
     """A model on held-out rows."""
-    scores = [model._direction() * model_scores(model, X) for X in matrices]
+    scores = model._positive_scores(matrices)
     said = [(z > 0.0).astype(np.float64) if model.enforce == "deterministic" else ramp(z) for z in scores]
     measured = held.measure(held.positive_mass(said))
     variance = float(covariance([objective_influence(held, said)])[0, 0])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from widemargin._typing import Floats
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.fitting import Trained
-from widemargin.estimators.rate_constrained.spaces import LinearSpace, model_scores
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
@@ -93,12 +93,12 @@ def find_out(model: Any, trained: Trained, measured: Callable[[Floats, float], M
 
 
 def measure_other(
-    model: Any, space: LinearSpace, tied: TiedGoal, matrices: Sequence[Any], w: Floats, b: float
+    model: Any, space: ColumnSpace, tied: TiedGoal, matrices: Sequence[Any], w: Floats, b: float
 ) -> Measured:
     """Another solution than the model's, measured on the checked rows of each source of `bound`."""
-    other, sign = copy.copy(model), model._direction()
-    space.adopt(other, w, b, sign)
-    scores = [sign * model_scores(other, X) for X in matrices]
+    other = copy.copy(model)
+    other._adopt_point(space, w, b)
+    scores = other._positive_scores(matrices)
     share = [ramp(z) for z in scores] if model.enforce == "randomized" else [z > 0.0 for z in scores]
     return tied.measure(tied.positive_mass(share))
 

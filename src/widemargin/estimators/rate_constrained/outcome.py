@@ -1,13 +1,14 @@
 """What training leaves on the estimator: fitted attributes, the report, and how it ended as warnings and errors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from widemargin._typing import Floats, Matrix
 from widemargin.estimators.rate_constrained.fitting import Trained
 from widemargin.estimators.rate_constrained.generalization import generalization_note, model_bound
 from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, explain
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.estimators.rate_constrained.proof import Validated
-from widemargin.estimators.rate_constrained.spaces import model_scores
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import TiedGoal
@@ -26,16 +27,15 @@ class OutcomeMixin:
     enforce: str
     feature_map: str | None
     on_infeasible: str
-    on_interrupt: str
-    tol: float
+    solver_options: TrainingOptions | Mapping[str, Any] | None
     infeasibility_: Infeasibility | None
     positive_class_: Any
-    _direction: Callable[[], float]
+    _positive_scores: Callable[[Sequence[Matrix]], list[Floats]]
 
     def _adopt(self, trained: Trained, tied: TiedGoal, matrices: Sequence[Any], validated: Validated | None) -> None:
         """Set the fitted attributes, once those of the space are there; the report is on the rows given."""
         self._adopt_course(trained)
-        scores = [self._direction() * model_scores(self, X) for X in matrices]
+        scores = self._positive_scores(matrices)
         soft = [ramp(z) for z in scores]
         mapped = self.feature_map is not None
         generalization = None if validated else model_bound(tied, trained, self.enforce, mapped=mapped)
@@ -85,7 +85,7 @@ class OutcomeMixin:
         """Warn or raise according to how training ended."""
         if budget.interrupted:
             warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
+            if TrainingOptions.of(self.solver_options).on_interrupt == "raise":
                 raise KeyboardInterrupt
             return
         found = self.infeasibility_
@@ -106,7 +106,7 @@ class OutcomeMixin:
             warn(message, GoalWarning)
         elif trained.status == Status.MAX_ITER:
             warn(
-                f"gap {self.subproblem_gap_:.1e} > tol {self.tol:g} in the last convex step; "
-                "scale the features or raise tol.",
+                f"gap {self.subproblem_gap_:.1e} > tol {TrainingOptions.of(self.solver_options).tol:g} in the last "
+                "convex step; scale the features or raise tol.",
                 MarginConvergenceWarning,
             )

@@ -1,6 +1,6 @@
 """`fit_blocks`: rate-constrained training over rows in blocks, as a method of the estimator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from widemargin._threads import limit_threads
@@ -13,6 +13,7 @@ from widemargin.distributed.local import SerialMap
 from widemargin.distributed.recipes import ArrayRows, rows_of
 from widemargin.distributed.tables import computed
 from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.blocks import (
     Labels,
     blocked_problem,
@@ -22,23 +23,15 @@ from widemargin.estimators.rate_constrained.blocks import (
 )
 from widemargin.estimators.rate_constrained.fitting import step_plan, train_problem
 from widemargin.estimators.rate_constrained.infeasibility import find_out
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, positive_class
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.problems.rate_constrained import RateConstrainedProblem
-from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.convex import level_method as bundle_blocks
-from widemargin.solvers.convex import pmm_newton
+from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered, check_checkpoint
-from widemargin.solvers.convex.convex_step import ConvexChoice
-from widemargin.solvers.convex.pmm_newton import is_wide
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
 
 __all__ = ["BlockTrainingMixin"]
-
-_OVER_BLOCKS: dict[str, Callable[..., ConvexResult]] = {"newton": pmm_newton.solve, "bundle": bundle_blocks.solve}
-_MANY = 50  # constraints beyond which the programme over the cuts takes seconds a look
 
 
 class BlockTrainingMixin:
@@ -99,7 +92,7 @@ class BlockTrainingMixin:
         Notes
         -----
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
-        50 constraints, the bundle method (`solver="bundle"`), which takes far fewer passes there.
+        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
         that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
@@ -116,6 +109,7 @@ class BlockTrainingMixin:
             )
         self.goal_ = goal = as_goal(self.goal)
         self.calibrator_ = None
+        solving = self._options
         budget = Budget(self.time_budget, self._watchers())
         together = self._with_external(blocks.filled().near(gather_below), external)
         with limit_threads(self.n_jobs):
@@ -130,20 +124,20 @@ class BlockTrainingMixin:
             counts, tied = counted_goal(together, labels)
             problem = blocked_problem(
                 together, labels, counts, tied, found, lam=2.0 / (found.weight * self.C),
-                fit_intercept=self.fit_intercept, scratch=scratch,
+                fit_intercept=solving.fit_intercept, scratch=scratch,
             )  # fmt: skip
             rows = problem.rows
             assert isinstance(rows, BlockedRows)
-            solver = _BlockConvex(self.solver, problem)
+            solver = BlockStep(solving.solver, rows, problem.n_constraints)
             convex = Remembered(solver, checkpoint, resume=resume)
             try:
                 trained = train_problem(
                     problem, convex, solver.used, enforcement=self.enforce,
-                    options=step_plan(self.C, self.max_steps, self.tol, self.step_tol), budget=budget,
+                    options=step_plan(self.C, self.max_steps, solving.tol, solving.step_tol), budget=budget,
                 )  # fmt: skip
             finally:
                 rows.blocks.close()
-            LinearSpace().adopt(self, trained.best.w, trained.best.b, self._direction())
+            self._adopt_point(ColumnSpace(), trained.best.w, trained.best.b)
             self._adopt_course(trained)
             self._adopt_report(trained, *counted_predictions(together, labels, trained.best.w, trained.best.b))
             self.n_passes_ = rows.n_passes
@@ -162,8 +156,10 @@ class BlockTrainingMixin:
                 raise CapabilityError(
                     f"{name}={getattr(self, name)!r} needs all rows in one place. Use fit, or {name}=None with blocks."
                 )
-        if self.solver not in ("auto", *_OVER_BLOCKS):
-            raise CapabilityError(f"solver={self.solver!r} needs all rows in one place. Use 'auto' with blocks.")
+        if self._options.solver not in BLOCK_SOLVERS:
+            raise CapabilityError(
+                f"solver={self._options.solver!r} needs all rows in one place. Use 'auto' with blocks."
+            )
 
     def _with_external(self: Any, blocks: BlockMap, external: Mapping[str, External] | None) -> BlockMap:
         """The training rows and the external rows that the goal uses."""
@@ -175,26 +171,3 @@ class BlockTrainingMixin:
             said = {key: computed(value) for key, value in data.baselines.items()}
             maps.append(SerialMap([ArrayRows({**rows.load(), "source": name, "baselines": said})]))
         return blocks if len(maps) == 1 else JoinedMap(maps)
-
-
-class _BlockConvex:
-    """The convex solver over blocks, and for the sample whatever suits it.
-
-    "auto" is Newton where its d x d matrices pay, and the bundle method where it would iterate its systems: a convex
-    step was measured to take a fifth of the looks or less, a fit a quarter to a third (`docs/scaling.md`).
-    """
-
-    def __init__(self, name: str, problem: RateConstrainedProblem) -> None:
-        by_cuts = is_wide(problem.rows) and problem.n_constraints <= _MANY
-        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
-        self._here = ConvexChoice("auto" if name == "bundle" else name, problem.n_features)
-        self.used = self._here.used
-
-    def __call__(self, sub: Any, **options: Any) -> ConvexResult:
-        """Solve a subproblem."""
-        if not isinstance(sub.rows, BlockedRows):
-            return self._here(sub, **options)
-        if self.name not in self.used:
-            self.used.append(self.name)
-        problem: Any = sub  # its rows are in blocks
-        return _OVER_BLOCKS[self.name](problem, **options)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status
-from widemargin.estimators.rate_constrained.spaces import LinearSpace
+from widemargin.estimators.feature_space import ColumnSpace
+from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status, with_solver
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import Source, TiedGoal, bind
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
@@ -63,7 +63,7 @@ class GoalSeries:
         What the goals are tied to.
     matrices : sequence of matrices
         Features of each source.
-    space : LinearSpace
+    space : ColumnSpace
         What the models are linear in. Of an exact kernel the matrix is computed anew for each goal.
     fit_intercept : bool
     enforcement : {"deterministic", "randomized"}
@@ -79,7 +79,7 @@ class GoalSeries:
         self,
         sources: Sequence[Source],
         matrices: Sequence[Any],
-        space: LinearSpace,
+        space: ColumnSpace,
         *,
         fit_intercept: bool,
         enforcement: str,
@@ -113,7 +113,7 @@ class GoalSeries:
     def train(self, tied: TiedGoal, lam: float) -> Trained:
         """Train on a tied goal, warm where there is a goal before."""
         self._flat = self._rows_of(tied, lam)
-        problem, solver = self.space.lift(self._flat, self.solver)
+        problem, solver = with_solver(self._flat, self.space, self.solver)
         measures, hard = make_measures(problem, self.enforcement)
         convex = Watched(solver)
         before, search, resumed = self._given or self._last, None, self._given is not None
@@ -123,7 +123,7 @@ class GoalSeries:
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
         if before is None or search is None or resumed or before.met != (search.best.violation <= 0.0):
             search = self._second_opinion(search, problem, convex, measures, hard)
-        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(self.space.used))
+        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
         self._tied, self._state = tied, convex.last

@@ -1,5 +1,6 @@
 """What a fitted rate-constrained model says of rows: scores, labels, draws, calibrated probabilities."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Matrix
 from widemargin.estimators._binary import BinaryGoalMixin
 from widemargin.estimators._calibration import calibrated
-from widemargin.estimators.rate_constrained.spaces import model_scores
+from widemargin.estimators.feature_space import SpaceParameters, model_scores
+from widemargin.estimators.rate_constrained.options import TrainingOptions
 from widemargin.losses.ramp import ramp
 
 __all__ = ["DTYPES", "PredictionMixin"]
@@ -36,12 +38,21 @@ class PredictionMixin(BinaryGoalMixin):
     calibration: str | None
     random_state: Any
     calibrator_: Any
+    solver_options: Any
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C")
-        return model_scores(self, X)
+        return self._scores(X)
+
+    def _scores(self, X: Matrix) -> Floats:
+        """Scores of checked rows, shape (n,)."""
+        return model_scores(self, X, SpaceParameters.of(self, TrainingOptions.of(self.solver_options)))[:, 0]
+
+    def _positive_scores(self, matrices: Sequence[Matrix]) -> list[Floats]:
+        """Scores of the positive class on checked rows of several sources."""
+        return [self._direction() * self._scores(X) for X in matrices]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""

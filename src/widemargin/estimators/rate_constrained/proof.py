@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Index
+from widemargin._typing import Floats
 from widemargin.estimators._calibration import take_rows
+from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.fitting import Trained
-from widemargin.estimators.rate_constrained.spaces import LinearSpace, model_scores
 from widemargin.estimators.thresholds.candidates import Choice, choose_threshold
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.goals.binding.sources import External, count_rows
+from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.base import Budget, Status
 
@@ -96,7 +96,7 @@ def keep_rows(
             "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
             "name or as a function."
         )
-    if not model.fit_intercept:
+    if not model._options.fit_intercept:
         raise CapabilityError(
             "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
             "fit_intercept=True, or confidence=None."
@@ -118,23 +118,14 @@ def _halved(
     """The rows of an external data set to train on, and those to prove the goal on."""
     if not isinstance(data, External):
         raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
-    n = count_rows(data.X, data.y, data.populations, *data.baselines.values())
+    n = data.n_rows
     held = round(fraction * n)
     if not 0 < held < n:
         raise DataError(
             f"external {name!r} has {n} rows, of which {held} would be kept aside to prove the goal on; give more rows."
         )
     order = random_state.permutation(n)
-    return _part(data, np.sort(order[held:])), _part(data, np.sort(order[:held]))
-
-
-def _part(data: External, rows: Index) -> External:
-    weight = data.sample_weight
-    return External(
-        take_rows(data.X, rows), take_rows(data.y, rows), sample_weight=take_rows(weight, rows),
-        populations=take_rows(data.populations, rows),
-        **{name: take_rows(values, rows) for name, values in data.baselines.items()},
-    )  # fmt: skip
+    return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
 
 def train_validated(
@@ -144,7 +135,7 @@ def train_validated(
     kept_matrices: Sequence[Any],
     *,
     fit: Callable[..., Trained],
-    space: LinearSpace,
+    space: ColumnSpace,
     budget: Budget,
 ) -> Validated:
     """Train the family and choose model and threshold.
@@ -158,7 +149,7 @@ def train_validated(
         Features of each source of `kept`.
     fit : callable
         Trains on a tied goal.
-    space : LinearSpace
+    space : ColumnSpace
         What the models are linear in.
     budget : Budget
         Where it is spent, the models so far are the family.
@@ -196,11 +187,12 @@ def train_validated(
     return _refused(kept, found, proofs, sizes)
 
 
-def _scores(estimator: Any, model: Trained, space: LinearSpace, matrices: Sequence[Any]) -> list[Floats]:
+def _scores(estimator: Any, model: Trained, space: ColumnSpace, matrices: Sequence[Any]) -> list[Floats]:
     """Scores of a model's positive class on checked rows, by the attributes that it would set."""
-    other, sign = copy.copy(estimator), estimator._direction()
-    space.adopt(other, model.best.w, model.best.b, sign)
-    return [sign * model_scores(other, X) for X in matrices]
+    other = copy.copy(estimator)
+    other._adopt_point(space, model.best.w, model.best.b)
+    scores: list[Floats] = other._positive_scores(matrices)
+    return scores
 
 
 def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:

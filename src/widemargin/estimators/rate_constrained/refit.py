@@ -5,16 +5,14 @@ constraint of the goal, on the new rows or on unlabelled ones.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import narwhals as nw
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators._binary import as_goal
-from widemargin.estimators.rate_constrained.spaces import MappedSpace
+from widemargin.estimators.feature_space import MappedSpace
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.sources import External
@@ -27,15 +25,6 @@ PREVIOUS = "model before refit"
 
 STABILITY = "stability"
 """Label of the constraint on its churn, and name of the external data set of `stability_rows`."""
-
-
-@dataclass
-class _SameMap(MappedSpace):
-    """The features of a map that is kept as it was fitted."""
-
-    def features(self, matrices: Sequence[Any]) -> Sequence[Any]:
-        """Mapped rows, dense."""
-        return [np.ascontiguousarray(self.feature_map.transform(X)) for X in matrices]
 
 
 class RefitMixin:
@@ -115,7 +104,7 @@ class RefitMixin:
             sign = self._direction()
             task["start"] = sign * before["coef_"][0], -sign * float(before["intercept_"][0])
         if "feature_map_" in before:
-            task["space"] = _SameMap(feature_map=before["feature_map_"])
+            task["space"] = MappedSpace(before["feature_map_"], fitted=True)
         try:
             self._fit_rows(X_new, y_new, sample_weight, populations, external, reset=False, **task)
             if self.on_infeasible == "raise" and not self._met():

@@ -1,5 +1,6 @@
 """The price of a requirement: models along the values of one bound, each started from its neighbour."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -148,7 +149,9 @@ def tradeoff_path(
             if resume is not None:
                 sweep.go_on_from(resume)
             return sweep.run()
-        plain = clone(classifier).set_params(callbacks=None, verbose=0)
+        plain = clone(classifier).set_params(
+            callbacks=None, solver_options=dataclasses.replace(classifier._options, verbose=0)
+        )
         task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))
         parts = np.array_split(np.arange(len(levels)), pieces)
         return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))

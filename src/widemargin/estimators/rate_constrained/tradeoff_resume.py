@@ -6,11 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.path import Neighbour
-from widemargin.estimators.rate_constrained.spaces import KernelSpace, LinearSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.solvers.base import Status
@@ -61,7 +60,7 @@ def _finite(values: Any) -> Any:
 
 
 def restored(
-    template: RateConstrainedClassifier, path: TradeoffPath, number: int, space: LinearSpace, matrices: Sequence[Any]
+    template: RateConstrainedClassifier, path: TradeoffPath, number: int, space: ColumnSpace, matrices: Sequence[Any]
 ) -> RateConstrainedClassifier:
     """The model of a point: itself, or made of its numbers.
 
@@ -72,7 +71,7 @@ def restored(
     path : TradeoffPath
         With a model, or its numbers (`model_from_numbers`), for each point.
     number : int
-    space : LinearSpace
+    space : ColumnSpace
         With its features made.
     matrices : sequence of matrices
         Training features of each source, of which kernel models take their support vectors.
@@ -85,19 +84,18 @@ def restored(
     known = path.model(number)
     if isinstance(known, RateConstrainedClassifier):
         return known
-    model, is_kernel = copy.copy(template), isinstance(space, KernelSpace)
+    model, is_kernel = copy.copy(template), isinstance(space, GramSpace)
     if is_kernel != hasattr(known, "dual_coef_"):
         raise DataError("the earlier path has models of another kind (linear, kernel). Train all points again.")
-    if isinstance(space, KernelSpace):
-        rows = _stacked(matrices)
+    if isinstance(space, GramSpace):
+        rows = stacked(matrices)
         if known.support_.size and not 0 <= known.support_.min() <= known.support_.max() < rows.shape[0]:
             raise DataError("the earlier path has models of rows that are not there. Train all points again.")
-        assert space.kernel is not None
         model.support_, model.support_vectors_ = known.support_, rows[known.support_]
         model.dual_coef_, model.intercept_, model.gamma_ = known.dual_coef_, known.intercept_, space.kernel.gamma
     else:
-        sign = template._direction()
-        space.adopt(model, sign * known.coef_[0], -sign * float(known.intercept_[0]), sign)
+        space.adopt(model, known.coef_)
+        model.intercept_ = known.intercept_
     model.subproblem_gap_, model.certified_point_ = float(path.gap[number]), bool(path.certified[number])
     model.multipliers_, model.status_ = path.multipliers[number], path.status[number]
     model.n_iter_ = int(path.n_iter[number])
@@ -110,9 +108,3 @@ def neighbour(model: RateConstrainedClassifier, met: bool, n_constraints: int) -
         return None
     sign = model._direction()
     return Neighbour(sign * model.coef_[0], -sign * float(model.intercept_[0]), 0.0, met, n_constraints)
-
-
-def _stacked(matrices: Sequence[Any]) -> Any:
-    if any(sp.issparse(part) for part in matrices):
-        return sp.csr_matrix(sp.vstack(matrices, format="csr"))
-    return np.concatenate([np.asarray(part) for part in matrices])

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan
 from widemargin.estimators.rate_constrained.path import GoalSeries
-from widemargin.estimators.rate_constrained.spaces import make_space, model_scores
 from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short, neighbour, restored
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
@@ -62,7 +61,7 @@ class _Measured:
         swept: Sequence[Constraint],
     ) -> None:
         """Measure a model."""
-        scores = [model._direction() * model_scores(model, X) for X in self.matrices]
+        scores = model._positive_scores(self.matrices)
         self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
 
 
@@ -112,6 +111,7 @@ class Sweep:
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
+        options = model._options
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
         self.budget = Budget(model.time_budget, model._watchers())
@@ -119,10 +119,11 @@ class Sweep:
         X, y, weight = model._checked(training.X, training.y, training.sample_weight)
         sources, matrices = model._sources(uses, X, y, weight, training.X, training.populations, external=external)
         self.lam = 2.0 / (float(X.shape[0] if weight is None else weight.sum()) * model.C)
-        space = make_space(model, X, weight, n_sources=len(matrices))
+        space = model._space(X, weight, n_sources=len(matrices))
         self.series = GoalSeries(
-            sources, matrices, space, fit_intercept=model.fit_intercept, enforcement=model.enforce, solver=model.solver,
-            cold=step_plan(model.C, model.max_steps, model.tol, model.step_tol), budget=self.budget,
+            sources, matrices, space, fit_intercept=options.fit_intercept, enforcement=model.enforce,
+            solver=options.solver,
+            cold=step_plan(model.C, model.max_steps, options.tol, options.step_tol), budget=self.budget,
         )  # fmt: skip
         self.training = _Measured(sources, matrices, MeasureLog(X.shape[0], with_errors=False))
         self.held: _Measured | None = None
@@ -199,7 +200,7 @@ class Sweep:
             return  # cut short; its neighbours are done
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
-        self.series.space.adopt(model, trained.best.w, trained.best.b, model._direction())
+        model._adopt_point(self.series.space, trained.best.w, trained.best.b)
         model._adopt(trained, tied, self.training.matrices, None)
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
         best = trained.best
@@ -240,7 +241,7 @@ class Sweep:
         if self.held is not None and piece.held is not None:
             self.held.log.join(piece.held)
         for point in piece.points:
-            watched = {name: getattr(self.model, name) for name in ("callbacks", "verbose", "time_budget")}
+            watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
             self._tell(point)

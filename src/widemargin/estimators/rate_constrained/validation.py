@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -78,7 +79,8 @@ class ValidationRows:
         """These rows without callbacks, which do not travel."""
         other = copy.copy(self)
         other.plain = copy.copy(self.plain)
-        other.plain.callbacks, other.plain.verbose = None, 0
+        other.plain.callbacks = None
+        other.plain.solver_options = replace(self.plain._options, verbose=0)
         return other
 
     def strata(self, n_splits: int) -> npt.NDArray[np.intp]:

@@ -29,7 +29,7 @@ from widemargin.estimators.structured.label_set_scorers import label_set_scorers
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Progress
-from widemargin.structured.learners.problem import count
+from widemargin.structured.learners.example_rows import count
 
 __all__ = ["StructuralCell", "StructuralSearch", "structural_path", "structural_search"]
 

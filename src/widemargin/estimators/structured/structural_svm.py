@@ -19,19 +19,21 @@ from widemargin.estimators.structured.margins import structured_margins
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.structured.learners import bcfw, n_slack, one_slack, sgd
-from widemargin.structured.learners.problem import StructuredProblem, count, examples, potentials_of
+from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
+from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import StructuredModel
-from widemargin.structured.search.automatic import SEARCHES
+from widemargin.structured.oracle import Search
+from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 __all__ = ["StructuralSVM"]
 
 _SOLVERS: dict[str, Any] = {
-    "bcfw": bcfw.solve,
+    "bcfw": block_frank_wolfe.solve,
     "sgd": sgd.solve,
-    "cutting-plane": n_slack.solve,
-    "one-slack": one_slack.solve,
+    "cutting-plane": cutting_planes.slack_per_example,
+    "one-slack": cutting_planes.one_slack,
 }
 
 
@@ -56,11 +58,13 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Raising it fits the training examples more
         closely. Slack rescaling wants a C that is several times smaller than margin rescaling does.
     rescaling : {"slack", "margin"}, default="slack"
-    search : str, default="auto"
-        How slack rescaling finds its label: "auto", "direct", "levels", "edge", "angular", "level", "hull",
-        "bisecting", "binary" or "sarawagi-gupta". "auto" takes the exact search that is cheapest for the oracle, and
-        "hull", which is heuristic, for an oracle with free questions only (with a warning). The last three are the
-        paper's, for comparison; "sarawagi-gupta" needs `solver="cutting-plane"`.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", "direct", "levels", "edge", "angular", "level" or "hull". "auto"
+        takes the exact search that is cheapest for the oracle, and "hull", which is heuristic, for an oracle with free
+        questions only (with a warning). Where widemargin-papers is installed, "bisecting", "binary" and
+        "sarawagi-gupta" are the searches that the paper compares with; "sarawagi-gupta" needs `solver="cutting-plane"`.
+        A search of your own is a function of the protocol `widemargin.structured.oracle.Search`; it is exact if its
+        attribute `exact` says so.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
     tol : float, default=0.01
@@ -116,7 +120,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         The same upper bound and relative difference, but proved whatever the oracle finds: where `certified_` is
         False, by a relaxation that the oracle offers (with pairs of labels roof duality; infinite and 1 without one).
     search_ : str
-        The search used; "margin" for margin rescaling.
+        The name of the search used; "margin" for margin rescaling.
     status_ : str
         "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
     n_iter_, n_oracle_calls_, n_queries_ : int
@@ -150,7 +154,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         "model": "no_validation",  # type: ignore[dict-item]
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "rescaling": [StrOptions({"slack", "margin"})],
-        "search": [StrOptions({"auto", *SEARCHES})],
+        "search": [StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable],
         "solver": [StrOptions(set(_SOLVERS))],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -176,7 +180,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         *,
         C: float = 1.0,
         rescaling: str = "slack",
-        search: str = "auto",
+        search: str | Search = "auto",
         solver: str = "bcfw",
         tol: float = 0.01,
         max_iter: int = 100,
@@ -241,7 +245,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         OracleError
             If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
         """
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         model = copy.deepcopy(self.model)
         problem = StructuredProblem(
@@ -339,7 +343,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         list
         """
         check_is_fitted(self)
-        X = examples(X)
+        X = as_examples(X)
         return [
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
@@ -368,7 +372,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
                 f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
                 "whether it is proved to be the best one; use `predict`."
             )
-        found = [decode(u, self.theta_) for u in potentials_of(self.model_, examples(X), self.coef_)]
+        found = [decode(u, self.theta_) for u in potentials_of(self.model_, as_examples(X), self.coef_)]
         return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
 
     def margins(self, X: Any, Y: Any) -> Floats:
@@ -392,7 +396,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             If the labels do not fit.
         """
         check_is_fitted(self)
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         u = potentials_of(self.model_, X, self.coef_)
@@ -405,7 +409,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         ----------
         X, Y : sequence or matrix
         """
-        X, Y = examples(X), examples(Y)
+        X, Y = as_examples(X), as_examples(Y)
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         losses = [self.model_.loss(y, Y[i]) for i, y in enumerate(self.predict(X))]

@@ -16,6 +16,7 @@ from widemargin.goals.binding.labels import encode_labels, positive_class
 from widemargin.goals.binding.sources import External, make_sources
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.goals.measuring.standard_errors import slack_variances
+from widemargin.rows import Rows
 
 __all__ = ["GoalScorer", "goal_scorer"]
 
@@ -73,10 +74,8 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         goal = as_goal(self.goal)
         classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
         pair = positive_class(classes, _pos_label(estimator) if self.pos_label is None else self.pos_label)
-        sources = make_sources(
-            baselines_used(goal), X, y, classes=pair, sample_weight=sample_weight, populations=populations,
-            external=self.external, baselines=self.baselines,
-        )  # fmt: skip
+        main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
+        sources = make_sources(baselines_used(goal), main, classes=pair)
         tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}
         positive = []
         for source in sources:

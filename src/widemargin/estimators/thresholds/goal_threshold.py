@@ -42,8 +42,9 @@ from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.sources import External, count_rows, external_data, make_sources, positive_class
+from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.rows import Rows, length_of
 
 __all__ = ["GoalThresholdClassifier"]
 
@@ -301,9 +302,9 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                     "goal's rates only.",
                     GoalWarning,
                 )
-        if populations is not None and count_rows(populations) != y.shape[0]:
+        if populations is not None and length_of(populations) != y.shape[0]:
             raise DataError(
-                f"populations has {count_rows(populations)} rows and y {y.shape[0]}; give one row per example."
+                f"populations has {length_of(populations)} rows and y {y.shape[0]}; give one row per example."
             )
         if self._fits():
             self._set_classes(y)
@@ -432,11 +433,11 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
         """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
         self.goal_ = as_goal(self.goal)
-        sources = make_sources(
-            baselines_used(self.goal_), rows.X, rows.y,
-            classes=positive_class(self.classes_.tolist(), self.positive_class_), sample_weight=rows.weight,
-            populations=rows.populations, external=external, baselines=self.baselines, n_rows=rows.y.shape[0],
-        )  # fmt: skip
+        main = Rows(
+            rows.X, rows.y, rows.weight, rows.populations, external=external or {}, baselines=self.baselines or {}
+        )
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(baselines_used(self.goal_), main, classes=classes)
         tied = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
         proofs = None if self.confidence is None else self._margins(tied)
         direction = self._direction()

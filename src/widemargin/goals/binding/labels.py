@@ -8,16 +8,14 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from widemargin._typing import Bools, Column, Label, Signs
 from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.columns import TableColumn, column_from_arrow, column_from_values, listing
 
-__all__ = ["column_of", "encode_labels", "find_classes", "positive_class"]
-
-Codes = npt.NDArray[np.int8]
+__all__ = ["ClassPair", "column_of", "encode_labels", "find_classes", "plain_value", "positive_class"]
 
 # (negative, positive) pairs whose alphabetical order is also the order of their meaning
 ORDERED_PAIRS = {
@@ -30,7 +28,7 @@ _DECIDE_FIRST = (
 )
 
 
-def column_of(what: str, values: Any) -> TableColumn:
+def column_of(what: str, values: Column) -> TableColumn:
     """Read a vector: array, list, or a pandas, polars or pyarrow series.
 
     Raises
@@ -38,17 +36,17 @@ def column_of(what: str, values: Any) -> TableColumn:
     DataError
         If it is not one-dimensional, or of mixed types.
     """
-    if nw.dependencies.is_into_series(values):
+    series: Any = values if nw.dependencies.is_into_series(values) else None
+    if series is not None:
         try:
-            return column_from_arrow(what, nw.from_native(values, series_only=True).to_arrow())
+            return column_from_arrow(what, nw.from_native(series, series_only=True).to_arrow())
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            values = np.asarray(values, dtype=object)
-    if isinstance(values, list | tuple):  # not asarray: it would turn [1, "a"] into two strings
-        try:
-            values = np.asarray(values, dtype=object)
-        except ValueError:
-            raise DataError(f"{what} is a list of lists of different lengths; give one value per row.") from None
-    array = np.asarray(values)
+            pass  # objects of several kinds, which are looked at one by one
+    try:
+        # as objects, because NumPy would turn [1, "a"] into two strings
+        array = np.asarray(values, object if series is not None or isinstance(values, list | tuple) else None)
+    except ValueError:
+        raise DataError(f"{what} is a list of lists of different lengths; give one value per row.") from None
     if array.ndim != 1:
         raise DataError(
             f"{what} has shape {array.shape}; give a vector with one value per row, for example by .ravel()."
@@ -57,8 +55,8 @@ def column_of(what: str, values: Any) -> TableColumn:
 
 
 def encode_labels(
-    y: Any, classes: Sequence[Any], pos_label: Any = None, *, what: str = "y", allow_missing: bool = False
-) -> Codes:
+    y: Column, classes: Sequence[Label], pos_label: Label = None, *, what: str = "y", allow_missing: bool = False
+) -> Signs:
     """Labels as +1 (the positive class) and -1.
 
     Parameters
@@ -99,7 +97,7 @@ def encode_labels(
     return codes
 
 
-def _codes(column: TableColumn, negative: Any, positive: Any) -> Codes:
+def _codes(column: TableColumn, negative: Label, positive: Label) -> Signs:
     if column.kind == "empty":
         return np.zeros(len(column.values), np.int8)
     if column.kind == "string":
@@ -114,7 +112,7 @@ def _codes(column: TableColumn, negative: Any, positive: Any) -> Codes:
     return codes
 
 
-def _strange(column: TableColumn, strange: npt.NDArray[np.bool_], what: str, classes: tuple[Any, Any]) -> str:
+def _strange(column: TableColumn, strange: Bools, what: str, classes: tuple[Label, Label]) -> str:
     values = column.distinct(strange)
     number = int(np.count_nonzero(strange))
     cure = "Use the labels of y."
@@ -125,7 +123,7 @@ def _strange(column: TableColumn, strange: npt.NDArray[np.bool_], what: str, cla
     )
 
 
-def find_classes(vectors: Mapping[str, Any], pos_label: Any = None) -> tuple[Any, Any]:
+def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tuple[Label, Label]:
     """The two classes that occur in some vectors of labels, sorted.
 
     Raises
@@ -140,7 +138,7 @@ def find_classes(vectors: Mapping[str, Any], pos_label: Any = None) -> tuple[Any
             raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
         found.update(distinct)
     if len(found) == 1 and pos_label is not None:
-        found.add(_plain(pos_label))
+        found.add(plain_value(pos_label))
     if len({isinstance(value, str) for value in found}) > 1:
         raise DataError(
             f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(found, key=str))}."
@@ -159,7 +157,9 @@ def find_classes(vectors: Mapping[str, Any], pos_label: Any = None) -> tuple[Any
     return low, high
 
 
-def positive_class(classes: Sequence[Any], pos_label: Any = None, *, warn_order: bool = True) -> tuple[Any, Any]:
+def positive_class(
+    classes: Sequence[Label], pos_label: Label = None, *, warn_order: bool = True
+) -> tuple[Label, Label]:
     """The pair (negative, positive) of two classes.
 
     Parameters
@@ -172,7 +172,7 @@ def positive_class(classes: Sequence[Any], pos_label: Any = None, *, warn_order:
     DataError
         If there are not two classes, or `pos_label` is none of them.
     """
-    pair = [_plain(value) for value in classes]
+    pair = [plain_value(value) for value in classes]
     if len(pair) > 2:
         raise DataError(
             "Only binary classification is supported. The type of the target is multiclass. "
@@ -181,14 +181,14 @@ def positive_class(classes: Sequence[Any], pos_label: Any = None, *, warn_order:
     if len(pair) < 2:
         raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
     if pos_label is None:
-        if warn_order and isinstance(pair[0], str) and not _has_order(*pair):
+        if warn_order and isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
             warn(
                 f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
                 "set pos_label to choose.",
                 GoalWarning,
             )
         return pair[0], pair[1]
-    wanted = _plain(pos_label)
+    wanted = plain_value(pos_label)
     if wanted not in pair:
         raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
     positive = pair[pair.index(wanted)]
@@ -206,6 +206,65 @@ def _has_order(negative: str, positive: str) -> bool:
         return low in {f"not {high}", f"non-{high}", f"no {high}"}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(label: Label) -> Label:
     """A NumPy scalar as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
+    return label.item() if isinstance(label, np.generic) else label
+
+
+class ClassPair:
+    """The two classes of rows that come in blocks: the positive one is known, the negative one shows itself.
+
+    Parameters
+    ----------
+    classes : sequence of two labels or None
+    pos_label : label or None
+        None: the second of `classes`.
+
+    Attributes
+    ----------
+    positive : label
+    negative : label or None
+
+    Raises
+    ------
+    DataError
+        If neither is given, or they do not fit together.
+    """
+
+    def __init__(self, classes: Sequence[Label] | None, pos_label: Label) -> None:
+        self.positive: Label = plain_value(pos_label)
+        self.negative: Label = None
+        if classes is not None:
+            self.negative, self.positive = positive_class(classes, pos_label)
+        elif pos_label is None:
+            raise DataError("the positive class is unknown; give classes=(negative, positive) or pos_label=.")
+
+    def learn(self, vectors: Mapping[str, Column]) -> tuple[Label, Label]:
+        """The pair (negative, positive), after a look at vectors of labels where the negative class is unknown.
+
+        As long as every row is positive, something that is no label of theirs stands for the negative class.
+        """
+        if self.negative is None:
+            shown = {value for values in vectors.values() for value in column_of("labels", values).distinct()}
+            if shown - {self.positive}:
+                low, high = find_classes({**vectors, "pos_label": [self.positive]})
+                self.negative = low if high == self.positive else high
+        if self.negative is not None:
+            return self.negative, self.positive
+        return (f"not {self.positive}" if isinstance(self.positive, str) else not self.positive), self.positive
+
+    def join(self, other: "ClassPair") -> None:
+        """Take in what another pair has learned from other rows.
+
+        Raises
+        ------
+        DataError
+            If they are different pairs.
+        """
+        same = type(other.positive) is type(self.positive) and other.positive == self.positive
+        if not same or (None not in (self.negative, other.negative) and self.negative != other.negative):
+            raise DataError(
+                f"counts of the classes {self.negative!r}, {self.positive!r} and {other.negative!r}, "
+                f"{other.positive!r} cannot be merged. Give both the same classes."
+            )
+        self.negative = other.negative if self.negative is None else self.negative

@@ -8,20 +8,21 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Signs
+from widemargin._typing import Classifier, Column, Features, Floats, Label, Signs, Table
 from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.labels import encode_labels, find_classes, positive_class
-from widemargin.goals.binding.tables import CURE, PopulationTable, is_frame
+from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.rows import Rows, is_asked
 
 __all__ = [
-    "External", "Repeats", "Source", "count_rows", "encode_labels", "external_data", "find_classes",
-    "make_source", "make_sources", "positive_class",
+    "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
+    "make_source", "make_sources", "positive_class", "rows_of_source",
 ]  # fmt: skip
 
 
-class External:
+class External(Rows):
     """A data set beside the training data: unlabelled traffic, a hand-made example set, last year's rows.
 
     It is named in the goal by `Population.external(name)` and handed over as `external={name: External(...)}`. It is
@@ -48,18 +49,15 @@ class External:
     """
 
     def __init__(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, populations: Any = None, **baselines: Any
+        self,
+        X: Features | None,
+        y: Column | None = None,
+        *,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        **baselines: Column | Classifier,
     ) -> None:
-        self.X = X
-        self.y = y
-        self.sample_weight = sample_weight
-        self.populations = populations
-        self.baselines = baselines
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows, from the first thing given."""
-        return count_rows(self.X, self.y, self.populations, *self.baselines.values())
+        super().__init__(X, y, sample_weight, populations, baselines=baselines)
 
     def __repr__(self) -> str:
         parts = [f"{self.n_rows} rows"]
@@ -72,7 +70,7 @@ class External:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Repeats:
-    """What an entry of a source stands for, where alike rows were counted and not kept (`diagnostics/streaming.py`).
+    """What an entry of a source stands for, where alike rows were counted and not kept (`goals/measuring/counting.py`).
 
     Attributes
     ----------
@@ -150,71 +148,46 @@ class Source:
 
 
 def make_source(
-    name: str | None,
-    X: Any = None,
-    y: Any = None,
-    *,
-    classes: tuple[Any, Any],
-    sample_weight: Any = None,
-    populations: Any = None,
-    baselines: Mapping[str, Any] | None = None,
-    models: Mapping[str, Any] | None = None,
-    baseline_names: Collection[str] = (),
-    n_rows: int | None = None,
+    rows: Rows, baseline_names: Collection[str] = (), *, classes: tuple[Label, Label], n_rows: int | None = None
 ) -> Source:
     """Check and encode the rows of one origin.
 
     Parameters
     ----------
-    name : str or None
-        None for the main data.
-    classes : (negative, positive)
-        As `positive_class` gives them.
-    baselines : mapping of str to array-like of shape (n,)
-        Predictions in y's label space, looked up after the columns of `populations`.
-    models : mapping of str to fitted model
-        Asked for predictions of X where neither holds the baseline.
+    rows : Rows
+        A baseline is looked up among the columns of its `populations` first, then in its `baselines`; predictions are
+        in y's label space, classifiers are asked about its X. Labels may be missing in external data sets only.
     baseline_names : collection of str
         Baselines the goal uses here; only these are read.
+    classes : (negative, positive)
+        As `positive_class` gives them.
     n_rows : int or None
-        Known number of rows; otherwise that of the first of X, y, populations, baselines.
+        Number of rows where `rows` need not hold any, because they are known by their predictions alone.
 
     Raises
     ------
     DataError
-        On wrong lengths, strange labels or weights, an unknown baseline.
+        On strange labels or weights, an unknown baseline.
     """
-    rows = count_rows(X, y, populations, *(baselines or {}).values()) if n_rows is None else n_rows
-    title = "" if name is None else f" of external {name!r}"
+    n_rows = rows.n_rows if n_rows is None else n_rows
+    title = "" if rows.source is None else f" of external {rows.source!r}"
     labels = None
-    if y is not None:
-        labels = encode_labels(y, classes, classes[1], what=f"y{title}", allow_missing=name is not None)
-    _warn_of_indices(X, {"y": y, "sample_weight": sample_weight, "populations": populations}, title)
-    table = PopulationTable.build(populations, X, n_rows=rows)
+    if rows.y is not None:
+        labels = encode_labels(rows.y, classes, classes[1], what=f"y{title}", allow_missing=rows.source is not None)
+    _warn_of_indices(rows, title)
+    table = PopulationTable.build(rows.populations, rows.X, n_rows=n_rows)
     signs: dict[str, Signs] = {}
-    for baseline in sorted(baseline_names):
-        values = _baseline(baseline, X, table, baselines or {}, models or {})
-        if values is None:
-            known = sorted({*(baselines or {}), *(models or {})})
-            raise DataError(
-                f"baseline {baseline!r} is unknown{title}; known are {listing(known)}, and the columns of populations. "
-                f"Add a column {baseline!r} to populations, or give "
-                + (f"External(X, {baseline}=predictions)." if name else f"baselines={{{baseline!r}: ...}}.")
-            )
-        signs[baseline] = encode_labels(values, classes, classes[1], what=f"baseline {baseline!r}{title}")
-    return Source(name, labels, _weights(sample_weight, title, rows), table, signs, rows)
+    for name in sorted(baseline_names):
+        said = _predictions_of_baseline(name, rows, table, title)
+        signs[name] = encode_labels(said, classes, classes[1], what=f"baseline {name!r}{title}")
+    return Source(rows.source, labels, _weights(rows.sample_weight, title, n_rows), table, signs, n_rows)
 
 
 def make_sources(
     uses: Mapping[str | None, Collection[str]],
-    X: Any = None,
-    y: Any = None,
+    rows: Rows,
     *,
-    classes: tuple[Any, Any],
-    sample_weight: Any = None,
-    populations: Any = None,
-    external: Mapping[str, External] | None = None,
-    baselines: Mapping[str, Any] | None = None,
+    classes: tuple[Label, Label],
     n_rows: int | None = None,
 ) -> tuple[Source, ...]:
     """The main rows and every external data set that a goal uses, the main rows first.
@@ -223,41 +196,37 @@ def make_sources(
     ----------
     uses : mapping of source name to baseline names
         What `baselines_used(goal)` returns: the external data sets of the goal and the baselines needed on each.
-    external : mapping of str to External
-    baselines : mapping of str to fitted model or predictions
-        Predictions (arrays) are for the main rows; a model is asked on every source that needs it.
+    rows : Rows
+        The main rows. Classifiers among their baselines are asked on every source that needs them.
+    classes, n_rows
+        As in `make_source`, for the main rows.
 
     Raises
     ------
     DataError
         If the goal uses an external data set that was not given, or any part is malformed.
     """
-    models = {name: value for name, value in (baselines or {}).items() if hasattr(value, "predict")}
-    arrays = {name: value for name, value in (baselines or {}).items() if name not in models}
-    main = make_source(
-        None, X, y, classes=classes, sample_weight=sample_weight, populations=populations,
-        baselines=arrays, models=models, baseline_names=uses.get(None, ()), n_rows=n_rows,
-    )  # fmt: skip
-    sources = [main]
-    for name in sorted(used for used in uses if used is not None):
-        data = external_data(name, external or {})
-        sources.append(
-            make_source(
-                name,
-                data.X,
-                data.y,
-                classes=classes,
-                sample_weight=data.sample_weight,
-                populations=data.populations,
-                baselines=data.baselines,
-                models=models,
-                baseline_names=uses[name],
-            )
-        )
-    return tuple(sources)
+    main = make_source(rows, uses.get(None, ()), classes=classes, n_rows=n_rows)
+    others = sorted(name for name in uses if name is not None)
+    return main, *(make_source(rows_of_source(rows, name), uses[name], classes=classes) for name in others)
 
 
-def external_data(name: str, external: Mapping[str, Any]) -> External:
+def rows_of_source(rows: Rows, name: str | None) -> Rows:
+    """The main rows for None, else an external data set of theirs, which the main rows' classifiers are asked about.
+
+    Raises
+    ------
+    DataError
+        If it was not given, or is no `External`.
+    """
+    if name is None:
+        return rows
+    data = external_data(name, rows.external)
+    classifiers = {key: value for key, value in rows.baselines.items() if is_asked(value)}
+    return data.replaced(source=name, baselines={**classifiers, **data.baselines})
+
+
+def external_data(name: str, external: Mapping[str, Rows]) -> External:
     """An external data set by name.
 
     Raises
@@ -276,22 +245,12 @@ def external_data(name: str, external: Mapping[str, Any]) -> External:
     return data
 
 
-def count_rows(*parts: Any) -> int:
-    """Number of rows of the first part that is given."""
-    for part in parts:
-        if part is None:
-            continue
-        if isinstance(part, dict):
-            raise DataError(f"a dict of {len(part)} entries was given in place of a table. {CURE}")
-        shape = getattr(part, "shape", None)
-        return int(shape[0]) if shape else len(part)
-    raise DataError("there are no rows: give X, y, populations or predictions.")
-
-
-def _warn_of_indices(X: Any, parts: Mapping[str, Any], title: str) -> None:
+def _warn_of_indices(rows: Rows, title: str) -> None:
     """Warn where pandas objects have indices that differ from that of X: rows are matched by position."""
+    X: Any = rows.X
     if not _is_pandas(X):
         return
+    parts: dict[str, Any] = {"y": rows.y, "sample_weight": rows.sample_weight, "populations": rows.populations}
     strange = [
         what
         for what, part in parts.items()
@@ -307,27 +266,31 @@ def _warn_of_indices(X: Any, parts: Mapping[str, Any], title: str) -> None:
         )
 
 
-def _is_pandas(data: Any) -> bool:
+def _is_pandas(data: object) -> bool:
     return bool(nw.dependencies.is_pandas_dataframe(data) or nw.dependencies.is_pandas_series(data))
 
 
-def _baseline(
-    name: str, X: Any, table: PopulationTable | None, arrays: Mapping[str, Any], models: Mapping[str, Any]
-) -> Any:
-    """Predictions of a baseline: a column of the table, an array, a model; None where it is unknown."""
+def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | None, title: str) -> Column:
+    """A column of the table of populations, else an array that was given, else what a classifier says."""
     column = table.own_column(name) if table is not None else None
     if column is not None:
         return column.to_values()
-    if name in arrays:
-        return arrays[name]
-    if name not in models:
-        return None
-    if X is None:
+    if name not in rows.baselines:
+        raise DataError(
+            f"baseline {name!r} is unknown{title}; known are {listing(sorted(rows.baselines))}, and the columns of "
+            f"populations. Add a column {name!r} to populations, or give "
+            + (f"External(X, {name}=predictions)." if rows.source else f"baselines={{{name!r}: ...}}.")
+        )
+    baseline = rows.baselines[name]
+    if not is_asked(baseline):
+        return baseline
+    if rows.X is None:
         raise DataError(f"baseline {name!r} is a model, and there is no X to ask it about; give X or its predictions.")
-    return models[name].predict(X if is_frame(X) or hasattr(X, "shape") else np.asarray(X))
+    said: Column = baseline.predict(rows.X if is_frame(rows.X) or hasattr(rows.X, "shape") else np.asarray(rows.X))
+    return said
 
 
-def _weights(sample_weight: Any, title: str, n_rows: int) -> Floats | None:
+def _weights(sample_weight: Column | None, title: str, n_rows: int) -> Floats | None:
     if sample_weight is None:
         return None
     try:

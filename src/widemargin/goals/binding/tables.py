@@ -14,13 +14,9 @@ import numpy.typing as npt
 
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.binding.columns import TableColumn, close_match, column_from_arrow, column_from_values, listing
+from widemargin.rows import ONE_TABLE
 
-__all__ = ["CURE", "PopulationTable", "is_frame"]
-
-CURE = (
-    "Give one table (pandas, polars, pyarrow or a 2-D array) with one row per example, in the order of X, "
-    "because cross-validation must be able to slice it."
-)
+__all__ = ["PopulationTable", "is_frame"]
 
 KEPT_COLUMNS = 8
 """Columns kept at a time: hundreds of them, read into arrays, can take more memory than the rows."""
@@ -45,7 +41,9 @@ class _FrameLayer:
         except (TypeError, ValueError) as error:
             _refuse_twice(data, what)
             lazy = " Collect a lazy frame first." if "azy" in type(data).__name__ else ""
-            raise DataError(f"{what} cannot be used as a table: {str(error).splitlines()[0]}.{lazy} {CURE}") from None
+            raise DataError(
+                f"{what} cannot be used as a table: {str(error).splitlines()[0]}.{lazy} {ONE_TABLE}"
+            ) from None
         self.n_rows = len(self._frame)
 
     def read(self, name: str | int) -> TableColumn:
@@ -119,7 +117,7 @@ class PopulationTable:
             own = layers[0].columns
             found = layers[0].n_rows
             if n_rows is not None and found != n_rows:
-                raise DataError(f"populations has {found} rows and the data {n_rows}. {CURE}")
+                raise DataError(f"populations has {found} rows and the data {n_rows}. {ONE_TABLE}")
         if X is not None and is_frame(X):
             layers.append(_FrameLayer(X, "X"))
         if not layers:
@@ -195,11 +193,11 @@ def _refuse_twice(data: Any, what: str) -> None:
 
 def _layer(data: Any) -> _Layer:
     if isinstance(data, dict):
-        raise DataError(f"populations is a dict of {len(data)} entries. {CURE}")
+        raise DataError(f"populations is a dict of {len(data)} entries. {ONE_TABLE}")
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
-            raise DataError(f"populations is an array of shape {data.shape}; it must have 2 dimensions. {CURE}")
+            raise DataError(f"populations is an array of shape {data.shape}; it must have 2 dimensions. {ONE_TABLE}")
         return _ArrayLayer(data)
     if not is_frame(data) and (isinstance(data, list | tuple) or nw.dependencies.is_into_series(data)):
-        raise DataError(f"populations is a {type(data).__name__} of length {len(data)}, not a table. {CURE}")
+        raise DataError(f"populations is a {type(data).__name__} of length {len(data)}, not a table. {ONE_TABLE}")
     return _FrameLayer(data, "populations")

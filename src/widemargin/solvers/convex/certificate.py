@@ -15,74 +15,104 @@ measured anew each time: a primal value taken under an earlier, smaller penalty 
 Where v_j = rho the violation is bounded by nothing: the penalty was too small, or the constraints cannot be met.
 """
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import exact_penalty
+from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty
+from widemargin.solvers.recorder import Recorder
 
-__all__ = ["Bracket", "relative_gap"]
-
-_FLOOR = 1e-6
-"""Objective coefficients sum to about one, so a smaller objective is not worth a relative accuracy."""
+__all__ = ["CertifiedRecorder", "ConvexPoint", "relative_gap"]
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """`(primal - dual) / |primal|`, with a floor under the denominator."""
-    return (primal - dual) / max(abs(primal), _FLOOR)
+    """`(primal - dual) / |primal|`, with a floor under the denominator.
+
+    Objective coefficients sum to about one, so an objective below 1e-6 is not worth a relative accuracy.
+    """
+    return (primal - dual) / max(abs(primal), 1e-6)
 
 
-@dataclass
-class Bracket:
-    """Best primal point and best lower bound seen.
+class ConvexPoint(NamedTuple):
+    """A point (w, b), its objective without any penalty, and the excess of each constraint there, shape (m,)."""
 
-    Attributes
+    w: Floats
+    b: float
+    objective: float
+    excess: Floats
+
+
+class CertifiedRecorder(Recorder[ConvexPoint]):
+    """The best point and the best lower bound of a convex step, compared by one penalty.
+
+    Parameters
     ----------
     rho : float
         Upper end of the multipliers.
-    w, b : the point.
-    objective : float
-        Its objective without any penalty.
-    excess : ndarray of shape (m,)
-        Its constraints.
-    v : ndarray of shape (m,)
-        The multipliers behind the lower bound.
-    dual : float
-        The lower bound.
+    budget : Budget
+    tol : float
+    stage : str, optional
+        As in `Recorder`.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (m,)
+        Those behind the lower bound.
     """
 
-    rho: float
-    w: Floats = field(default_factory=lambda: np.zeros(0))
-    b: float = 0.0
-    objective: float = np.inf
-    excess: Floats = field(default_factory=lambda: np.zeros(0))
-    v: Floats = field(default_factory=lambda: np.zeros(0))
-    dual: float = -np.inf
+    def __init__(self, rho: float, budget: Budget, tol: float, stage: str | None = None) -> None:
+        super().__init__(stage, budget, tol, copy=lambda point: point)
+        self.rho, self.multipliers = rho, np.zeros(0)
 
     @property
     def penalty(self) -> Floats:
         """The penalty weights p by which points are measured."""
-        return exact_penalty(self.v, self.rho)
-
-    @property
-    def primal(self) -> float:
-        """`P_p` of the kept point."""
-        if np.isinf(self.objective):
-            return self.objective
-        return self.objective + float(self.penalty @ np.maximum(self.excess, 0.0))
+        return exact_penalty(self.multipliers, self.rho)
 
     @property
     def gap(self) -> float:
         """Relative gap."""
         return relative_gap(self.primal, self.dual)
 
-    def add_dual(self, dual: float, v: Floats) -> None:
-        """Keep a lower bound if it is the best."""
+    @property
+    def best(self) -> ConvexPoint:
+        """The point that is best so far; there must be one."""
+        assert self.point is not None
+        return self.point
+
+    def _measured(self, point: ConvexPoint) -> float:
+        """`P_p` of a point."""
+        return point.objective + float(self.penalty @ np.maximum(point.excess, 0.0))
+
+    def add_dual(self, dual: float, multipliers: Floats) -> None:
+        """Keep a lower bound if it is the best; the best point is then measured anew, by the penalty that it asks."""
         if dual > self.dual or not np.isfinite(self.dual):
-            self.dual, self.v = dual, v
+            self.dual, self.multipliers = dual, multipliers
+            if self.point is not None:
+                self.primal = self._measured(self.point)
 
     def add_point(self, w: Floats, b: float, objective: float, excess: Floats) -> None:
         """Keep a point if it is the best under the present penalty; call after `add_dual`."""
-        if objective + float(self.penalty @ np.maximum(excess, 0.0)) <= self.primal:
-            self.w, self.b, self.objective, self.excess = w, b, objective, excess
+        point = ConvexPoint(w, b, objective, excess)
+        self.offer(self._measured(point), point)
+
+    def correct(self, objective: float, excess: Floats) -> None:
+        """Replace the values of the best point by more exact ones."""
+        self.point = self.best._replace(objective=objective, excess=excess)
+        self.primal = self._measured(self.point)
+
+    def look(self, iteration: int, *, violation: float = 0.0, **facts: float) -> bool:
+        """As `Recorder.look`; the seconds are those of this step."""
+        return super().look(iteration, violation=violation, **{"seconds": self.seconds, **facts})
+
+    def result(
+        self, n_iter: int, state: ConvexState, *, n_epochs: int = 0, status: Status | None = None
+    ) -> ConvexResult:
+        """The best point with its certificate; by default the status says whether the gap is closed."""
+        w, b, _, excess = self.best
+        return ConvexResult(
+            w=w, b=b, multipliers=self.multipliers, primal=self.primal, dual=self.dual, gap=self.gap,
+            violation=excess, status=status or self.status(converged=self.gap <= self.tol), n_iter=n_iter,
+            n_epochs=n_epochs, seconds=self.seconds, state=state, history=tuple(self.history),
+        )  # fmt: skip

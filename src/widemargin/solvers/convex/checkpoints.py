@@ -18,12 +18,11 @@ from widemargin._typing import Floats
 from widemargin.distributed.base import Block
 from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.exceptions import CheckpointError, DataError
-from widemargin.solvers.base import ConvexResult, ConvexState, Status
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 
 __all__ = ["Remembered", "check_checkpoint"]
 
 _FORMAT = 2
-_SAME = 1e-9  # relative difference of sums over the same rows, added up in another order
 
 
 class Remembered:
@@ -47,43 +46,49 @@ class Remembered:
     def __init__(self, solver: Callable[..., ConvexResult], path: str | Path | None, *, resume: bool = False) -> None:
         self.solver = solver
         self._path = None if path is None else Path(path)
-        self._known: list[dict[str, Any]] = []
-        self._known_rows: list[float] = []
+        self._recorded: list[dict[str, Any]] = []
+        self._recorded_rows: list[float] = []
         self._rows: list[float] | None = None
         if resume and self._path is not None and self._path.exists():
-            self._known, self._known_rows = _read(self._path)
+            self._recorded, self._recorded_rows = _read(self._path)
         self._done: list[dict[str, Any]] = []
 
-    def __call__(self, sub: Any, *, tol: float, start: ConvexState | None, rho: float, **options: Any) -> ConvexResult:
+    def __call__(
+        self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget | None = None
+    ) -> ConvexResult:
         """Solve a subproblem, or take the result from the file."""
         if self._path is None or not isinstance(sub.rows, BlockedRows):
-            return self.solver(sub, tol=tol, start=start, rho=rho, **options)
+            return self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
         if self._rows is None:
             self._rows = _sketch(sub)
-            if self._known and not _are_same(self._rows, self._known_rows):
+            # The sums over the same rows, added up in another order, differ by rounding only.
+            same = len(self._rows) == len(self._recorded_rows) and np.allclose(
+                self._rows, self._recorded_rows, rtol=1e-9, atol=0.0
+            )
+            if self._recorded and not same:
                 raise CheckpointError(
                     f"{self._path}: the checkpoint was made with other rows. Start with what it was made with, or "
                     "without resume"
                 )
         by = getattr(self.solver, "name", "")
         number, name = len(self._done), _name_of(sub, tol, start, rho, by)
-        if number < len(self._known):
-            entry = self._known[number]
+        if number < len(self._recorded):
+            entry = self._recorded[number]
             if entry["problem"] != name:
                 raise CheckpointError(
-                    f"{self._path}: convex step {number + 1} of {len(self._known)} was one of other rows, another goal "
-                    "or other parameters. Start with what the checkpoint was made with, or without resume"
+                    f"{self._path}: convex step {number + 1} of {len(self._recorded)} was one of other rows, another "
+                    "goal or other parameters. Start with what the checkpoint was made with, or without resume"
                 )
             self._done.append(entry)
             return _result(entry)
-        result = self.solver(sub, tol=tol, start=start, rho=rho, **options)
-        if result.status in (Status.CONVERGED, Status.MAX_ITER):  # others ended early, and not by their own rule
+        result = self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
+        if result.status in (Status.CONVERGED, Status.MAX_ITER):  # Others ended early, and not by their own rule.
             self._done.append(_entry(name, result))
             _write(self._path, self._done, self._rows)
         return result
 
 
-def check_checkpoint(path: Any, resume: Any) -> None:
+def check_checkpoint(path: str | Path | None, resume: object) -> None:
     """Refuse what cannot be meant by `checkpoint=` and `resume=`.
 
     Raises
@@ -103,7 +108,7 @@ def check_checkpoint(path: Any, resume: Any) -> None:
         )
 
 
-def _sketch(sub: Any) -> list[float]:
+def _sketch(sub: ConstrainedHinge) -> list[float]:
     """What tells rows apart that are alike in their number and in the weights of cells: one pass.
 
     By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
@@ -121,12 +126,9 @@ def _sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
     return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
 
 
-def _are_same(found: list[float], known: list[float]) -> bool:
-    return len(found) == len(known) and np.allclose(found, known, rtol=_SAME, atol=0.0)
-
-
-def _name_of(sub: Any, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
+def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
     """A digest of everything that decides a result, besides the rows: of these their number and weights by cell."""
+    assert sub.at is not None
     digest = hashlib.sha256(solver.encode())
     parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
     parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]

@@ -1,54 +1,117 @@
-"""Which convex solver: by name, or chosen by the size of the problem and by how the first one does."""
+"""Which solver solves a convex step: by name, or by the size of the problem and by how the first one does.
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+Who works on what, and who hands over to whom where the solver is "auto":
+
+| rows                                           | first         | hands over                        | to             |
+|------------------------------------------------|---------------|-----------------------------------|----------------|
+| up to 1500 features                            | newton        | after 100 steps                   | interior-point |
+| more features, up to 5 constraints             | cutting-plane | after 5000 epochs                 | newton         |
+| more features, else, or one dominating column  | newton        |                                   |                |
+| kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton         |
+| kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane  |
+| kernel, matrix not in memory                   | cutting-plane |                                   |                |
+| in blocks                                      | newton        |                                   |                |
+| in blocks, many features, up to 50 constraints | bundle        |                                   |                |
+
+"bundle" is the public name of the level method. A whole fit of a9a with 2000 and 5000 kernel rows
+(`benchmarks/kernelised.py`) took 2.1 to 3.1 times as long by Newton alone, which spends its time on bands that hold
+nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which crawls at its end.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._papers import papers_module
+from widemargin.distributed.blocked_rows import BlockedRows
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.gram import GramRows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import interior_point, pmm_newton
+from widemargin.solvers.convex import interior_point, level_method, newton
 from widemargin.solvers.paper_nest import cutting_plane
 
-__all__ = ["SOLVERS", "ConvexChoice"]
+__all__ = ["BLOCK_SOLVERS", "SOLVERS", "BlockStep", "ConvexStep", "KernelStep", "StepOptions"]
 
-_WIDE = 1500  # features from which factors of d x d matrices cost more than coordinate ascent
-_FEW = 5  # constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there
-_LOPSIDED = 0.5  # share of one column in the squares of all, from which coordinate ascent crawls
-_LARGEST = 10_000  # features: the matrix of the interior point takes 8 d^2 bytes, and its factor as much again
-_PATIENCE = 100  # Newton steps; problems that need more were measured to be quicker by the interior point
-_EPOCHS = 5000  # of coordinate ascent; problems that suit it need a few hundred
-
-_BY_NAME: dict[str, Callable[..., ConvexResult]] = {
-    "newton": pmm_newton.solve,
+_SOLVE: dict[str, Callable[..., ConvexResult]] = {
+    "newton": newton.solve,
     "interior-point": interior_point.solve,
     "cutting-plane": cutting_plane.solve,
-    "cutting-plane-maximisation": partial(cutting_plane.solve, chooser="maximisation"),
-    "cutting-plane-centre-of-mass": partial(
-        cutting_plane.solve, chooser="centre_of_mass", bias_chooser="centre_of_mass"
-    ),
+    "bundle": level_method.solve,
 }
 
-SOLVERS = ("auto", *_BY_NAME)
+_OF_THE_PAPER = {
+    "cutting-plane-maximisation": "solve_by_maximisation",
+    "cutting-plane-centre-of-mass": "solve_by_centre_of_mass",
+}
+
+SOLVERS = ("auto", "newton", "interior-point", "cutting-plane", *_OF_THE_PAPER)
 """Names; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA) with the cut chooser that was measured
-to be the quickest, the other two are with the paper's own (appendices E.1 with F.2.1, and E.2 with F.2.2)."""
+to be the quickest. The last two, with the paper's own choosers, are in widemargin-papers."""
+
+BLOCK_SOLVERS = ("auto", "newton", "bundle")
+"""Names for rows in blocks."""
 
 
-class ConvexChoice:
-    """A convex solver to call, which remembers what it used.
+@dataclass(frozen=True)
+class StepOptions:
+    """Where one solver of a convex step is left for another.
 
-    "auto" is Newton, which hands over to the interior point where it needs too many steps, from then on for problems of
-    that penalty and larger ones. With more than 1500 features there is no interior point; with up to 5 constraints
-    "auto" is the cutting plane over coordinate ascent there, unless one column outweighs all others, and that hands
-    over to Newton where it needs too many epochs.
+    Attributes
+    ----------
+    wide : int
+        Features from which factors of d x d matrices cost more than coordinate ascent.
+    few : int
+        Constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there.
+    lopsided : float
+        Share of one column in the squares of all from which coordinate ascent takes two to three times as long.
+    largest : int
+        Features that the interior point takes: its matrix has 8 d^2 bytes, and its factor as many again.
+    patience : int
+        Newton steps; problems that need more were measured to be quicker by the interior point.
+    epochs : int
+        Of coordinate ascent; problems that suit it need a few hundred.
+    rough : float
+        Relative gap at which the nest hands kernel rows over to Newton; see above.
+    small : int
+        Kernel rows up to which Newton begins at once, because their bands cost nothing.
+    most_cut : int
+        Constraints beyond which the programme over the cuts of the level method takes seconds a look.
+    """
+
+    wide: int = 1500
+    few: int = 5
+    lopsided: float = 0.5
+    largest: int = 10_000
+    patience: int = 100
+    epochs: int = 5000
+    rough: float = 3e-2
+    small: int = 500
+    most_cut: int = 50
+
+
+class Stage(NamedTuple):
+    """A solver, and when the next one takes over: after `limit`, or (above 0) at the relative gap `rough`."""
+
+    solver: str
+    limit: Mapping[str, int] = {}
+    rough: float = 0.0
+
+
+@dataclass
+class ConvexStep:
+    """A convex solver to call, for linear rows in memory, which remembers what it used.
+
+    A solver that had to hand over is not asked again for as many rows and a penalty as large or larger.
 
     Parameters
     ----------
     name : str
         One of `SOLVERS`.
     n_features : int
+    options : StepOptions
 
     Attributes
     ----------
@@ -58,63 +121,138 @@ class ConvexChoice:
     Raises
     ------
     CapabilityError
-        If the name is unknown or that of a solver over blocks, or the solver needs a d x d matrix that is too large.
+        If the name is unknown, that of a solver over blocks, or of one in widemargin-papers where that package is
+        missing; or if the solver needs a d x d matrix that is too large.
     """
 
-    def __init__(self, name: str, n_features: int) -> None:
-        if name == "bundle":
+    name: str
+    n_features: int
+    options: StepOptions = StepOptions()
+    used: list[str] = field(default_factory=list)
+    _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
+    _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
+    _lopsided: dict[int, bool] = field(default_factory=dict)  # by number of rows, too: a sample may differ from all
+
+    def __post_init__(self) -> None:
+        if self.name == "bundle":
             raise CapabilityError("solver='bundle' is for rows in blocks: use fit_blocks, or solver='auto'.")
-        if name not in SOLVERS:
-            raise CapabilityError(f"solver={name!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
-        if name == "interior-point" and n_features > _LARGEST:
+        if self.name not in SOLVERS:
+            raise CapabilityError(f"solver={self.name!r} is unknown; use one of {', '.join(map(repr, SOLVERS))}.")
+        d, largest = self.n_features, self.options.largest
+        if self.name == "interior-point" and d > largest:
             raise CapabilityError(
-                f"solver={name!r} factors a matrix of {n_features} x {n_features} numbers "
-                f"({8e-9 * n_features**2:.1f} GB); above {_LARGEST} features use 'auto' or 'cutting-plane'."
+                f"solver={self.name!r} factors a matrix of {d} x {d} numbers ({8e-9 * d**2:.1f} GB); above {largest} "
+                "features use 'auto' or 'cutting-plane'."
             )
-        self.name = name
-        self._wide = n_features > _WIDE
-        self._lopsided: dict[int, bool] = {}  # by number of rows: a sample of them may differ from all
-        self._handed_over: dict[int, float] = {}  # by number of rows, too, the smallest penalty it was hard at
-        self.used: list[str] = []
+        if self.name in _OF_THE_PAPER:
+            choosers = papers_module("solvers.cut_choosers", f"solver={self.name!r}")
+            self._solve_with[self.name] = getattr(choosers, _OF_THE_PAPER[self.name])
+
+    def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
+        """The solvers to try in turn, see the module's head."""
+        return self._in_memory(self.name, sub)
+
+    def _in_memory(self, name: str, sub: ConstrainedHinge) -> tuple[Stage, ...]:
+        options = self.options
+        if name != "auto":
+            return (Stage(name),)
+        if self.n_features <= options.wide:
+            return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
+        if sub.n_constraints > options.few or self._dominated(sub.rows):
+            return (Stage("newton"),)
+        return Stage("cutting-plane", {"max_epochs": options.epochs}), Stage("newton")
+
+    def _dominated(self, rows: RowBlocks) -> bool:
+        """Whether one column is much larger than the others."""
+        if rows.n_rows not in self._lopsided:
+            squares, _ = rows.diagonal(np.ones(rows.n_rows))
+            share = self.options.lopsided * float(squares.sum())
+            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > share
+        return self._lopsided[rows.n_rows]
 
     def __call__(
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
-        options: dict[str, Any] = {"tol": tol, "start": start, "rho": rho, "budget": budget}
-        if self.name != "auto":
-            return self._solve(self.name, sub, **options)
-        first_name, second_name, limit = self._plan(sub)
-        n = sub.rows.n_rows
+        stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         if rho >= self._handed_over.get(n, np.inf):
-            return self._solve(second_name, sub, **options)
-        first = self._solve(first_name, sub, **options | limit)
-        if first.status != Status.MAX_ITER or first_name == second_name:
-            return first
-        second = self._solve(second_name, sub, **options | {"start": first.state})
-        if second.gap >= first.gap:
-            return first
-        self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
-        return second
-
-    def _plan(self, sub: ConstrainedHinge) -> tuple[str, str, dict[str, int]]:
-        """The first solver, the one it hands over to (itself: nobody), and how long it may take."""
-        if not self._wide:
-            return "newton", "interior-point", {"max_iter": _PATIENCE}
-        n = sub.rows.n_rows
-        if sub.n_constraints <= _FEW and n not in self._lopsided:
-            self._lopsided[n] = _lopsided(sub.rows)
-        if sub.n_constraints > _FEW or self._lopsided[n]:
-            return "newton", "newton", {}
-        return "cutting-plane", "newton", {"max_epochs": _EPOCHS}
+            stages = stages[-1:]
+        for stage in stages:
+            result = self._solve(
+                stage.solver, sub, tol=max(tol, stage.rough), start=start, rho=rho, budget=budget, **stage.limit
+            )
+            start = result.state
+            if stage.rough > 0.0:
+                if result.gap <= tol or budget.exhausted:
+                    return result
+                continue
+            if best is None or result.gap < best.gap:
+                if best is not None:  # The one before has not come so far, and will not next time.
+                    self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
+                best = result
+            if result.status != Status.MAX_ITER:
+                break
+        assert best is not None
+        return best
 
     def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
         if name not in self.used:
             self.used.append(name)
-        return _BY_NAME[name](sub, **options)
+        return self._solve_with[name](sub, **options)
 
 
-def _lopsided(rows: RowBlocks) -> bool:
-    """Whether one column is much larger than the others: coordinate ascent then takes two to three times as long."""
-    squares, _ = rows.diagonal(np.ones(rows.n_rows))
-    return float(squares.max(initial=0.0)) > _LOPSIDED * float(squares.sum())
+class KernelStep(ConvexStep):
+    """The same for kernel rows.
+
+    Parameters
+    ----------
+    name : {"auto", "newton", "cutting-plane"}
+    rows : GramRows
+    options : StepOptions
+
+    Raises
+    ------
+    CapabilityError
+        If the solver cannot work on these rows.
+    """
+
+    def __init__(self, name: str, rows: GramRows, options: StepOptions = StepOptions()) -> None:
+        if name not in ("auto", "newton", "cutting-plane"):
+            raise CapabilityError(f"solver={name!r} cannot train kernels; use 'auto', 'newton' or 'cutting-plane'.")
+        super().__init__("cutting-plane" if name == "auto" and rows.matrix is None else name, rows.n_rows, options)
+
+    def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
+        """See `ConvexStep`."""
+        if self.name != "auto":
+            return (Stage(self.name),)
+        to_the_end = Stage("newton"), Stage("cutting-plane")
+        if start is None and sub.rows.n_rows > self.options.small:
+            return Stage("cutting-plane", rough=self.options.rough), *to_the_end
+        return to_the_end
+
+
+class BlockStep(ConvexStep):
+    """The same for rows in blocks, and for samples of them in memory.
+
+    By the level method a convex step was measured to take a fifth of Newton's looks or less where Newton would iterate
+    its systems, and a fit a quarter to a third (`docs/scaling.md`).
+
+    Parameters
+    ----------
+    name : {"auto", "newton", "bundle"}
+    rows : BlockedRows
+    n_constraints : int
+    options : StepOptions
+    """
+
+    def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
+        by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
+        super().__init__("auto" if name == "bundle" else name, rows.n_features, options)
+        self._here = self.name
+        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
+
+    def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
+        """See `ConvexStep`."""
+        if isinstance(sub.rows, BlockedRows):
+            return (Stage(self.name),)
+        return self._in_memory(self._here, sub)

@@ -18,32 +18,62 @@ there is neither q nor y. A result is certified by the dual value of spec 1, sec
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Floats
+from widemargin._typing import Cells, Floats, Reals
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point_loops as loops
-from widemargin.solvers.convex.certificate import Bracket
+from widemargin.solvers.convex.certificate import CertifiedRecorder
 
-__all__ = ["solve"]
+__all__ = ["InteriorOptions", "solve"]
 
-_COLD, _WARM = 0.3, 0.1  # first mu, for a coefficient of one; halving or doubling costs 2-5 iterations of 23 on a9a
-_FIRST_MULTIPLIER = 0.1
-_THETA = 1e-3  # weight of a constraint's complementarity relative to all hinges'; 1e-5 to 1e-2 make no difference
-_CAP = 2.0  # of the second-order terms; without it they overshoot: 35 iterations on a9a instead of 22
-_STEP = 0.995
-_DIVERGED = 1e6  # dual value, in units of the objective at w = 0 (at least one), that no sensible model can reach
-_DIVERGING = 1e3  # the same where the iteration cannot go on
-_STALL = 8  # iterations without progress after which the iterate is taken to be too far from the central path
-_RESTARTS = 2
-_ROUNDING = 1e-9  # relative gap from which on a stall is due to rounding
-_LOST = 1e20  # growth of mu that ends a run
-_TINY = 1e-300
+
+@dataclass(frozen=True)
+class InteriorOptions:
+    """How the interior point walks along the central path.
+
+    Attributes
+    ----------
+    cold, warm : float
+        First mu from nothing and from a warm start, for a coefficient of one; halving or doubling costs 2 to 5
+        iterations of 23 on a9a.
+    first_multiplier : float
+        Of every constraint, from nothing.
+    theta : float
+        Weight of a constraint's complementarity relative to that of all hinges; 1e-5 to 1e-2 make no difference.
+    cap : float
+        Of the second-order terms; without it they overshoot: 35 iterations on a9a instead of 22.
+    step : float
+        Share of the way to where a variable becomes zero.
+    diverged, diverging : float
+        Dual value, in units of the objective at w = 0 (at least one), that no sensible model can reach; and the same
+        where the iteration cannot go on.
+    stall : int
+        Iterations without progress after which the iterate is taken to be too far from the central path.
+    restarts : int
+        How often the run begins again on the central path.
+    rounding : float
+        Relative gap from which on a stall is due to rounding.
+    lost : float
+        Growth of mu that ends a run.
+    """
+
+    cold: float = 0.3
+    warm: float = 0.1
+    first_multiplier: float = 0.1
+    theta: float = 1e-3
+    cap: float = 2.0
+    step: float = 0.995
+    diverged: float = 1e6
+    diverging: float = 1e3
+    stall: int = 8
+    restarts: int = 2
+    rounding: float = 1e-9
+    lost: float = 1e20
 
 
 def solve(
@@ -53,6 +83,7 @@ def solve(
     start: ConvexState | None = None,
     rho: float = np.inf,
     max_iter: int = 100,
+    options: InteriorOptions = InteriorOptions(),
     budget: Budget | None = None,
 ) -> ConvexResult:
     """Solve the convex subproblem, constraints included, to any accuracy down to a relative gap of about 1e-10.
@@ -68,6 +99,7 @@ def solve(
         Penalty of a violated constraint, the upper end of its multiplier. `inf` makes the constraints hard.
     max_iter : int, default=100
         Iterations, each with one factorisation.
+    options : InteriorOptions
     budget : Budget, optional
         Looked at once an iteration.
 
@@ -79,51 +111,34 @@ def solve(
         1e6; 1e3 where the iteration cannot go on): no point of a smaller objective meets the constraints, and the
         multipliers that grow are those of the constraints in conflict.
     """
-    budget = budget or Budget()
-    began = budget.elapsed
-    run = _Run(sub, rho, start)
-    watch = _Watch(run)
-    best = watch.best
-    history: list[dict[str, float]] = []
-    restarts = 0
+    run = _Run(sub, rho, start, options)
+    watch = _Watch(run, budget or Budget(), tol)
+    recorder, restarts = watch.recorder, 0
     while True:
-        history.append({"primal": best.primal, "dual": best.dual, "mu": run.mu, "seconds": budget.elapsed - began})
-        status = watch.verdict(tol, budget)
-        if status is not None or len(history) > max_iter:
+        iteration = len(recorder.history)
+        recorder.look(iteration, mu=run.mu)
+        status = watch.verdict()
+        if status is not None or iteration == max_iter:
             break
         if run.iterate():
             watch.look(run)
         else:
-            watch.stalled = _STALL
-        if watch.stalled >= _STALL:
-            if restarts == _RESTARTS or best.gap < _ROUNDING:
-                status = Status.INFEASIBLE if watch.diverged(_DIVERGING) else None
+            watch.stalled = options.stall
+        if watch.stalled >= options.stall:
+            if restarts == options.restarts or recorder.gap < options.rounding:
+                status = Status.INFEASIBLE if watch.diverged(options.diverging) else None
                 break
             restarts += 1
-            del run  # before the next one takes as much memory
+            del run  # The next one takes as much memory.
             run = watch.recentred()
-    return ConvexResult(
-        w=best.w,
-        b=best.b,
-        multipliers=best.v,
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.gap,
-        violation=best.excess,
-        status=status or Status.MAX_ITER,
-        n_iter=len(history) - 1,
-        n_epochs=0,
-        seconds=budget.elapsed - began,
-        state=run.state(),
-        history=tuple(history),
-    )
+    return recorder.result(iteration, run.state(), status=status or Status.MAX_ITER)
 
 
 class _Hinges(NamedTuple):
     """The hinges that count, by row: where they belong, the four variables of each, and what the corrector keeps."""
 
-    row: npt.NDArray[np.int32]
-    slot: npt.NDArray[np.int32]
+    row: Cells
+    slot: Cells
     s: Floats
     p: Floats
     u: Floats
@@ -132,7 +147,7 @@ class _Hinges(NamedTuple):
     second: Floats
 
     @property
-    def place(self) -> tuple[Any, Any]:
+    def place(self) -> tuple[Cells, Cells]:
         return self.row, self.slot
 
     @property
@@ -171,17 +186,18 @@ class _Direction(NamedTuple):
 class _Run:
     """The iterate: primal and dual point, its hinges, and a scratch array by row."""
 
-    def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None) -> None:
+    def __init__(self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, options: InteriorOptions) -> None:
         coef, m, k = sub.coef, sub.n_constraints, sub.coef.n_cells
+        self.options = options
         self.sub, self.rho, self.elastic = sub, rho, bool(np.isfinite(rho))
         self.hinges = _Hinges.of(sub)
         mass, value = np.zeros(2 * k), np.zeros(2 * k)
         self.hinges.s.fill(1.0)
         loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, mass)
         self.total = float(mass.sum()) or 1.0
-        self.theta = _THETA * self.total
+        self.theta = options.theta * self.total
         self.count = 2.0 * self.total + (2.0 if self.elastic else 1.0) * m * self.theta
-        first = min(_FIRST_MULTIPLIER, 0.5 * rho)
+        first = min(options.first_multiplier, 0.5 * rho)
         if start is None:
             self.w, self.b, self.v = np.zeros(sub.rows.n_features), 0.0, np.full(m, first)
         else:
@@ -191,7 +207,7 @@ class _Run:
         sub.rows.forget()
         coefficients = np.concatenate(coef.per_cell(self.v))
         mean = float(mass @ coefficients) / self.total
-        self.mu = (_COLD if start is None else _WARM) * (mean or 1.0)
+        self.mu = (options.cold if start is None else options.warm) * (mean or 1.0)
         self.first_mu = self.mu
         loops.centre(*self.hinges.place, self.z, coefficients, self.mu, *self.hinges.pairs)
         loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, value)
@@ -224,8 +240,9 @@ class _Run:
         del step  # two numbers a cell, where every row may be one
         step = system.solve(corrected)
         loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums)
-        primal, dual = self.lengths(step, sums, _STEP)
-        if not np.isfinite(step.point).all() or max(primal, dual) < 1e-12 or self.mu > _LOST * self.first_mu:
+        primal, dual = self.lengths(step, sums, self.options.step)
+        lost = self.mu > self.options.lost * self.first_mu
+        if lost or not np.isfinite(step.point).all() or max(primal, dual) < 1e-12:
             return False
         self.move(step, primal, dual)
         return True
@@ -237,7 +254,7 @@ class _Run:
         if self.elastic:
             primal = max(primal, float((-step.q / self.q).max(initial=0.0)))
             dual = max(dual, float((step.v / self.y).max(initial=0.0)))
-        return min(1.0, share / max(primal, _TINY)), min(1.0, share / max(dual, _TINY))
+        return min(1.0, share / max(primal, 1e-300)), min(1.0, share / max(dual, 1e-300))
 
     def centring(self, step: _Direction, sums: Floats) -> float:
         """Mehrotra's target, `mu (mu_affine / mu)^3`, from the affine direction."""
@@ -253,7 +270,15 @@ class _Run:
         sub, hinges = self.sub, self.hinges
         pull = np.zeros(2 * sub.coef.n_cells)
         loops.corrector(
-            *hinges.place, sub.weight, target, _CAP, *hinges.pairs, hinges.first, hinges.second, self.scratch, pull
+            *hinges.place,
+            sub.weight,
+            target,
+            self.options.cap,
+            *hinges.pairs,
+            hinges.first,
+            hinges.second,
+            self.scratch,
+            pull,
         )
         d = self.w.shape[0]
         right = np.empty(d + int(sub.fit_intercept))
@@ -291,7 +316,7 @@ class _Run:
         loops.side_sums(*hinges.place, k, sub.weight, hinges.u, sums)
         shares = np.ones(2)
         if sub.fit_intercept:
-            shares = sums.min() / np.maximum(sums, _TINY)
+            shares = sums.min() / np.maximum(sums, 1e-300)
         loops.dual_direction(*hinges.place, k, sub.weight, hinges.u, shares[0], shares[1], self.scratch)
         g = sub.rows.tdot(self.scratch)
         return float(0.5 * (shares @ sums) - (g @ g) / (2.0 * sub.lam) - self.v @ sub.gamma) + sub.constant
@@ -309,10 +334,10 @@ class _System:
     """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored."""
 
     run: _Run
-    factor: Floats
+    factor: Reals
     border: Floats
     solved_border: Floats
-    schur: Floats
+    schur: Reals
     residual: Floats
 
     @classmethod
@@ -366,16 +391,17 @@ class _System:
 class _Watch:
     """Keeps what is best, and sees whether the run gets on."""
 
-    def __init__(self, run: _Run) -> None:
-        self.sub = run.sub
-        self.best = Bracket(run.rho)
+    def __init__(self, run: _Run, budget: Budget, tol: float) -> None:
+        self.sub, self.options = run.sub, run.options
+        self.recorder = CertifiedRecorder(run.rho, budget, tol)
         self.scale = max(1.0, run.sub.values(np.zeros(run.z.shape[0]))[0])
         self.stalled = 0
         self.look(run)
 
     def look(self, run: _Run) -> None:
         """Certify the iterate, and count the iterations without progress."""
-        best, gap, dual = self.best, self.best.gap, self.best.dual
+        best = self.recorder
+        gap, dual = best.gap, best.dual
         best.add_dual(run.dual_value(), run.v)
         best.add_point(run.w, run.b, *self.values(run.w, run.z))
         moving = best.gap < gap or best.dual - dual > 1e-3 * max(best.primal - best.dual, 0.0)
@@ -386,31 +412,30 @@ class _Watch:
         loss, excess = self.sub.values(z)
         return loss + 0.5 * self.sub.lam * float(w @ w), excess
 
-    def verdict(self, tol: float, budget: Budget) -> Status | None:
+    def verdict(self) -> Status | None:
         """Why to stop now, or None."""
-        if self.best.gap <= tol and self.confirmed(tol):
-            return Status.CONVERGED
-        if self.diverged(_DIVERGED):
+        best = self.recorder
+        if best.gap <= best.tol:
+            # The scores of the run are sums of many small steps: the gap must hold with scores computed afresh.
+            best.correct(*self.values(best.best.w, self.sub.scores(best.best.w, best.best.b)))
+            if best.gap <= best.tol:
+                return Status.CONVERGED
+        if self.diverged(self.options.diverged):
             return Status.INFEASIBLE
-        if budget.exhausted:
-            return Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
-        return None
-
-    def confirmed(self, tol: float) -> bool:
-        """Whether the gap holds with scores computed afresh: the run's are sums of many small steps."""
-        best = self.best
-        best.objective, best.excess = self.values(best.w, self.sub.scores(best.w, best.b))
-        return best.gap <= tol
+        if not best.budget.exhausted:
+            return None
+        return Status.INTERRUPTED if best.budget.stopped else best.status(converged=False)
 
     def diverged(self, limit: float) -> bool:
         """Whether hard constraints drove the dual value beyond `limit`."""
-        return bool(np.isinf(self.best.rho)) and self.best.dual > limit * self.scale
+        return bool(np.isinf(self.recorder.rho)) and self.recorder.dual > limit * self.scale
 
     def recentred(self) -> _Run:
         """A new run from the best point, on the central path."""
         self.stalled = 0
-        best, nothing = self.best, np.zeros(0, np.float32)
-        return _Run(self.sub, best.rho, ConvexState(best.w, best.b, nothing, nothing, best.v))
+        best, nothing = self.recorder.best, np.zeros(0, np.float32)
+        state = ConvexState(best.w, best.b, nothing, nothing, self.recorder.multipliers)
+        return _Run(self.sub, self.recorder.rho, state, self.options)
 
 
 def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
@@ -419,10 +444,12 @@ def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
     out, totals = np.empty((m + 2, d + int(sub.fit_intercept))), np.zeros(m + 2)
 
     def fill(place: slice, columns: Floats) -> None:
-        low, high = np.searchsorted(hinges.row, np.array((place.start, place.stop), np.int32))  # else a copy in int64
+        # Bounds of the type of the rows, because numpy would make a copy of the rows in int64.
+        low, high = map(int, np.searchsorted(hinges.row, np.array((place.start, place.stop), np.int32)))
+        place_in = (low, high, place.start)
         loops.fill_border(
-            *hinges.place, low, high, place.start, sub.weight, *hinges.pairs, *coef.entries, columns, totals,
-        )  # fmt: skip
+            *hinges.place, *place_in, sub.weight, *hinges.pairs, coef.indptr, coef.column, coef.value, columns, totals
+        )
 
     out[:, :d] = sub.rows.border(fill, m + 2)
     out[:, d:] = -totals[:, None]

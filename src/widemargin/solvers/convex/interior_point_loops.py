@@ -13,9 +13,9 @@ dC is the change of the coefficient with the multipliers of the constraints.
 """
 
 import math
-from typing import Any
 
 from widemargin._numba import kernel
+from widemargin._typing import Bools, Cells, Flags, Floats, Integers, Singles
 
 __all__ = [
     "centre",
@@ -34,7 +34,7 @@ __all__ = [
 
 
 @kernel
-def list_hinges(cell: Any, weight: Any, keep: Any, live: Any, row: Any, slot: Any) -> int:
+def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cells, slot: Cells) -> int:
     """Fill `row` and `slot`, by row, with the kept hinges of live slots; return how many there are."""
     k = live.shape[0] // 2
     count = 0
@@ -52,20 +52,24 @@ def list_hinges(cell: Any, weight: Any, keep: Any, live: Any, row: Any, slot: An
 
 
 @kernel
-def slot_sums(row: Any, slot: Any, weight: Any, values: Any, sums: Any) -> None:
+def slot_sums(row: Cells, slot: Cells, weight: Floats, values: Floats, sums: Floats) -> None:
     """Add the weight times the value of each hinge to its slot of `sums`."""
     for h in range(row.shape[0]):
         sums[slot[h]] += weight[row[h]] * values[h]
 
 
 @kernel
-def centre(row: Any, slot: Any, z: Any, coefficient: Any, mu: float, s: Any, p: Any, u: Any, r: Any) -> None:
+def centre(
+    row: Cells, slot: Cells, z: Floats, coefficient: Floats, mu: float, s: Floats, p: Floats, u: Floats, r: Floats,
+) -> None:  # fmt: skip
     """Set s, p, u, r to the centred point of scores z: `u p = r s = mu` and `u + r` = the coefficient."""
     k = coefficient.shape[0] // 2
     for h in range(row.shape[0]):
         zi = z[row[h]]
         t = 0.5 + zi if slot[h] < k else 0.5 - zi
         size = abs(t)
+        # s and p solve `s - p = t` and `mu/p + mu/s = the coefficient`: the smaller of the two is `near`, written
+        # without a difference of large numbers, and the other one is longer by |t|.
         distance = mu / coefficient[slot[h]]
         near = distance + 2.0 * distance * distance / (math.sqrt(4.0 * distance * distance + t * t) + size)
         s[h] = near + max(t, 0.0)
@@ -76,11 +80,13 @@ def centre(row: Any, slot: Any, z: Any, coefficient: Any, mu: float, s: Any, p: 
 
 @kernel
 def condense(
-    row: Any, slot: Any, weight: Any, s: Any, p: Any, u: Any, r: Any, diagonal: Any, value: Any, inverse: Any, pull: Any
-) -> None:
+    row: Cells, slot: Cells, weight: Floats, s: Floats, p: Floats, u: Floats, r: Floats, diagonal: Floats, value:
+    Floats, inverse: Floats, pull: Floats,
+) -> None:  # fmt: skip
     """Set `diagonal` by row to w D; add by slot w s to `value`, w / H to `inverse` and -w (u + r) / H to `pull`."""
     diagonal[:] = 0.0
     for h in range(row.shape[0]):
+        # The two pairs of a hinge are eliminated by hand: what is left acts on its row (D) and on its slot (1/H).
         w = weight[row[h]]
         q = w / (u[h] * s[h] + r[h] * p[h])
         diagonal[row[h]] += u[h] * r[h] * q
@@ -91,8 +97,8 @@ def condense(
 
 @kernel
 def fill_border(
-    row: Any, slot: Any, low: int, high: int, first: int, weight: Any, s: Any, p: Any, u: Any, r: Any,
-    indptr: Any, column: Any, value: Any, out: Any, totals: Any,
+    row: Cells, slot: Cells, low: int, high: int, first: int, weight: Floats, s: Floats, p: Floats, u: Floats, r:
+    Floats, indptr: Integers, column: Integers, value: Floats, out: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Set `out` for rows first, first + 1, .. (hinges low to high): affine right-hand side, w D, each constraint.
 
@@ -107,6 +113,7 @@ def fill_border(
         out[i, 1] += curvature
         totals[1] += curvature
         f = u[h] * s[h] * q
+        # A hinge meets the constraints through the entries of its cell that belong to its side, which their sign tells.
         c = slot[h]
         if c < k:
             out[i, 0] += f * (u[h] + r[h])
@@ -126,8 +133,9 @@ def fill_border(
 
 @kernel
 def predictor(
-    row: Any, slot: Any, weight: Any, dz: Any, dc: Any, s: Any, p: Any, u: Any, r: Any, x: Any, y: Any, sums: Any
-) -> None:
+    row: Cells, slot: Cells, weight: Floats, dz: Floats, dc: Floats, s: Floats, p: Floats, u: Floats, r: Floats, x:
+    Floats, y: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Set x = dp/p and y = ds/s of the affine direction, and `sums` to what its step lengths and its mu need.
 
     `sums` becomes: the largest -x or -y; the largest 1 + x or 1 + y; the sums of `w u p`, `w u p x` and `w u p x^2`,
@@ -136,6 +144,7 @@ def predictor(
     k = dc.shape[0] // 2
     primal, dual, zeroth, first, second = 0.0, 0.0, 0.0, 0.0, 0.0
     for h in range(row.shape[0]):
+        # The affine direction aims at products of zero: tau1 = tau2 = -1 in the head of this file.
         dt = dz[row[h]] if slot[h] < k else -dz[row[h]]
         q = 1.0 / (u[h] * s[h] + r[h] * p[h])
         g = -(u[h] + r[h]) - dc[slot[h]]
@@ -158,8 +167,8 @@ def predictor(
 
 @kernel
 def corrector(
-    row: Any, slot: Any, weight: Any, target: float, cap: float, s: Any, p: Any, u: Any, r: Any, x: Any, y: Any,
-    right: Any, pull: Any,
+    row: Cells, slot: Cells, weight: Floats, target: float, cap: float, s: Floats, p: Floats, u: Floats, r: Floats, x:
+    Floats, y: Floats, right: Floats, pull: Floats,
 ) -> None:  # fmt: skip
     """Turn x, y of the affine direction into tau1, tau2 of the corrected one; set `right` by row, add `pull` by slot.
 
@@ -171,6 +180,7 @@ def corrector(
         w = weight[row[h]]
         us = u[h] * s[h]
         q = w / (us + r[h] * p[h])
+        # Aim at the centre, and take back the product of the affine changes; large ones would overshoot.
         tau1 = -1.0 + target / (u[h] * p[h]) + min(cap, x[h] * (1.0 + x[h]))
         tau2 = -1.0 + target / (r[h] * s[h]) + min(cap, y[h] * (1.0 + y[h]))
         x[h] = tau1
@@ -183,8 +193,9 @@ def corrector(
 
 @kernel
 def furthest(
-    row: Any, slot: Any, dz: Any, dc: Any, s: Any, p: Any, u: Any, r: Any, tau1: Any, tau2: Any, sums: Any
-) -> None:
+    row: Cells, slot: Cells, dz: Floats, dc: Floats, s: Floats, p: Floats, u: Floats, r: Floats, tau1: Floats, tau2:
+    Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Set `sums[0]` and `sums[1]` to the largest relative decrease of (s, p) and of (u, r) along the direction."""
     k = dc.shape[0] // 2
     primal, dual = 0.0, 0.0
@@ -202,8 +213,8 @@ def furthest(
 
 @kernel
 def move(
-    row: Any, slot: Any, weight: Any, dz: Any, dc: Any, primal_step: float, dual_step: float,
-    s: Any, p: Any, u: Any, r: Any, tau1: Any, tau2: Any,
+    row: Cells, slot: Cells, weight: Floats, dz: Floats, dc: Floats, primal_step: float, dual_step: float, s: Floats, p:
+    Floats, u: Floats, r: Floats, tau1: Floats, tau2: Floats,
 ) -> float:  # fmt: skip
     """Move s, p, u, r along the direction; return the sum of `w (u p + r s)` afterwards."""
     k = dc.shape[0] // 2
@@ -214,6 +225,7 @@ def move(
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
+        # Relative changes, so a variable stays positive however small it is.
         p[h] *= 1.0 + primal_step * dp
         s[h] *= 1.0 + primal_step * ds
         u[h] *= 1.0 + dual_step * (tau1[h] - dp)
@@ -223,7 +235,7 @@ def move(
 
 
 @kernel
-def side_sums(row: Any, slot: Any, k: int, weight: Any, u: Any, sums: Any) -> None:
+def side_sums(row: Cells, slot: Cells, k: int, weight: Floats, u: Floats, sums: Floats) -> None:
     """Set `sums[0]` and `sums[1]` to the sum of w u over the positive and over the negative hinges."""
     plus, minus = 0.0, 0.0
     for h in range(row.shape[0]):
@@ -236,7 +248,9 @@ def side_sums(row: Any, slot: Any, k: int, weight: Any, u: Any, sums: Any) -> No
 
 
 @kernel
-def dual_direction(row: Any, slot: Any, k: int, weight: Any, u: Any, plus: float, minus: float, xi: Any) -> None:
+def dual_direction(
+    row: Cells, slot: Cells, k: int, weight: Floats, u: Floats, plus: float, minus: float, xi: Floats,
+) -> None:  # fmt: skip
     """Set `xi` by row to the weight times (`plus` u of the positive hinge - `minus` u of the negative one)."""
     xi[:] = 0.0
     for h in range(row.shape[0]):
@@ -247,7 +261,7 @@ def dual_direction(row: Any, slot: Any, k: int, weight: Any, u: Any, plus: float
 
 
 @kernel
-def shares(row: Any, slot: Any, k: int, u: Any, r: Any, up: Any, um: Any) -> None:
+def shares(row: Cells, slot: Cells, k: int, u: Floats, r: Floats, up: Singles, um: Singles) -> None:
     """Set `up` and `um` by row to the share u / (u + r) of the coefficient; rows without the hinge keep their value."""
     for h in range(row.shape[0]):
         share = u[h] / (u[h] + r[h])

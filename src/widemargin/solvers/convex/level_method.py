@@ -1,4 +1,4 @@
-"""A bundle method over rows in blocks: no d x d sums, one call of the blocks an iteration.
+"""The level method over rows in blocks: cutting planes without d x d sums, one call of the blocks an iteration.
 
 A look at a point (w, b) gives the loss and the m constraints, all sums of hinges, with a subgradient each: a *cut*, a
 linear function that lies below the loss or the constraint everywhere. The largest of the cuts (and zero) is a model of
@@ -6,8 +6,9 @@ each of the 1 + m functions h. With the penalty rho the problem of the models, t
 
     min_{w,b}  lam/2 |w|^2 + h_0 + rho sum_j max(0, h_j - gamma_j),
 
-has as many dual variables theta >= 0 as there are cuts; those of the loss sum to one, those of constraint j to its
-multiplier, at most rho. Its optimum is a lower bound (Teo, Vishwanathan, Smola and Le 2010). The next look is not at
+has as many dual variables theta >= 0 as there are cuts; those of the loss sum to one at most, those of constraint j to
+its multiplier, at most rho. The bias, which is not regularised, makes one equality. Only products of cuts are needed.
+Its optimum is a lower bound (Teo, Vishwanathan, Smola and Le 2010). The next look is not at
 its solution, which jumps about while cuts are few, but at the point nearest to the best one found where the models have
 come a part of the way down to the bound: the level method of Lemarechal, Nemirovskii and Nesterov (1995). With the
 multiplier mu of the level that point minimises the master plus `mu/2 |w - best|^2`, a programme over the same cuts.
@@ -18,44 +19,72 @@ first two, a line search to it (OCAS, Franc and Sonnenburg 2009) 13 and 21, with
 of the hinges apart save no looks.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints
 from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import block_scores
-from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.certificate import Bracket
-from widemargin.solvers.convex.level_master import Cuts, Master
-from widemargin.solvers.convex.newton_blocks import BlockedHinge, Opening, Variant, block_problem, open_hinges
-from widemargin.solvers.convex.newton_rows import HingeRows, NewtonRows, Width
+from widemargin.distributed.blocked_rows import Variant, block_scores
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.convex import small_qp
+from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
+from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.convex.newton_rows import NewtonRows, Width
+from widemargin.solvers.convex.newton_system import SystemOptions
 
-__all__ = ["solve"]
+__all__ = ["Cuts", "LevelOptions", "Master", "solve"]
 
-_LEVELS = 0.2, 0.6  # of the way from the bound to the best value, where the model is to be at the next point
-_TRIALS = 6  # values of mu for a level
-_FACTOR = 4.0
-_FURTHEST = 1e6  # of mu, in units of lambda
-_ACCURATE = 0.01  # of the tolerance: gap of a master
-_TINY = 1e-6  # objectives are about one
-_EXACT = Width(1e-30, 0.0, False, True)  # slopes of the hinges themselves, not smoothed
+
+@dataclass(frozen=True)
+class LevelOptions:
+    """Where the level method looks, and how exactly.
+
+    Attributes
+    ----------
+    lowest, highest : float
+        Share of the way from the bound to the best value where the model is to be at the next point.
+    trials : int
+        Values of mu that are tried for a level.
+    factor : float
+        Between two values of mu, while the right one is only known from one side.
+    furthest : float
+        Of mu, in units of lambda, up and down.
+    accurate : float
+        Gap of a master, as a share of the tolerance.
+    resting : int
+        Bounds in a row without weight after which a cut goes.
+    weight : float
+        Of a cut, relative to the largest, that counts as weight; 1e-5 takes as many looks and a third more cuts.
+    """
+
+    lowest: float = 0.2
+    highest: float = 0.6
+    trials: int = 6
+    factor: float = 4.0
+    furthest: float = 1e6
+    accurate: float = 0.01
+    resting: int = 10
+    weight: float = 1e-3
 
 
 def solve(
-    sub: BlockedHinge,
+    sub: ConstrainedHinge,
     *,
     tol: float = 1e-4,
     start: ConvexState | None = None,
     rho: float = 1.0,
     max_iter: int = 1000,
+    options: LevelOptions = LevelOptions(),
     budget: Budget | None = None,
 ) -> ConvexResult:
     """Solve the convex subproblem, with a penalty `rho` on every constraint.
 
     Parameters
     ----------
-    sub : BlockedHinge
+    sub : ConstrainedHinge
+        Its rows are in blocks.
     tol : float, default=1e-4
         Relative duality gap to reach.
     start : ConvexState, optional
@@ -64,6 +93,7 @@ def solve(
         Upper end of the multipliers, the weight of the exact penalty; finite.
     max_iter : int, default=1000
         Most looks.
+    options : LevelOptions
     budget : Budget, optional
         Told after every look.
 
@@ -81,48 +111,29 @@ def solve(
         If products of gradients overflow.
     """
     if not 0.0 < rho < np.inf:
-        raise ValueError(f"rho is {rho}; the bundle method needs a finite penalty above zero")
+        raise ValueError(f"rho is {rho}; the level method needs a finite penalty above zero")
+    assert sub.at is not None
     budget = budget or Budget()
-    began = budget.elapsed
     sub.rows.blocks.advance(open_hinges, Opening(sub.at, None), restart=True)
     sub.rows.n_passes += 1
-    search, best = _Search(sub, rho), Bracket(rho)
+    search, best = _Search(sub, rho, options), CertifiedRecorder(rho, budget, tol, "level method")
     w, b = (sub.at.w, sub.at.b) if start is None else (start.w, start.b)
-    history: list[dict[str, float]] = []
-    status = Status.MAX_ITER
     while True:
         loss, excess = search.look(w, b)
         objective = loss + 0.5 * sub.lam * float(w @ w)
-        accuracy = _ACCURATE * tol * max(min(best.primal, objective), _TINY)
-        bound, v = search.master.bound(accuracy)
-        best.add_dual(bound + sub.constant, v)
+        # Objectives are about one, so an accuracy below 1e-6 of the tolerance has no meaning.
+        accuracy = options.accurate * tol * max(min(best.primal, objective), 1e-6)
+        lower_bound, v = search.master.bound(accuracy)
+        best.add_dual(lower_bound + sub.constant, v)
         best.add_point(w, b, objective, excess)
-        seconds = budget.elapsed - began
-        history.append({"primal": best.primal, "dual": best.dual, "cuts": float(len(search.cuts)), "seconds": seconds})
-        budget.tell("bundle", len(history), best.primal, best.gap, float(best.excess.max(initial=0.0)))
-        if best.gap <= tol:
-            status = Status.CONVERGED
-        elif budget.exhausted:
-            status = Status.TIME_LIMIT
-        if status is not Status.MAX_ITER or len(history) >= max_iter:
+        violation = float(best.best.excess.max(initial=0.0))
+        iteration = len(best.history) + 1
+        closed = best.look(iteration, violation=violation, cuts=float(len(search.cuts)))
+        if closed or budget.exhausted or iteration >= max_iter:
             break
         w, b = search.next_point(best, accuracy)
     nothing = np.zeros(0, np.float32)
-    return ConvexResult(
-        w=best.w,
-        b=best.b,
-        multipliers=best.v,
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.gap,
-        violation=best.excess,
-        status=status,
-        n_iter=len(history),
-        n_epochs=0,
-        seconds=budget.elapsed - began,
-        state=ConvexState(best.w, best.b, nothing, nothing, best.v),
-        history=tuple(history),
-    )
+    return best.result(iteration, ConvexState(best.best.w, best.best.b, nothing, nothing, best.multipliers))
 
 
 class _Look(NamedTuple):
@@ -140,10 +151,10 @@ class _Search:
     spread where columns have large means.
     """
 
-    def __init__(self, sub: BlockedHinge, rho: float) -> None:
-        self.sub, self.mu = sub, sub.lam
+    def __init__(self, sub: ConstrainedHinge, rho: float, options: LevelOptions) -> None:
+        self.sub, self.options, self.mu = sub, options, sub.lam
         self.centre = sub.rows.centre if sub.fit_intercept else np.zeros(sub.rows.n_features)
-        self.cuts = Cuts(sub.rows.n_features)
+        self.cuts = Cuts(sub.rows.n_features, options)
         self.master = Master(self.cuts, sub.gamma, sub.lam, rho, with_bias=sub.fit_intercept)
 
     def look(self, w: Floats, b: float) -> tuple[float, Floats]:
@@ -155,41 +166,166 @@ class _Search:
         self.cuts.add(w, b - float(self.centre @ w), value, sums[:, :-1] - np.outer(total, self.centre), -total)
         return float(value[0]) + sub.constant, value[1:] - sub.gamma
 
-    def next_point(self, best: Bracket, tol: float) -> tuple[Floats, float]:
+    def next_point(self, best: CertifiedRecorder, tol: float) -> tuple[Floats, float]:
         """The point nearest to the best one where the models are as low as the level asks, about."""
-        least, most = 0.0, np.inf
+        least, most, options = 0.0, np.inf, self.options
         room = best.primal - best.dual
-        for _ in range(_TRIALS):
-            w, b = self.master.near(best.w, self.mu, tol)
+        for _ in range(options.trials):
+            w, b = self.master.near(best.best.w, self.mu, tol)
             value, *bounded = self.cuts.models(w, b, 1 + self.sub.gamma.shape[0])
             charged = best.penalty @ np.maximum(np.asarray(bounded) - self.sub.gamma, 0.0)
-            level = (value + self.sub.constant + 0.5 * self.sub.lam * float(w @ w) + charged - best.dual) / room
-            if level > _LEVELS[1]:
+            height = (value + self.sub.constant + 0.5 * self.sub.lam * float(w @ w) + charged - best.dual) / room
+            # Too high: mu holds the point too near to the best one, and a smaller one is tried; and the other way.
+            if height > options.highest:
                 most = self.mu
-            elif level < _LEVELS[0]:
+            elif height < options.lowest:
                 least = self.mu
             else:
                 break
-            self.mu = float(np.clip(_between(least, most), self.sub.lam / _FURTHEST, self.sub.lam * _FURTHEST))
+            if least == 0.0:
+                self.mu = most / options.factor
+            else:
+                self.mu = least * options.factor if most == np.inf else float(np.sqrt(least * most))
+            furthest = self.sub.lam * options.furthest
+            self.mu = float(np.clip(self.mu, self.sub.lam / options.furthest, furthest))
         return w, b + float(self.centre @ w)
 
 
-def _between(least: float, most: float) -> float:
-    """A weight between two, or beyond the one that is known."""
-    if least == 0.0:
-        return most / _FACTOR
-    return least * _FACTOR if most == np.inf else float(np.sqrt(least * most))
+class Cuts:
+    """Cuts `height + gradient . w + slope b` with their products.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (c, d)
+    slope, height : ndarrays of shape (c,)
+    owner : ndarray of shape (c,)
+        Whose cut it is: 0 the loss, j constraint j.
+    gram : ndarray of shape (c, c)
+        Products of the gradients.
+    """
+
+    def __init__(self, n_features: int, options: LevelOptions = LevelOptions()) -> None:
+        self.options = options
+        self.gradient, self.gram = np.zeros((0, n_features)), np.zeros((0, 0))
+        self.slope, self.height = np.zeros(0), np.zeros(0)
+        self.owner: Ints = np.zeros(0, np.int64)
+        self.resting: Ints = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return int(self.owner.shape[0])
+
+    def add(self, w: Floats, b: float, value: Floats, gradient: Floats, slope: Floats) -> None:
+        """Add what the functions are at a point: values of shape (1 + m,), gradients of (1 + m, d), slopes by b.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If products of gradients overflow.
+        """
+        new = np.flatnonzero(value > 0.0)  # Where a function is zero the model is right already.
+        value, gradient, slope = value[new], gradient[new], slope[new]
+        across = gradient @ self.gradient.T
+        self.gram = np.block([[self.gram, across.T], [across, gradient @ gradient.T]])
+        if not np.isfinite(self.gram).all():
+            raise np.linalg.LinAlgError("Products of gradients overflow: scale the features.")
+        self.gradient = np.concatenate([self.gradient, gradient])
+        self.slope = np.append(self.slope, slope)
+        self.height = np.append(self.height, value - gradient @ w - slope * b)
+        self.owner, self.resting = np.append(self.owner, new), np.append(self.resting, np.zeros_like(new))
+
+    def models(self, w: Floats, b: float, n_functions: int) -> Floats:
+        """The models at a point, shape (1 + m,)."""
+        heights = np.zeros(n_functions)
+        np.maximum.at(heights, self.owner, self.height + self.gradient @ w + self.slope * b)
+        return heights
+
+    def rest(self, theta: Floats) -> None:
+        """Drop the cuts that had no weight for long; theta are the present weights."""
+        used = theta > self.options.weight * theta.max(initial=0.0)
+        self.resting = np.where(used, 0, self.resting + 1)
+        stay = self.resting < self.options.resting
+        if not stay.all():
+            self.gradient, self.slope, self.height = self.gradient[stay], self.slope[stay], self.height[stay]
+            self.owner, self.resting, self.gram = self.owner[stay], self.resting[stay], self.gram[np.ix_(stay, stay)]
 
 
-# what runs where a block is
+class Master:
+    """The programmes over some cuts: the master, and the same with `mu/2 |w - centre|^2` beside it.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    gamma : ndarray of shape (m,)
+        Bounds of the constraints.
+    lam : float
+    rho : float
+        Finite.
+    with_bias : bool
+    """
+
+    def __init__(self, cuts: Cuts, gamma: Floats, lam: float, rho: float, *, with_bias: bool) -> None:
+        self.cuts, self.gamma, self.lam, self.rho, self.with_bias = cuts, gamma, lam, rho, with_bias
+        self._limit = np.append(1.0, np.full(gamma.shape[0], rho))
+
+    def bound(self, tol: float) -> tuple[float, Floats]:
+        """A lower bound of the problem, about `tol` below the master's without a centre, and its multipliers."""
+        cuts, (x, _) = self.cuts, self._solve(0.0, np.zeros(len(self.cuts)), tol)
+        theta, idle = self._shares(x)
+        if self.with_bias and len(cuts):  # The slopes must sum to zero: the larger side is scaled down.
+            parts = theta * cuts.slope
+            rise, fall = float(parts[parts > 0.0].sum()), float(-parts[parts < 0.0].sum())
+            common = min(rise, fall)
+            theta = theta * np.where(parts > 0.0, common / max(rise, 1e-300), common / max(fall, 1e-300))
+        v = (np.bincount(cuts.owner, theta, self._limit.shape[0]) + idle)[1:]
+        q = theta @ cuts.gradient
+        bound = float(theta @ cuts.height) - float(v @ self.gamma) - float(q @ q) / (2.0 * self.lam)
+        cuts.rest(theta)
+        return bound, v
+
+    def near(self, w: Floats, mu: float, tol: float) -> tuple[Floats, float]:
+        """Solution (w, b) of the master with weight `mu` on the distance from w."""
+        x, y = self._solve(mu, self.cuts.gradient @ w, tol)
+        theta, _ = self._shares(x)
+        nearest = (mu * w - theta @ self.cuts.gradient) / (self.lam + mu)
+        return nearest, float(y[-1]) if self.with_bias else 0.0
+
+    def _shares(self, x: Floats) -> tuple[Floats, Floats]:
+        """Weights of the cuts and, shape (1 + m,), of the zeros in the models, neither above the limits together."""
+        count, functions = len(self.cuts), self._limit.shape[0]
+        theta, idle = x[:count], x[count : count + functions]
+        sums = np.bincount(self.cuts.owner, theta, functions) + idle
+        shrink = np.minimum(1.0, self._limit / np.maximum(sums, 1e-300))
+        return theta * shrink[self.cuts.owner], idle * shrink
+
+    def _solve(self, mu: float, products: Floats, tol: float) -> small_qp.Optimum:
+        """Unknowns: weights of the cuts, then of the model's zeros, then what is left of each rho."""
+        cuts, m = self.cuts, self.gamma.shape[0]
+        count, functions = len(cuts), 1 + m
+        size = count + functions + m
+        H = np.zeros((size, size))
+        H[:count, :count] = cuts.gram / (self.lam + mu)
+        offer = np.concatenate([[0.0], -self.gamma])
+        c = np.concatenate([cuts.height + offer[cuts.owner] + mu / (self.lam + mu) * products, offer, np.zeros(m)])
+        group = np.concatenate([cuts.owner, np.arange(functions), np.arange(1, functions)])
+        A = np.zeros((functions + self.with_bias, size))
+        A[group, np.arange(size)] = 1.0
+        b = np.append(self._limit, np.zeros(int(self.with_bias)))
+        if self.with_bias:
+            A[-1, :count] = cuts.slope
+        start = (self._limit / np.bincount(group))[group]
+        return small_qp.minimise(H, c, A, b, start, tol)
+
+
+# What runs where a block is.
 
 
 def _cuts(block: Block, message: _Look) -> tuple[Floats, Floats]:
     """Values of loss and constraints, shape (1 + m,), and derivatives by w and by -b, shape (1 + m, d + 1)."""
-    sub: HingeRows = block_problem(block, message.variant).hinges(block.state.keep)
+    sub = block_problem(block, message.variant)
     z, m = block_scores(block, message.w, message.b), sub.n_constraints
     nothing = np.zeros(z.shape[0], np.float32)
-    rows = NewtonRows(sub, z, nothing, nothing, iterative=True)
-    rise, fall, *others = rows.slopes(0.0, np.zeros(m), np.arange(m), _EXACT)
+    rows = NewtonRows(sub, z, nothing, nothing, SystemOptions(), iterative=True)
+    # A width of next to nothing: the slopes of the hinges themselves, not smoothed.
+    rise, fall, *others = rows.slopes(0.0, np.zeros(m), np.arange(m), Width(1e-30, 0.0, False, True))
     loss, constraints = sub.values(z)
     return np.append(loss, constraints), np.stack([rise - fall, *others])

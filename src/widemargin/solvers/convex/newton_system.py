@@ -8,33 +8,61 @@ column to them. The size of a column does not matter either: a Cholesky factor d
 gradients are preconditioned by the diagonal.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dsymv, dsyrk
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Singles
 from widemargin.linalg import cholesky
-from widemargin.linalg.rows import RowBlocks
-from widemargin.solvers.convex import pmm_newton_loops as loops
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.solvers.convex.smoothed_hinges import moved
 
 __all__ = [
     "BandGram", "BandMoments", "BandProducts", "BandRows", "Curvature", "FactoredSystem", "IterativeSystem", "Moments",
-    "NewtonSystem",
+    "NewtonSystem", "SystemOptions",
 ]  # fmt: skip
 
-Singles = npt.NDArray[np.float32]
 
-_RIDGE = 1e-12  # relative, to every pivot
-_CHANGE = 1e-2  # of a curvature that makes a row worth counting anew
-_AFRESH = 0.7  # share of the band that has changed at which the matrix is better made afresh
-_SINGLE = 2  # rows of the band, in units of d, from which products are in float32
-_ROUNDING = 1e-5  # lam beside the diagonal at which they may always be: their error is below a hundredth of it
-_LARGE = 400  # features from which a factor in float32 pays
-_COARSE = 0.1  # of the gradient: a step of a float32 factor that leaves more is no use
-_RESIDUAL = 0.03  # of the gradient, in the preconditioner's norm, at which they stop; 0.1 takes a third more steps
-_MAX_PRODUCTS = 300
+@dataclass(frozen=True)
+class SystemOptions:
+    """How exactly Newton systems are made and solved. The steps may be rough: the certificate is always exact.
+
+    Attributes
+    ----------
+    change : float
+        Share of a curvature by which it must differ for its row to be counted anew. Smaller steers better and touches
+        more rows; a hundredth costs no steps.
+    afresh : float
+        Share of the band that has changed at which the matrix is better made afresh than updated.
+    single_rows : float
+        Rows of the band, in units of d, from which products are in float32: the rounding of so many rows averages out.
+    rounding : float
+        The regulariser beside the largest diagonal entry from which products may always be in float32: their error is
+        then below a hundredth of it.
+    single_factor : int
+        Features from which a factor in float32 pays.
+    coarse : float
+        Share of the gradient: a step of a float32 factor that leaves more of it is no use.
+    residual : float
+        Share of the gradient, in the preconditioner's norm, at which conjugate gradients stop; 0.1 takes a third more
+        Newton steps.
+    most_products : int
+        Of conjugate gradients for one step.
+    cell_sums : int
+        Numbers that the sums by cell may always take; with more they must stay below the size of the scores.
+    """
+
+    change: float = 1e-2
+    afresh: float = 0.7
+    single_rows: float = 2.0
+    rounding: float = 1e-5
+    single_factor: int = 400
+    coarse: float = 0.1
+    residual: float = 0.03
+    most_products: int = 300
+    cell_sums: int = 100_000
 
 
 class Curvature(NamedTuple):
@@ -118,8 +146,8 @@ class NewtonSystem(Protocol):
 class _Centred:
     """Gradients and steps in the coordinates `(w, b - <centre, w>)`, and back; nothing to do without an intercept."""
 
-    def __init__(self, curvature: Curvature) -> None:
-        self.curvature, self.centre = curvature, curvature.centre
+    def __init__(self, curvature: Curvature, options: SystemOptions) -> None:
+        self.curvature, self.centre, self.options = curvature, curvature.centre, options
         border, totals = curvature.border, curvature.border_totals
         if self.centre is not None:
             border = np.column_stack([border - totals[:, None] * self.centre, -totals])
@@ -147,20 +175,20 @@ class BandGram:
     Parameters
     ----------
     rows : RowBlocks
+    options : SystemOptions
     centred : bool
     """
 
-    def __init__(self, rows: RowBlocks, centred: bool) -> None:
-        self.rows, self.centred = rows, centred
+    def __init__(self, rows: RowBlocks, options: SystemOptions, *, centred: bool) -> None:
+        self.rows, self.options, self.centred = rows, options, centred
         d = rows.n_features
         self.gram, self.sums, self.total = np.zeros((d, d), order="F"), np.zeros(d), 0.0
-        self._known = np.zeros(rows.n_rows, dtype=np.float32)
-        self._count = 0
-        self.single = False
+        self._counted = np.zeros(rows.n_rows, dtype=np.float32)  # the curvatures that the sums are made of
+        self._count, self.single = 0, False
 
     def rescale(self, factor: float) -> None:
         """Multiply all curvatures by a factor."""
-        self._known *= factor
+        self._counted *= factor
         self.gram *= factor
         self.sums *= factor
 
@@ -171,12 +199,12 @@ class BandGram:
         the band is wide.
         """
         count = int(np.count_nonzero(curvature))
-        wide = count > _SINGLE * self.rows.n_features
-        harmless = self._count > 0 and lam > _ROUNDING * float(self.gram.diagonal().max())
+        wide = count > self.options.single_rows * self.rows.n_features
+        harmless = self._count > 0 and lam > self.options.rounding * float(self.gram.diagonal().max())
         single = not exact and (wide or harmless)
-        moved = loops.moved(curvature, self._known, _CHANGE, change)
-        if exact or moved > _AFRESH * count or (self.single and not single):
-            self._known[:] = curvature
+        n_moved = moved(curvature, self._counted, self.options.change, change)
+        if exact or n_moved > self.options.afresh * count or (self.single and not single):
+            self._counted[:] = curvature
             self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
             self.single = single
         else:
@@ -184,7 +212,7 @@ class BandGram:
             self.gram += gram
             self.sums += sums
         self._count = count
-        self.total = float(self._known.sum(dtype=np.float64))
+        self.total = float(self._counted.sum(dtype=np.float64))
         return Moments(self.gram, self.sums, self.total, int(self.single))
 
 
@@ -220,15 +248,17 @@ class FactoredSystem(_Centred):
     ----------
     curvature : Curvature
     band : BandMoments
+    options : SystemOptions
     """
 
-    def __init__(self, curvature: Curvature, band: BandMoments) -> None:
-        super().__init__(curvature)
+    def __init__(self, curvature: Curvature, band: BandMoments, options: SystemOptions = SystemOptions()) -> None:
+        super().__init__(curvature, options)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
             moments = band.moments(curvature.lam)
         self._full = self._matrix(moments)
         try:
-            self._lower = cholesky.factor(self._full, single=moments.single > 0 and moments.sums.shape[0] >= _LARGE)
+            large = moments.sums.shape[0] >= self.options.single_factor
+            self._lower = cholesky.factor(self._full, single=large and moments.single > 0)
         except np.linalg.LinAlgError:
             self._full = self._matrix(band.moments(curvature.lam, exact=True))
             self._lower = cholesky.factor(self._full)
@@ -246,17 +276,18 @@ class FactoredSystem(_Centred):
         matrix[diagonal[:d], diagonal[:d]] += self.curvature.lam
         if self.border.shape[0]:
             matrix = dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
-        matrix[diagonal, diagonal] *= 1.0 + _RIDGE
+        matrix[diagonal, diagonal] *= 1.0 + 1e-12  # relative, because the size of a column has no meaning here
         return matrix
 
     def solve(self, gradient: Floats) -> Floats:
         """`H^-1 gradient`; a factor in float32 is followed by one correction, or replaced where that is too coarse."""
         right = self.enter(gradient)
         step = cholesky.solve(self._lower, right)
+        # What a float32 factor leaves of the gradient is measured in the norm of the diagonal, which has no units.
         if self._lower.dtype == np.float32:
             rest = right - dsymv(1.0, self._full, step, lower=1)
             scale = 1.0 / np.diagonal(self._full)
-            if not rest @ (scale * rest) <= _COARSE**2 * (right @ (scale * right)):
+            if not rest @ (scale * rest) <= self.options.coarse**2 * (right @ (scale * right)):
                 self._lower = cholesky.factor(self._full)
                 return self.leave(cholesky.solve(self._lower, right))
             step += cholesky.solve(self._lower, rest)
@@ -274,10 +305,11 @@ class IterativeSystem(_Centred):
     ----------
     curvature : Curvature
     band : BandProducts
+    options : SystemOptions
     """
 
-    def __init__(self, curvature: Curvature, band: BandProducts) -> None:
-        super().__init__(curvature)
+    def __init__(self, curvature: Curvature, band: BandProducts, options: SystemOptions = SystemOptions()) -> None:
+        super().__init__(curvature, options)
         self._band = band
         diagonal, sums, total = band.diagonal()
         if self.centre is not None:
@@ -324,10 +356,11 @@ class IterativeSystem(_Centred):
         x = np.zeros_like(residual)
         z = self.precondition(residual)
         p, rz = z, float(residual @ z)
-        goal = _RESIDUAL**2 * rz
-        for _ in range(_MAX_PRODUCTS):
+        goal = self.options.residual**2 * rz
+        for _ in range(self.options.most_products):
             if rz <= goal:
                 break
+            # The usual recurrence: step to the minimum along p, and make the next direction conjugate to it.
             Hp = self.product(p)
             step = rz / float(p @ Hp)
             x += step * p

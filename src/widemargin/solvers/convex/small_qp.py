@@ -1,4 +1,4 @@
-"""Small dense quadratic programmes by Mehrotra's predictor-corrector: the masters of bundle methods.
+"""Small dense quadratic programmes by Mehrotra's predictor-corrector: the masters of the level method.
 
     minimise  1/2 x'Hx - c'x   s.t.   A x = b,  x >= 0
 

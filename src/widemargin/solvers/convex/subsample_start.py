@@ -6,6 +6,7 @@ every population and every constraint keeps its total, so bounds and multipliers
 begins close to its end, and only that run is certified.
 """
 
+from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -14,19 +15,42 @@ from widemargin._typing import Cells, Floats, Ints
 from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import ConvexState, Shares
 
-__all__ = ["SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]
+__all__ = ["SampleOptions", "SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]
 
-_MANY_ROWS = 50_000
-_MANY_NUMBERS = 4_000_000  # stored in the rows
-_SHARE = 0.1
-_MOST_NUMBERS = 10_000_000  # of a sample from rows in blocks
-_LEAST = 200  # rows of each cell
-_PER_FEATURE = 50  # rows for each feature: where they are few, the sample is separable and its SVM another one
-_WORTH = 0.5  # a larger share of the rows saves nothing
-_WIDTH = 0.1  # of the scores that are near enough to the kink of a hinge for a slope between 0 and 1
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """When a sample is drawn, and how large it is.
+
+    Attributes
+    ----------
+    rows, numbers : int
+        Rows, and numbers stored in them, up to which all rows at once are quick enough.
+    share : float
+        Of the rows that are drawn; a tenth says as much far from the solution.
+    most_numbers : int
+        Of a sample from rows in blocks: all that must be in one place.
+    least : int
+        Rows of each cell, so that no constraint rests on a handful.
+    per_feature : int
+        Rows for each feature: where they are few, the sample is separable and its SVM another one.
+    worth : float
+        Share of the rows from which a sample saves nothing.
+    """
+
+    rows: int = 50_000
+    numbers: int = 4_000_000
+    share: float = 0.1
+    most_numbers: int = 10_000_000
+    least: int = 200
+    per_feature: int = 50
+    worth: float = 0.5
+
+
+DEFAULTS = SampleOptions()
 
 
 @runtime_checkable
@@ -62,18 +86,18 @@ def sampled(problem: P, seed: int = 0) -> P | None:
     """The problem on a sample of its rows; None where there are too few of them for that to save time."""
     if not isinstance(problem, SampledProblem):
         return None
-    rows = problem.rows
-    if isinstance(rows, GramRows) or (rows.n_rows <= _MANY_ROWS and rows.n_stored <= _MANY_NUMBERS):
+    rows, options = problem.rows, DEFAULTS
+    if isinstance(rows, GramRows) or (rows.n_rows <= options.rows and rows.n_stored <= options.numbers):
         return None
-    least = _PER_FEATURE * rows.n_features / rows.n_rows
-    share = max(_SHARE, least)
-    if share > _WORTH:
+    least = options.per_feature * rows.n_features / rows.n_rows
+    share = max(options.share, least)
+    if share > options.worth:
         return None
-    if isinstance(rows, BlockedRows):  # the sample is all that must be in one place
-        share = max(min(share, _MOST_NUMBERS / rows.n_stored), least)
+    if isinstance(rows, BlockedRows):
+        share = max(min(share, options.most_numbers / rows.n_stored), least)
         return problem.drawn(_chance(problem.cell_count, share), seed)
     positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(seed))
-    if positions.shape[0] > _WORTH * rows.n_rows:
+    if positions.shape[0] > options.worth * rows.n_rows:
         return None
     cell, weight = problem.cell[positions], problem.weight[positions]
     k = problem.coef.n_cells
@@ -87,17 +111,18 @@ def draw(cell: Cells, n_cells: int, share: float, rng: np.random.Generator) -> I
     Where there are so many cells that this would be most of the rows, the least number is smaller, but never zero.
     """
     count = np.bincount(cell, minlength=n_cells)
-    kept = rng.random(cell.shape[0]) < _chance(count, share)[cell]
+    drawn = rng.random(cell.shape[0]) < _chance(count, share)[cell]
+    # A cell that the draw has missed gives its first row: written backwards, the first one is written last.
     first = np.zeros(n_cells, dtype=np.int64)
     first[cell[::-1]] = np.arange(cell.shape[0] - 1, -1, -1)
-    missed = (count > 0) & (np.bincount(cell[kept], minlength=n_cells) == 0)
-    kept[first[missed]] = True
-    return np.flatnonzero(kept)
+    missed = (count > 0) & (np.bincount(cell[drawn], minlength=n_cells) == 0)
+    drawn[first[missed]] = True
+    return np.flatnonzero(drawn)
 
 
 def _chance(count: Ints, share: float) -> Floats:
     """Chance of a row of each cell to be drawn, from the rows of each."""
-    least = min(_LEAST, max(1, int(count.sum()) // (4 * count.shape[0])))
+    least = min(DEFAULTS.least, max(1, int(count.sum()) // (4 * count.shape[0])))
     chance: Floats = np.maximum(share, least / np.maximum(count, 1))
     return chance
 
@@ -111,7 +136,8 @@ def spread_state(w: Floats, b: float, v: Floats, z: Floats | BlockedPoint) -> Co
 
 def spread_shares(z: Floats) -> tuple[Shares, Shares]:
     """Shares of both sides at scores z: hinges clearly on one side have the slope of that side."""
-    up, um = ((0.5 + sign * z) / _WIDTH for sign in (1.0, -1.0))
+    width = 0.1  # of the scores that are near enough to the kink of a hinge for a slope between 0 and 1
+    up, um = ((0.5 + sign * z) / width for sign in (1.0, -1.0))
     for slope in (up, um):
         slope += 0.5
         np.clip(slope, 0.0, 1.0, out=slope)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Index, Ints
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.kernel_svm.dual.working_set_loops import gather
 
 __all__ = ["WholeMatrix"]

@@ -13,20 +13,18 @@ Three things are added to the paper's algorithm; none of them changes what is ce
   its ends (the interval of the paper's lemma is of length 1e5 on a9a).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.sdca import Ascent, DualValue, PrimalPoint
 
-__all__ = ["BiasResult", "BiasSearch", "LowerModel"]
-
-_GROWTH = 2.0
-_BISECTIONS = 30
+__all__ = ["BiasChooser", "BiasResult", "BiasSearch", "LowerModel", "minimisation"]
 
 
 class BiasResult(NamedTuple):
@@ -93,22 +91,16 @@ class LowerModel:
         b = self.corners(-np.inf, np.inf)[1:-1]
         return float(self.at(b).min()) if b.shape[0] else float(max(self.offset))
 
-    def centre_of_mass(self, low: float, high: float, top: float) -> tuple[float, float]:
-        """Centre of mass (b, z) of `{model(b) <= z <= top, low <= b <= high}`, exactly, segment by segment."""
-        b = self.corners(low, high)
-        offset, slope = np.asarray(self.offset), np.asarray(self.slope)
-        steep = slope != 0.0
-        reach = (top - offset[steep]) / slope[steep]  # where lines leave through the top
-        b = np.unique(np.concatenate([b, reach[(reach > low) & (reach < high)]]))
-        t = np.maximum(top - self.at(b), 0.0)
-        width, t0, t1 = np.diff(b), t[:-1], t[1:]
-        both = t0 + t1
-        area = 0.5 * both * width
-        if not area.sum() > 0.0:
-            return 0.5 * (low + high), top
-        moment_b = area * b[:-1] + width**2 * (t0 + 2.0 * t1) / 6.0
-        depth = width * (t0**2 + t0 * t1 + t1**2) / 6.0
-        return float(moment_b.sum() / area.sum()), top - float(depth.sum() / area.sum())
+
+BiasChooser: TypeAlias = Callable[[LowerModel, float, float, float, float], tuple[float, float]]
+"""Where to look for b next: `choose(model, low, high, top, near)` gives b in [low, high] and a height z of the region
+between the cuts and the upper bound `top` there; the ascent at b runs to an accuracy of `(top - z) / 2`. `near` is the
+best b so far."""
+
+
+def minimisation(model: LowerModel, low: float, high: float, top: float, near: float) -> tuple[float, float]:
+    """The minimiser of the cuts and their minimum (F.2.1)."""
+    return model.minimum(low, high, near)
 
 
 @dataclass
@@ -118,19 +110,26 @@ class BiasSearch:
     Parameters
     ----------
     ascent : Ascent
-    chooser : {"minimisation", "centre_of_mass"}
-        `b_t` is the minimiser of the cuts, with inner accuracy `(U - L)/2`; or the centre of mass (b_t, z_t) of the
-        region between the cuts and U, with inner accuracy `(U - z_t)/2`.
+    chooser : callable
+        A `BiasChooser`.
     b : float
         First guess.
     max_cuts : int, default=60
-        Most ascents in one call.
+        Most ascents in one call. Beyond some tens the cuts are too close to each other for floating point.
+    growth : float, default=2.0
+        By how much the interval grows while the cuts fall towards one of its ends. Larger finds a far b in fewer
+        ascents and wastes more of them on both sides of a near one.
+    bisections : int, default=30
+        Halvings of the range of the scores in the search for the best b of a point: 30 leave 1e-9 of it, which is less
+        than any accuracy asked here.
     """
 
     ascent: Ascent
-    chooser: str = "minimisation"
+    chooser: BiasChooser = minimisation
     b: float = 0.0
     max_cuts: int = 60
+    growth: float = 2.0
+    bisections: int = 30
     point: PrimalPoint = field(init=False)
     _falling: _Held | None = field(init=False, default=None)
     _rising: _Held | None = field(init=False, default=None)
@@ -138,8 +137,6 @@ class BiasSearch:
 
     def __post_init__(self) -> None:
         self.point = self.ascent.point
-        if self.chooser not in ("minimisation", "centre_of_mass"):
-            raise ValueError(f"chooser is {self.chooser!r}; use 'minimisation' or 'centre_of_mass'")
 
     def solve(self, eps: float, *, budget: Budget | None = None) -> BiasResult:
         """Minimise over w and b until `primal - dual <= eps`.
@@ -164,9 +161,9 @@ class BiasSearch:
         primal = self._offer(self.point, np.inf)
         cuts = 0
         while primal - model.lower_bound() > eps and cuts < self.max_cuts:
-            b, inner = self._choose(model, primal)
+            b, height = self.chooser(model, *self._interval(model, primal), primal, self.b)
             ascent.point = self.point
-            result = ascent.solve(b, inner, budget=budget)
+            result = ascent.solve(b, 0.5 * (primal - height), budget=budget)
             cuts += 1
             primal = self._offer(ascent.point, primal)
             self._add(b, result.dual, model)
@@ -179,9 +176,9 @@ class BiasSearch:
         """Adopt a point with its best b if that beats `primal`; the best value."""
         ascent = self.ascent
         low, high = float(point.s.min()) - 1.0, float(point.s.max()) + 1.0
-        for _ in range(_BISECTIONS):
+        for _ in range(self.bisections):  # the slope of the piecewise-linear sum rises with b
             middle = 0.5 * (low + high)
-            if loops.bias_slope(point.s, middle, ascent.plus, ascent.minus) < 0.0:
+            if hinges.bias_slope(point.s, middle, ascent.plus, ascent.minus) < 0.0:
                 low = middle
             else:
                 high = middle
@@ -204,24 +201,16 @@ class BiasSearch:
         """Make the ascent's xi sum to zero, and add the flat cut that this gives."""
         falling, rising, ascent = self._falling, self._rising, self.ascent
         if falling is None or rising is None:
-            loops.balance(ascent.xi)
+            hinges.balance(ascent.xi)
             model.add(0.0, ascent.dual(0.0).value, 0.0)
             return
+        # The convex combination that sums to zero: its cut is flat, and at least as high as where the two cross.
         share = rising.total / (rising.total - falling.total)
         np.multiply(falling.xi, share, out=ascent.xi)
         ascent.xi += (1.0 - share) * rising.xi
         g = share * falling.g + (1.0 - share) * rising.g
-        losses, _ = loops.dual_sums(ascent.xi, ascent.plus, ascent.minus)
+        losses, _ = hinges.dual_sums(ascent.xi, ascent.plus, ascent.minus)
         model.add(0.0, losses - ascent.rows.square(g) / (2.0 * ascent.lam), 0.0)
-
-    def _choose(self, model: LowerModel, top: float) -> tuple[float, float]:
-        """Next b and the accuracy wanted there: the last b first, then what the chooser says."""
-        low, high = self._interval(model, top)
-        if self.chooser == "minimisation" or not any(model.slope):
-            b, height = model.minimum(low, high, self.b)
-        else:
-            b, height = model.centre_of_mass(low, high, top)
-        return b, 0.5 * (top - height)
 
     def _interval(self, model: LowerModel, top: float) -> tuple[float, float]:
         """Where the cuts leave room below `top`, inside the range of the scores; that grows while it is what limits."""
@@ -229,9 +218,10 @@ class BiasSearch:
         falling, rising = slope < 0.0, slope > 0.0
         low = ((top - offset[falling]) / slope[falling]).max(initial=-np.inf)
         high = ((top - offset[rising]) / slope[rising]).min(initial=np.inf)
+        # Beyond the scores of the best point all hinges of one side are active: the best b is seldom farther out.
         first, last = float(self.point.s.min()) - 0.5, float(self.point.s.max()) + 0.5
         downhill = -model.slope[-2]  # of the last ascent; the flat cut came after it
         if (downhill > 0.0 and high > last) or (downhill < 0.0 and low < first):
-            self._reach = max(1.0, _GROWTH * self._reach)
+            self._reach = max(1.0, self.growth * self._reach)
         low, high = max(float(low), first - self._reach), min(float(high), last + self._reach)
         return min(low, self.b), max(high, self.b)

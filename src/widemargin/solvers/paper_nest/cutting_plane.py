@@ -3,7 +3,7 @@
 The dual function `F(v) = min_{w,b} Psi(w, b, v)` is concave, and `Psi(w_s, b_s, .)` is affine in v for a fixed point.
 So every primal point is a cut: `F(v) <= f_s + c_s . v` with objective f_s and excesses c_s. The maximum of the cuts
 over a box, an LP in m + 1 variables, is the upper bound U; SDCA (and the bias search) give lower bounds. Where to look
-next is the business of a chooser (`cut_choosers.py`).
+next is the business of a chooser (`level_method.py`).
 
 Two things are added to Algorithm 2. The LP's own multipliers weigh the points into one, `w = sum_s theta_s w_s`
 (Dantzig and Wolfe): by convexity its objective is at most U and its excesses at most those of the LP, so it is the
@@ -19,19 +19,48 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, exact_penalty
-from widemargin.solvers.paper_nest import sdca_loops as loops
-from widemargin.solvers.paper_nest.bias_search import BiasSearch
-from widemargin.solvers.paper_nest.cut_choosers import make_chooser, maximisation
-from widemargin.solvers.paper_nest.hypograph import Hypograph
-from widemargin.solvers.paper_nest.sdca import Ascent, ascent_for
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
+from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
+from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
+from widemargin.solvers.paper_nest.level_method import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.sdca import Ascent
 
-__all__ = ["CutModel", "solve"]
+__all__ = ["CutModel", "NestOptions", "solve"]
 
-_FIRST_BOX = 1.0
-_GROWTH = 4.0
-_FIRST_EPS = 1e-2  # accuracy of the first SVM, relative
-_PRESSING = 0.5  # share of the box's side from which a point says that the side is too short
-_LP_TOLERANCE = 1e-10
+
+@dataclass(frozen=True)
+class NestOptions:
+    """What the nest trades.
+
+    Attributes
+    ----------
+    first_box : float
+        Where the box of a multiplier ends at first. Small keeps the first cuts' maxima from jumping to multipliers that
+        are far too large; multipliers are of size 1 where a constraint weighs as much as the objective.
+    growth : float
+        By how much a side grows where the multipliers press against it. Larger reaches large multipliers in fewer
+        SVMs, and lets the cuts jump farther beyond small ones.
+    pressing : float
+        Share of a side from which on an SVM says that the side is too short. Larger waits for a look nearer the end.
+    first_eps : float
+        Relative accuracy of the first SVM, where there are constraints: its cut is far from the solution anyway.
+    least_eps : float
+        An SVM is never asked for more than this share of `tol`. Smaller costs epochs; at 1 or above the gap could not
+        close, for the other part of it is left to the cuts.
+    lp_tolerance : float
+        Feasibility that HiGHS is asked for; U is exact to about as much.
+    limit : float
+        Where the weight of the exact penalty is infinite, the multiplier beyond which the problem is called infeasible.
+        Smaller gives up sooner, and wrongly where a constraint is in much larger units than the objective.
+    """
+
+    first_box: float = 1.0
+    growth: float = 4.0
+    pressing: float = 0.5
+    first_eps: float = 1e-2
+    least_eps: float = 0.25
+    lp_tolerance: float = 1e-10
+    limit: float = 1e4
 
 
 def solve(
@@ -44,9 +73,9 @@ def solve(
     max_epochs: int = 50_000,
     seed: int = 0,
     budget: Budget | None = None,
-    chooser: str = "level",
-    bias_chooser: str = "minimisation",
-    limit: float = 1e4,
+    chooser: Chooser | None = None,
+    bias_chooser: BiasChooser = minimisation,
+    options: NestOptions | None = None,
 ) -> ConvexResult:
     """Solve the convex subproblem by Algorithm 2.
 
@@ -67,33 +96,28 @@ def solve(
         Seed of the order of the rows.
     budget : Budget, optional
         Told after every SVM; looked at within them too.
-    chooser : {"level", "maximisation", "centre_of_mass"}, default="level"
-        Where to look next, and how accurately: see `cut_choosers`. Over 13 convex steps on a9a with one to ten
-        constraints, to a gap of 1e-4, "level" took 575 epochs (geometric mean), the other two 830. With ten constraints
-        it solved 16 SVMs, maximisation 46, centres of mass 26; with one, centres of mass are as quick.
-    bias_chooser : {"minimisation", "centre_of_mass"}
-        See `BiasSearch`.
-    limit : float, default=1e4
-        Where `rho` is infinite, multiplier beyond which the problem is called infeasible.
+    chooser : callable, optional
+        Where to look next, and how accurately: a `Chooser`; None is the level method. Over 13 convex steps on a9a with
+        one to ten constraints, to a gap of 1e-4, it took 575 epochs (geometric mean), the paper's choosers 830. With
+        ten constraints it solved 16 SVMs, maximisation 46, centres of mass 26; with one, centres of mass are as quick.
+    bias_chooser : callable
+        A `BiasChooser`.
+    options : NestOptions, optional
 
     Returns
     -------
     ConvexResult
         `primal` charges violations at `min(rho, 2 max(v, 0.1))`; `n_iter` counts SVMs; `history` has one entry each.
         Status INFEASIBLE: the lower bound still grew at the limit (multiplied by `limit`, the violation that is left).
-
-    Raises
-    ------
-    ValueError
-        For an unknown chooser.
     """
-    choose = make_chooser(chooser, seed)
+    options, choose = options or NestOptions(), chooser or LevelMethod()
     budget = budget or Budget()
     began = budget.elapsed
     ascent = ascent_for(sub.rows, sub.lam, seed=seed, max_epochs=max_epochs)
-    nest = _Nest.begin(sub, ascent, start, rho, limit, bias_chooser)
-    eps = (_FIRST_EPS if sub.n_constraints else 0.5 * tol) * abs(nest.value[0])
-    v, status, history = nest.best_v, Status.MAX_ITER, list[dict[str, float]]()
+    nest = _Nest.begin(sub, ascent, start, rho, options, bias_chooser)
+    eps = (options.first_eps if sub.n_constraints else 0.5 * tol) * abs(nest.value[0])
+    v, status = nest.best_v, Status.MAX_ITER
+    history: list[dict[str, float]] = []
     for iteration in range(1, max_iter + 1):
         hopeless = nest.look(v, eps, budget)
         region = nest.region()
@@ -112,8 +136,10 @@ def solve(
             status = Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
         if status is not Status.MAX_ITER or epochs >= max_epochs:
             break
-        v, eps = maximisation(region) if nest.at_the_limit else choose(region)
-        eps = max(eps, 0.25 * tol * abs(primal))
+        # At the limit only a look at the maximum of the cuts can tell whether the dual function still grows there.
+        peak = Choice(region.peak, 0.5 * (region.upper - region.lower))
+        v, eps = peak if nest.at_the_limit else choose(region)
+        eps = max(eps, options.least_eps * tol * abs(primal))
     return ConvexResult(
         w=nest.w[best],
         b=nest.b[best],
@@ -134,14 +160,14 @@ def solve(
 class CutModel:
     """Maximum of `z` over `z <= f_s + c_s . v`, `0 <= v <= top`: one HiGHS model, warm from solve to solve."""
 
-    def __init__(self, top: Floats) -> None:
+    def __init__(self, top: Floats, tolerance: float = NestOptions.lp_tolerance) -> None:
         self.top = top.copy()
         self._m = top.shape[0]
         self._columns = np.arange(self._m + 1, dtype=np.int32)
         self._lp = highspy.Highs()
         self._lp.setOptionValue("output_flag", False)
-        self._lp.setOptionValue("primal_feasibility_tolerance", _LP_TOLERANCE)
-        self._lp.setOptionValue("dual_feasibility_tolerance", _LP_TOLERANCE)
+        self._lp.setOptionValue("primal_feasibility_tolerance", tolerance)
+        self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
         for end in top:
             self._lp.addVar(0.0, float(end))
         self._lp.addVar(-highspy.kHighsInf, highspy.kHighsInf)
@@ -184,7 +210,7 @@ class _Nest:
 
     sub: ConstrainedHinge
     rho: float
-    limit: float
+    options: NestOptions
     ascent: Ascent
     search: BiasSearch | None
     cuts: CutModel
@@ -204,8 +230,8 @@ class _Nest:
         ascent: Ascent,
         start: ConvexState | None,
         rho: float,
-        limit: float,
-        bias_chooser: str,
+        options: NestOptions,
+        bias_chooser: BiasChooser,
     ) -> "_Nest":
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
         v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
@@ -214,8 +240,8 @@ class _Nest:
             ascent.warm_start(start.w, start.up, start.um)
         b = start.b if start is not None and sub.fit_intercept else 0.0
         search = BiasSearch(ascent, bias_chooser, b=b) if sub.fit_intercept else None
-        top = np.minimum(rho, np.maximum(_FIRST_BOX, 2.0 * v))
-        nest = cls(sub, rho, limit, ascent, search, CutModel(top), v, ascent.xi.copy(), v)
+        top = np.minimum(rho, np.maximum(options.first_box, 2.0 * v))
+        nest = cls(sub, rho, options, ascent, search, CutModel(top, options.lp_tolerance), v, ascent.xi.copy(), v)
         nest.add(ascent.point.w, ascent.point.s, b)
         return nest
 
@@ -236,36 +262,38 @@ class _Nest:
             flat = ascent.solve(0.0, eps, budget=budget)
             point, b, dual = flat.point, 0.0, flat.dual.value
         else:
-            found = self.search.solve(eps, budget=budget)
-            point, b, dual = found.point, found.b, found.dual
+            result = self.search.solve(eps, budget=budget)
+            point, b, dual = result.point, result.b, result.dual
         lower = dual + sub.constant - float(v @ sub.gamma)
         if lower > self.lower:
             self.lower, self.best_v, self.best_xi = lower, v, ascent.xi.copy()
         self.add(point.w, point.s, b)
+        # A side of the box is too short where the cuts' maximum and this SVM both lie near its end, and the constraint
+        # is still violated: its multiplier wants to grow.
         hopeless = False
         pressing = (self.peak >= 0.999 * self.cuts.top) & (self.excess[-1] > 0.0) & (v < self.rho)
-        pressing &= v >= _PRESSING * self.cuts.top
+        pressing &= v >= self.options.pressing * self.cuts.top
         for j in np.flatnonzero(pressing).tolist():
-            if self.cuts.top[j] < self.limit:
-                self.cuts.widen(j, min(self.rho, self.limit, _GROWTH * self.cuts.top[j]))
+            if self.cuts.top[j] < self.options.limit:
+                self.cuts.widen(j, min(self.rho, self.options.limit, self.options.growth * self.cuts.top[j]))
             else:  # F grows here, certainly where the SVM is solved well enough to say so
                 hopeless |= lower > 0.5 * (self.value[-1] + float(v @ self.excess[-1]))
         return hopeless
 
-    def region(self) -> Hypograph:
+    def region(self) -> CutRegion:
         """Where the maximum may lie, after adding the mean of the points by the weights of the LP."""
         upper, self.peak, theta = self.cuts.maximise()
-        if np.count_nonzero(theta > 1e-9) > 1:
+        if np.count_nonzero(theta > 1e-9) > 1:  # the mean of one point is that point
             w, b = theta @ np.asarray(self.w), float(theta @ np.asarray(self.b))
             self.add(w, self.sub.rows.dot(w), b)
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
-        return Hypograph(*cuts, self.cuts.top.copy(), self.lower, upper, self.peak, self.best_v)
+        return CutRegion(*cuts, self.cuts.top.copy(), self.lower, upper, self.peak, self.best_v)
 
     @property
     def at_the_limit(self) -> bool:
         """Whether the cuts still rise at the limit of a multiplier: the verdict needs a look there."""
-        return bool(((self.peak >= self.limit) & (self.peak < self.rho)).any())
+        return bool(((self.peak >= self.options.limit) & (self.peak < self.rho)).any())
 
     def best(self) -> tuple[int, float]:
         """Number and value of the best point, with the price of its violations."""
@@ -279,11 +307,11 @@ class _Nest:
         plus, minus = self.ascent.plus, self.ascent.minus  # the ascent is over
         _set_sides(self.sub, self.best_v, plus, minus)
         up, um = np.empty(plus.shape[0], np.float32), np.empty(plus.shape[0], np.float32)
-        loops.shares(self.best_xi, plus, minus, up, um)
+        hinges.shares(self.best_xi, plus, minus, up, um)
         return ConvexState(self.w[best], self.b[best], up, um, self.best_v)
 
 
 def _set_sides(sub: ConstrainedHinge, v: Floats, plus: Floats, minus: Floats) -> tuple[Floats, Floats]:
     """Set `plus` and `minus` to the weights of the two hinges of each row at multipliers v; return them."""
-    loops.side_weights(sub.weight, sub.cell, sub.keep, *sub.coef.per_cell(v), plus, minus)
+    hinges.side_weights(sub.weight, sub.cell, sub.keep, *sub.coef.per_cell(v), plus, minus)
     return plus, minus

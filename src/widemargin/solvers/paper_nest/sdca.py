@@ -15,30 +15,74 @@ short epochs; plain ascent is at 2e-3 after 600. P and D above, at the true lam,
 Steps are as short as the longest column is long, so a column that outweighs all lighter ones together gets a proximal
 term of its own, as many times as strong. Its weight is then hardly regularised, and as for a bias the bound asks that
 the products with its dual variables cancel: the larger side of them is scaled down before each check.
+
+A row whose variable stays where it is rests: it is looked at again after 1, 3, 7, ... epochs (shrinking without a
+threshold to choose; nothing is ever dropped for good).
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import Floats
+from widemargin._numba import kernel
+from widemargin._typing import Flags, Floats, Integers, Reals
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Shares
-from widemargin.solvers.paper_nest import sdca_loops as loops
+from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
-__all__ = ["Ascent", "AscentResult", "DualValue", "KernelAscent", "PrimalPoint", "ascent_for"]
+__all__ = [
+    "Ascent",
+    "AscentOptions",
+    "AscentResult",
+    "DualValue",
+    "PrimalPoint",
+    "coordinate_step",
+    "epoch_csr",
+    "epoch_dense",
+]
 
-_CHUNK = 16  # neighbours visited together: single rows cost four times as much, in cache misses
-_LONGEST_REST = 31
-_SWEEPS = 5  # of the heavy columns, where there are several
-_PROXIMAL = 2.0  # proximal regulariser in units of the mean of |x|^2 (plus + minus): a step crosses half a box
-_LADDER = (30.0, 10.0, 3.0)  # regularisers of a cold start, same unit
-_STAGE = 5  # epochs between two moves of the proximal centre, and on each rung of the ladder
-_HEAVY = 10.0  # times the squares of all lighter columns: less was measured to be no hindrance
-_CHECK_VISITS = 2.0  # a check costs about as much as n visits
-_CHECK_EPOCHS = 50
+
+@dataclass(frozen=True)
+class AscentOptions:
+    """What coordinate ascent trades.
+
+    Attributes
+    ----------
+    chunk : int
+        Neighbouring rows visited together. Larger reads memory in longer runs and makes the order less random: single
+        rows cost four times as much, in cache misses.
+    longest_rest : int
+        Most epochs that a resting row is left out. Larger saves visits and notices later that a row should move.
+    sweeps : int
+        Passes over the heavy columns in a balance, where there are several: each disturbs the others a little.
+    proximal : float
+        Proximal regulariser in units of the mean of `|x|^2 (plus + minus)`: at that size a step crosses half a box.
+        Larger steps further in the dual and moves the proximal centre more slowly.
+    ladder : tuple of float
+        Regularisers of a cold start, same unit. Without them the first epochs move w to where only strong losses count.
+    stage : int
+        Epochs between two moves of the proximal centre, and on each rung of the ladder. Fewer leave each proximal
+        problem too far from solved, more solve it better than the next move can use.
+    heavy : float
+        How many times the squares of all lighter columns make a column heavy; less was measured to be no hindrance.
+    check_visits : float
+        Visits between two checks, in units of n: a check costs about as much as n visits.
+    check_epochs : int
+        Epochs between two checks at most, where nearly all rows rest.
+    """
+
+    chunk: int = 16
+    longest_rest: int = 31
+    sweeps: int = 5
+    proximal: float = 2.0
+    ladder: tuple[float, ...] = (30.0, 10.0, 3.0)
+    stage: int = 5
+    heavy: float = 10.0
+    check_visits: float = 2.0
+    check_epochs: int = 50
 
 
 class PrimalPoint(NamedTuple):
@@ -86,6 +130,7 @@ class Ascent:
         Seed of the order of the rows.
     max_epochs : int, default=50000
         Most passes, all calls together.
+    options : AscentOptions, optional
 
     Attributes
     ----------
@@ -98,14 +143,23 @@ class Ascent:
 
     rows: Any
 
-    def __init__(self, rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epochs: int = 50_000) -> None:
+    def __init__(
+        self,
+        rows: RowBlocks | GramRows,
+        lam: float,
+        *,
+        seed: int = 0,
+        max_epochs: int = 50_000,
+        options: AscentOptions | None = None,
+    ) -> None:
         n = rows.n_rows
+        self.options = options or AscentOptions()
         self.rows, self.lam = rows, lam
         self.plus, self.minus, self.xi = np.zeros(n), np.zeros(n), np.zeros(n)
         self.point = PrimalPoint(np.zeros(rows.n_features), np.zeros(n), 0.0)
         self.n_epochs, self.max_epochs = 0, max_epochs
         self._rng = np.random.default_rng(seed)
-        self._ratio, self._heavy = _heavy_columns(rows)
+        self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
         light = (self._ratio == 1.0).astype(np.float64)
         self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()  # of the ordinary columns
         self._rest, self._delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
@@ -125,7 +179,7 @@ class Ascent:
 
     def warm_start(self, w: Floats, up: Shares, um: Shares) -> None:
         """Begin at `xi = plus up - minus um` and the primal point w; call it after `set_sides`."""
-        loops.xi_from_shares(up, um, self.plus, self.minus, self.xi)
+        hinges.xi_from_shares(up, um, self.plus, self.minus, self.xi)
         self.point = self.at(w)
         self._cold = False
 
@@ -136,12 +190,12 @@ class Ascent:
 
     def primal(self, point: PrimalPoint, b: float) -> float:
         """P at a point."""
-        return loops.hinge_sum(point.s, b, self.plus, self.minus) + 0.5 * self.lam * point.square
+        return hinges.hinge_sum(point.s, b, self.plus, self.minus) + 0.5 * self.lam * point.square
 
     def dual(self, b: float) -> DualValue:
         """D at xi; one pass over the rows."""
         g = self.rows.tdot(self.xi)
-        value, total = loops.dual_sums(self.xi, self.plus, self.minus)
+        value, total = hinges.dual_sums(self.xi, self.plus, self.minus)
         return DualValue(value - self.rows.square(g) / (2.0 * self.lam) - b * total, total, g)
 
     def epoch(self, b: float, regulariser: float) -> int:
@@ -150,16 +204,16 @@ class Ascent:
         scale, q = self._scaled(regulariser)
         for block in self.rows.blocks:
             at, n = block.place, block.row_of.shape[0]
-            size = max(1, min(_CHUNK, n // 256))
+            size = max(1, min(self.options.chunk, n // 256))
             chunks = self._rng.permutation(-(-n // size))
             shared: tuple[Any, ...] = (
-                chunks, size, self._rest[at], self._delay[at], _LONGEST_REST,
+                chunks, size, self._rest[at], self._delay[at], self.options.longest_rest,
                 self.plus[at], self.minus[at], q[at], self.xi[at], self._w, b, scale,
             )  # fmt: skip
             if sp.issparse(block.X):
-                visits += loops.epoch_csr(*block.csr, *shared)
+                visits += epoch_csr(*block.csr, *shared)
             else:
-                visits += loops.epoch_dense(block.X, block.row_of, *shared)
+                visits += epoch_dense(block.X, block.row_of, *shared)
         self.n_epochs += 1
         return visits
 
@@ -194,7 +248,7 @@ class Ascent:
         if primal - dual.value > eps:
             self._rest[:], self._delay[:] = 0, 0
             unit = float(self._norms2 @ (self.plus + self.minus)) / max(self._norms2.shape[0], 1)
-            proximal = max(self.lam, _PROXIMAL * unit)
+            proximal = max(self.lam, self.options.proximal * unit)
             if self._cold:
                 self._descend_ladder(b, unit, proximal)
                 primal = self._offer(self._w, b, primal)
@@ -221,11 +275,11 @@ class Ascent:
         pull = 1.0 - self.lam / (proximal * self._ratio)
         pulling = bool(np.any(pull > 0.0))
         mean, visits, epochs = np.zeros_like(self._w), 0, 0
-        while visits < _CHECK_VISITS * self.xi.shape[0] and epochs < _CHECK_EPOCHS:
+        while visits < self.options.check_visits * self.xi.shape[0] and epochs < self.options.check_epochs:
             visits += self.epoch(b, proximal)
             mean += self._w
             epochs += 1
-            if pulling and self.n_epochs % _STAGE == 0:
+            if pulling and self.n_epochs % self.options.stage == 0:
                 centre = self._w.copy()
                 self._move_to(centre + pull * (centre - self._centre))
                 self._centre = centre
@@ -233,16 +287,16 @@ class Ascent:
 
     def _balance(self) -> None:
         """Make the products of xi with the heavy columns what the best point asks of them: `X' xi = -lam w`."""
-        for _ in range(_SWEEPS if len(self._heavy) > 1 else 1):
+        for _ in range(self.options.sweeps if len(self._heavy) > 1 else 1):
             for k, column in self._heavy:
-                loops.balance_column(self.xi, column, -self.lam * float(self.point.w[k]))
+                hinges.balance_column(self.xi, column, -self.lam * float(self.point.w[k]))
 
     def _descend_ladder(self, b: float, unit: float, proximal: float) -> None:
         """A few epochs at each of the regularisers from large to `proximal`, from xi = 0."""
-        for rung in _LADDER:
+        for rung in self.options.ladder:
             if rung * unit > proximal:
                 self._move_to(-self.rows.tdot(self.xi) / (rung * unit * self._ratio))
-                for _ in range(_STAGE):
+                for _ in range(self.options.stage):
                     self.epoch(b, rung * unit)
                 self._rest[:], self._delay[:] = 0, 0
 
@@ -256,37 +310,7 @@ class Ascent:
         return primal
 
 
-class KernelAscent(Ascent):
-    """Ascent for kernel rows (F.3 of the paper): w is a combination of the rows, and a visit reads its score.
-
-    A change of one variable changes the scores of all rows by a row of the kernel matrix, which is why only the rows
-    that would move are fetched. The certificate is the same: `|w|^2 = c' K c`.
-    """
-
-    rows: GramRows
-
-    def epoch(self, b: float, regulariser: float) -> int:
-        """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
-        order = self._rng.permutation(self.rows.n_rows)
-        scale, visits = 1.0 / regulariser, 0
-        for low in range(0, order.shape[0], self.rows.batch):
-            state = (self.plus, self.minus, self._norms2, self.xi)
-            picked = order[low : low + self.rows.batch].copy()
-            resting = (self._rest, self._delay, _LONGEST_REST)
-            looked, moving = loops.pick_moving(picked, *resting, *state, self._s, b, scale)
-            visits += looked
-            if moving:
-                buffer, slot = self.rows.some(picked[:moving])
-                loops.ascend_kernel(buffer, slot, picked[:moving], *state, self._w, self._s, b, scale)
-        self.n_epochs += 1
-        return visits
-
-    def _move_to(self, w: Floats) -> None:
-        self._w = w
-        self._s = self.rows.dot(w)
-
-
-def _heavy_columns(rows: RowBlocks | GramRows) -> tuple[Floats, list[tuple[int, Floats]]]:
+def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, list[tuple[int, Floats]]]:
     """Strength of each column's proximal term beside an ordinary one's, shape (d,), and the columns where it is not 1.
 
     Those come with their entries, shape (n,). Coefficients of kernel rows are not columns: one strength for all, 1.
@@ -297,7 +321,7 @@ def _heavy_columns(rows: RowBlocks | GramRows) -> tuple[Floats, list[tuple[int, 
     order = np.argsort(squares)
     lighter = np.concatenate([[0.0], np.cumsum(squares[order])])
     first = order.shape[0]
-    while first > 0 and squares[order[first - 1]] > _HEAVY * lighter[first - 1] > 0.0:
+    while first > 0 and squares[order[first - 1]] > times * lighter[first - 1] > 0.0:
         first -= 1
     ratio, heavy = np.ones(rows.n_features), []
     for k in order[first:].tolist():
@@ -308,7 +332,92 @@ def _heavy_columns(rows: RowBlocks | GramRows) -> tuple[Floats, list[tuple[int, 
     return ratio, heavy
 
 
-def ascent_for(rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epochs: int = 50_000) -> Ascent:
-    """The ascent that fits the rows: on features, or on a kernel matrix."""
-    kind = KernelAscent if isinstance(rows, GramRows) else Ascent
-    return kind(rows, lam, seed=seed, max_epochs=max_epochs)
+@kernel
+def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) -> float:
+    """Exact maximiser of the dual in one variable; z is the score with `xi` in place, `q = |x|^2 / lam`."""
+    kink = plus - minus
+    if q <= 0.0:  # an all-zero row: its score does not move, and the dual is linear on both sides of the kink
+        if z > 0.5:
+            return plus
+        if z < -0.5:
+            return -minus
+        return kink
+    # The dual is a parabola with a kink: its maximum is that of one branch, or the kink where neither reaches over.
+    right = xi + (z - 0.5) / q
+    if right > kink:
+        return min(right, plus)
+    left = xi + (z + 0.5) / q
+    if left < kink:
+        return max(left, -minus)
+    return kink
+
+
+@kernel
+def epoch_csr(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, rest: Flags,
+    delay: Flags, longest: int, plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+) -> int:  # fmt: skip
+    """Change `xi`, `w`, `rest` and `delay` by one epoch over a CSR block; return the number of rows looked at.
+
+    Rows are visited in chunks of `size` neighbours (memory is read in runs) in the order `chunks`. `scale` is one over
+    the regulariser of each column, so that w loses `scale * change * x`, and `q[i]` is `sum_k scale_k x_ik^2`.
+    """
+    visits = 0
+    for t in range(chunks.shape[0]):
+        start = chunks[t] * size
+        for i in range(start, min(start + size, xi.shape[0])):
+            if rest[i] > 0:
+                rest[i] -= 1
+                continue
+            visits += 1
+            r = row_of[i]
+            low, high = indptr[r], indptr[r + 1]
+            z = -b
+            for k in range(low, high):
+                z += data[k] * w[indices[k]]
+            new = coordinate_step(z, xi[i], plus[i], minus[i], q[i])
+            change = new - xi[i]
+            if change == 0.0:  # the same again: rest twice as long as the last time
+                delay[i] = min(longest, 2 * delay[i] + 1)
+                rest[i] = delay[i]
+                continue
+            delay[i] = 0
+            xi[i] = new
+            for k in range(low, high):  # keep w what the dual variables make of it, so that scores stay exact
+                w[indices[k]] -= change * scale[indices[k]] * data[k]
+    return visits
+
+
+@kernel
+def epoch_dense(
+    X: Reals, row_of: Integers, chunks: Integers, size: int, rest: Flags, delay: Flags, longest: int,
+    plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+) -> int:  # fmt: skip
+    """Change `xi`, `w`, `rest` and `delay` by one epoch over a dense block; the twin of `epoch_csr`."""
+    visits = 0
+    d = w.shape[0]
+    for t in range(chunks.shape[0]):
+        start = chunks[t] * size
+        for i in range(start, min(start + size, xi.shape[0])):
+            if rest[i] > 0:
+                rest[i] -= 1
+                continue
+            visits += 1
+            r = row_of[i]
+            even, odd = -b, 0.0  # two sums hide the latency of the additions
+            for k in range(0, d - 1, 2):
+                even += X[r, k] * w[k]
+                odd += X[r, k + 1] * w[k + 1]
+            if d % 2 == 1:
+                even += X[r, d - 1] * w[d - 1]
+            new = coordinate_step(even + odd, xi[i], plus[i], minus[i], q[i])
+            change = new - xi[i]
+            if change == 0.0:
+                delay[i] = min(longest, 2 * delay[i] + 1)
+                rest[i] = delay[i]
+                continue
+            delay[i] = 0
+            xi[i] = new
+            for k in range(d):
+                w[k] -= change * scale[k] * X[r, k]
+    return visits

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.rows import RowBlocks
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import coordinate_moves_loops as loops
 from widemargin.solvers.thresholds.bias_sweep import FEASIBLE

@@ -5,30 +5,27 @@ most 1; where the bound would cost too much only its diagonal is used. The certi
 scipy's rules, which are turned off.
 """
 
-from typing import Any, Protocol
-
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from widemargin._typing import Floats
 from widemargin.linalg.cholesky import factor
 from widemargin.solvers.base import Budget
-from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothResult, Trace
+from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
-__all__ = ["Coordinates", "coordinates", "solve"]
-
-MEMORY = 20
-"""Pairs of steps and changes of gradients kept."""
+__all__ = ["Coordinates", "solve"]
 
 
 def solve(
     problem: SmoothProblem,
+    /,
     *,
     tol: float = 1e-6,
     start: Floats | None = None,
     budget: Budget | None = None,
     max_iter: int = 1000,
+    memory: int = 20,
 ) -> SmoothResult:
     """Minimise.
 
@@ -40,113 +37,76 @@ def solve(
     start : ndarray of shape (n_unknowns,), optional
     budget : Budget, optional
     max_iter : int, default=1000
+    memory : int, default=20
+        Pairs of steps and changes of gradients kept. More model the curvature better, at as many products of vectors a
+        step; 20 of them are little beside a pass over the rows.
 
     Returns
     -------
     SmoothResult
     """
-    run = _Run(problem, tol, budget or Budget(), start)
-    options = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
+    budget = budget or Budget()
+    recorder = SmoothRecorder(problem, "lbfgs", tol, budget)
+    bound = problem.curvature()
+    coordinates = Coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
+    point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
+    n_iter = 0
+    last_x, last_gradient = np.empty(0), np.empty(0)
+
+    def scaled(x: Floats) -> tuple[float, Floats]:
+        """Value and gradient in the coordinates."""
+        nonlocal last_x, last_gradient
+        value, gradient = recorder.value_gradient(coordinates.point(x))
+        last_x, last_gradient = x.copy(), gradient
+        return value, coordinates.gradient(gradient)
+
+    def watch(intermediate_result: OptimizeResult) -> None:
+        """Keep the iterate; end the run where the gap is small enough, or the budget is spent."""
+        nonlocal point, n_iter
+        x = intermediate_result.x
+        point = coordinates.point(x)
+        n_iter += 1
+        # The line search usually ends at the iterate, whose gradient is then known.
+        gradient = last_gradient if np.array_equal(last_x, x) else recorder.value_gradient(point)[1]
+        recorder.note(n_iter, float(intermediate_result.fun), gradient)
+        if recorder.converged(point) or budget.exhausted:
+            raise StopIteration
+
+    limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": memory, "ftol": 0.0, "gtol": 0.0}
     try:
-        if not run.budget.exhausted:
-            minimize(
-                run.scaled,
-                run.coordinates.of(run.point),
-                jac=True,
-                method="L-BFGS-B",
-                callback=run.watch,
-                options=options,
-            )
+        if not budget.exhausted:
+            minimize(scaled, coordinates.of(point), jac=True, method="L-BFGS-B", callback=watch, options=limits)
     except KeyboardInterrupt:
-        run.budget.interrupted = True
-    return run.trace.result(run.point, run.n_iter)
+        budget.interrupted = True
+    return recorder.result(point, n_iter)
 
 
-class Coordinates(Protocol):
-    """Linear coordinates x of points."""
-
-    def of(self, point: Floats) -> Floats: ...
-    def point(self, x: Floats) -> Floats: ...
-    def gradient(self, gradient: Floats) -> Floats: ...
-
-
-class _Scaled:
-    """`x = units * point`."""
-
-    def __init__(self, units: Floats) -> None:
-        self._units = units
-
-    def of(self, point: Floats) -> Floats:
-        """Coordinates of a point."""
-        return self._units * point
-
-    def point(self, x: Floats) -> Floats:
-        """The point of these coordinates."""
-        return x / self._units
-
-    def gradient(self, gradient: Floats) -> Floats:
-        """Along the coordinates."""
-        return gradient / self._units
-
-
-class _Whitened:
-    """`x = L' point`."""
-
-    def __init__(self, lower: Any) -> None:
-        self._lower = np.tril(lower)
-
-    def of(self, point: Floats) -> Floats:
-        """Coordinates of a point."""
-        return np.asarray(self._lower.T @ point)
-
-    def point(self, x: Floats) -> Floats:
-        """The point of these coordinates."""
-        return np.asarray(solve_triangular(self._lower, x, lower=True, trans="T", check_finite=False))
-
-    def gradient(self, gradient: Floats) -> Floats:
-        """Along the coordinates."""
-        return np.asarray(solve_triangular(self._lower, gradient, lower=True, check_finite=False))
-
-
-def coordinates(bound: Floats | None, units: Floats) -> Coordinates:
-    """Coordinates in which curvatures are alike.
+class Coordinates:
+    """Linear coordinates x of points in which curvatures are alike: `x = L' point`, or `x = units point`.
 
     Parameters
     ----------
     bound : ndarray of shape (k, k), or None
-        Of the second derivative, lower triangle in Fortran order.
+        `L L'`, of the second derivative: lower triangle in Fortran order.
     units : ndarray of shape (k,)
         Roots of curvatures along the axes, for where there is no bound.
     """
-    return _Scaled(units) if bound is None else _Whitened(factor(bound))
 
+    def __init__(self, bound: Floats | None, units: Floats) -> None:
+        self._lower = None if bound is None else np.tril(factor(bound))
+        self._units = units
 
-class _Run:
-    """The function and the callback that scipy calls."""
+    def of(self, point: Floats) -> Floats:
+        """Coordinates of a point."""
+        return self._units * point if self._lower is None else np.asarray(self._lower.T @ point)
 
-    def __init__(self, problem: SmoothProblem, tol: float, budget: Budget, start: Floats | None) -> None:
-        self.problem, self.budget = problem, budget
-        self.trace = Trace(problem, "lbfgs", tol, budget)
-        bound = problem.curvature()
-        self.coordinates = coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
-        self.point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
-        self.n_iter = 0
-        self._last: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
+    def point(self, x: Floats) -> Floats:
+        """The point of these coordinates."""
+        return x / self._units if self._lower is None else self._solve(x, "T")
 
-    def scaled(self, x: Floats) -> tuple[float, Floats]:
-        """Value and gradient in the coordinates."""
-        value, gradient = self.trace.value_gradient(self.coordinates.point(x))
-        self._last = (x.copy(), gradient)
-        return value, self.coordinates.gradient(gradient)
+    def gradient(self, gradient: Floats) -> Floats:
+        """Along the coordinates."""
+        return gradient / self._units if self._lower is None else self._solve(gradient)
 
-    def watch(self, intermediate_result: Any) -> None:
-        """Keep the iterate; end the run where the gap is small enough, or the budget is spent."""
-        x, value = intermediate_result.x, float(intermediate_result.fun)
-        self.point = self.coordinates.point(x)
-        self.n_iter += 1
-        at, gradient = self._last
-        if not np.array_equal(at, x):
-            gradient = self.trace.value_gradient(self.point)[1]
-        self.trace.note(self.n_iter, value, gradient)
-        if self.trace.converged(self.point) or self.budget.exhausted:
-            raise StopIteration
+    def _solve(self, right: Floats, trans: str = "N") -> Floats:
+        return np.asarray(solve_triangular(self._lower, right, lower=True, trans=trans, check_finite=False))

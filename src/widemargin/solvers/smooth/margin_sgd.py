@@ -1,11 +1,16 @@
 """The projected stochastic form of margin pursuit (Holland 2019, Section 4; spec 4 section 2), as Pegasos steps.
 
-for t = 1, 2, ...:
-    draw i with probability p_i
-    w <- (1 - 1/t) w - phi'(m_i) y_i x_i / (lam t)
-    project w onto the ball of radius sqrt(2 phi(0)/lam), in which the optimum lies
+    for t = 1, 2, ...:
+        draw i with probability p_i
+        w <- (1 - 1/t) w - phi'(m_i) y_i x_i / (lam t)
+        project w onto the ball of radius sqrt(2 phi(0)/lam), in which the optimum lies
 
 A bias has no regulariser, and no such step suits it: now and then it is set to its best value, the Catoni location.
+
+The iterate is `w = scale v`, so that shrinking it is one multiplication, and the weighted sum over all steps is
+`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta x_i adds `total delta x_i` to u. What
+row i adds is summed up as one number, `pulls_i`, and its features are looked at when the sum is asked for:
+`u + sum_i pulls_i x_i` takes the place of u.
 """
 
 from typing import Any, Protocol
@@ -13,19 +18,23 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import Floats, Ints
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.rows import RowBlocks
-from widemargin.losses.margin import MarginLoss
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.losses.margin import MarginLoss, psi
 from widemargin.solvers.base import Budget
-from widemargin.solvers.smooth import margin_sgd_loops as loops
-from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothResult, Trace
+from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
-__all__ = ["MarginProblem", "solve"]
+__all__ = [
+    "SCALE", "SMALL", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "MarginProblem", "csr_pass", "dense_pass", "fold", "solve",
+]  # fmt: skip
 
+SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
+"""Integers in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 
-LATER = 1.3
-"""Passes between two looks at the objective and the bias, as a factor: each takes a third of a pass."""
+SMALL = 1e-9
+"""Below that a scale is folded into v: half of the digits of a double, so that none that count are lost."""
 
 
 class MarginProblem(SmoothProblem, Protocol):
@@ -48,6 +57,7 @@ class MarginProblem(SmoothProblem, Protocol):
 
 def solve(
     problem: MarginProblem,
+    /,
     *,
     tol: float = 1e-6,
     start: Floats | None = None,
@@ -56,6 +66,7 @@ def solve(
     average: bool = False,
     seed: int = 0,
     steps: int = 0,
+    later: float = 1.3,
 ) -> SmoothResult:
     """Approach the optimum.
 
@@ -74,6 +85,9 @@ def solve(
     seed : int, default=0
     steps : int, default=0
         The t to go on from; at 0 the first step forgets `start`, as its length is `1 / lam`.
+    later : float, default=1.3
+        Passes between two looks at the objective and the bias, as a factor. A look takes a third of a pass: fewer save
+        time and let the bias lag behind the weights.
 
     Returns
     -------
@@ -87,24 +101,24 @@ def solve(
     if not problem.lam > 0.0:
         raise CapabilityError("the stochastic solver needs a regulariser: give a finite C, or use solver='lbfgs'.")
     budget = budget or Budget()
-    trace, n_iter = Trace(problem, "sgd", tol, budget), 0
+    recorder, n_iter = SmoothRecorder(problem, "sgd", tol, budget), 0
     walk = _Walk(problem, start, average, seed, steps)
     next_look = 0.0
     try:
         while n_iter < max_iter and not budget.exhausted:
             walk.one_pass()
-            trace.n_gradients += problem.n_rows
+            recorder.n_gradients += problem.n_rows
             n_iter += 1
             if n_iter < next_look and n_iter < max_iter:
                 continue
-            next_look = LATER * n_iter
+            next_look = later * n_iter
             point = walk.point()
-            trace.note(n_iter, *problem.value_gradient(point))
-            if trace.converged(point):
+            recorder.note(n_iter, *problem.value_gradient(point))
+            if recorder.converged(point):
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    return trace.result(walk.point(), n_iter)
+    return recorder.result(walk.point(), n_iter)
 
 
 class _Walk:
@@ -116,8 +130,8 @@ class _Walk:
         self._v, self._u, self._now = np.array(w, dtype=np.float64), np.zeros(w.shape[0]), np.zeros(5)
         if steps == 0:
             self._v[:] = 0.0
-        self._now[loops.SCALE], self._now[loops.STEPS] = 1.0, steps
-        self._now[loops.SQUARE] = self._v @ self._v
+        self._now[SCALE], self._now[STEPS] = 1.0, steps
+        self._now[SQUARE] = self._v @ self._v
         self._pulls = np.zeros(problem.n_rows if average else 1)
         self._norms2, self._radius = problem.rows.norms2(), problem.radius()
         (self._block,) = problem.rows.blocks
@@ -131,16 +145,16 @@ class _Walk:
             self._b, self._average, self._pulls, self._v, self._u, self._now,
         )  # fmt: skip
         if sp.issparse(block.X):
-            loops.csr_pass(self._draws(), *block.csr[:3], *common)
+            csr_pass(self._draws(), *block.csr[:3], *common)
         else:
-            loops.dense_pass(self._draws(), block.X, *common)
+            dense_pass(self._draws(), block.X, *common)
 
     def point(self) -> Floats:
         """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
-        w: Floats = self._now[loops.SCALE] * self._v
-        if self._average and self._now[loops.WEIGHT] > 0.0:
+        w: Floats = self._now[SCALE] * self._v
+        if self._average and self._now[WEIGHT] > 0.0:
             missing = self._u + self._problem.rows.tdot(self._pulls)
-            w = (self._now[loops.TOTAL] * self._v - missing) / self._now[loops.WEIGHT]
+            w = (self._now[TOTAL] * self._v - missing) / self._now[WEIGHT]
         if not self._problem.fit_intercept:
             return w
         point = self._problem.with_best_bias(np.append(w, self._b))
@@ -154,3 +168,92 @@ class _Walk:
             return np.asarray(self._rng.integers(0, n, n))
         ends = np.cumsum(share)
         return np.asarray(np.minimum(np.searchsorted(ends, self._rng.random(n) * ends[-1], side="right"), n - 1))
+
+
+@kernel
+def advance(kind: int, level: float, s: float, lam: float, radius: float, b: float, y: float, score: float,
+            norm2: float, t: float, scale: float, square: float) -> tuple[float, float, float]:  # fmt: skip
+    """Step t: shrink, and say what to add to v along x_i, with the new scale and |w|^2; `score = <w, x_i>` before."""
+    longest, shrink = s / (lam * t), 1.0 - 1.0 / t  # these divisions need not wait for the score
+    scale = scale * shrink if t > 1.0 else 1.0  # at the first step w is 0
+    inverse = 1.0 / scale
+    step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
+    square = max(0.0, shrink * (shrink * square + 2.0 * step * score) + step * step * norm2)
+    delta = step * inverse
+    if square > radius * radius:  # the projection is one more shrinking
+        scale *= radius / np.sqrt(square)
+        square = radius * radius
+    return delta, scale, square
+
+
+@kernel
+def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float]:
+    """Make scale 1 and total 0 again, before scale has become so small that digits would be lost."""
+    for k in range(v.shape[0]):
+        u[k] -= total * v[k]
+        v[k] *= scale
+    return 1.0, 0.0
+
+
+@kernel
+def csr_pass(
+    draws: Integers, data: Reals, indices: Integers, indptr: Integers, y: Floats, norms2: Floats, kind: int,
+    level: float, s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats,
+    now: Floats,
+) -> None:  # fmt: skip
+    """Steps on the CSR rows `draws`."""
+    scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
+    for i in draws:
+        first, last = indptr[i], indptr[i + 1]
+        even = odd = 0.0  # two sums side by side: an addition waits for the one before
+        for k in range(first + 1, last, 2):
+            even += data[k - 1] * v[indices[k - 1]]
+            odd += data[k] * v[indices[k]]
+        if (last - first) % 2 == 1:
+            even += data[last - 1] * v[indices[last - 1]]
+        t += 1.0
+        score = scale * (even + odd)
+        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
+        if averaged:  # u takes x_i times that, when the sum is asked for: its features are not touched here
+            pulls[i] += total * delta
+            total += t * scale
+            weight += t
+        for k in range(first, last):
+            v[indices[k]] += delta * data[k]
+        if scale < SMALL:
+            scale, total = fold(v, u, scale, total)
+    now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS] = scale, total, weight, square, t
+
+
+@kernel
+def dense_pass(
+    draws: Integers, X: Reals, y: Floats, norms2: Floats, kind: int, level: float, s: float, lam: float, radius: float,
+    b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
+) -> None:  # fmt: skip
+    """Steps on the dense rows `draws`."""
+    d = X.shape[1]
+    scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
+    for i in draws:
+        s0 = s1 = s2 = s3 = 0.0  # four sums side by side hide the latency of the additions
+        k = 0
+        while k + 3 < d:
+            s0 += X[i, k] * v[k]
+            s1 += X[i, k + 1] * v[k + 1]
+            s2 += X[i, k + 2] * v[k + 2]
+            s3 += X[i, k + 3] * v[k + 3]
+            k += 4
+        while k < d:
+            s0 += X[i, k] * v[k]
+            k += 1
+        t += 1.0
+        score = scale * ((s0 + s1) + (s2 + s3))
+        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
+        if averaged:  # u takes x_i times that, when the sum is asked for: its features are not touched here
+            pulls[i] += total * delta
+            total += t * scale
+            weight += t
+        for k in range(d):
+            v[k] += delta * X[i, k]
+        if scale < SMALL:
+            scale, total = fold(v, u, scale, total)
+    now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS] = scale, total, weight, square, t

@@ -1,4 +1,7 @@
-"""What the first-order solvers of smooth convex problems share: the problem they ask for and the result they give."""
+"""What the first-order solvers of smooth convex problems share: the problem, the result, and how a run is recorded.
+
+A solver is a function `solve(problem, *, tol, start, budget, max_iter) -> SmoothResult` (`SmoothSolver`).
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,8 +10,9 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.recorder import Recorder
 
-__all__ = ["Certified", "SmoothProblem", "SmoothResult", "Trace"]
+__all__ = ["Certified", "SmoothProblem", "SmoothRecorder", "SmoothResult", "SmoothSolver"]
 
 
 class Certified(Protocol):
@@ -84,8 +88,16 @@ class SmoothResult:
     history: tuple[dict[str, float], ...] = ()
 
 
-class Trace:
-    """Counts gradients, writes the history, tells the callbacks, and decides whether a gap is small enough.
+class SmoothSolver(Protocol):
+    """A solver of smooth problems, from `start` (default: the origin) to a relative gap of `tol`."""
+
+    def __call__(
+        self, problem: SmoothProblem, /, *, tol: float, start: Floats | None, budget: Budget, max_iter: int
+    ) -> SmoothResult: ...
+
+
+class SmoothRecorder(Recorder[Floats]):
+    """A run on a smooth problem: counts gradients, and decides by the certificate whether a gap is small enough.
 
     Parameters
     ----------
@@ -98,11 +110,9 @@ class Trace:
     """
 
     def __init__(self, problem: SmoothProblem, stage: str, tol: float, budget: Budget) -> None:
-        self.problem, self.stage, self.tol, self.budget = problem, stage, tol, budget
+        super().__init__(stage, budget, tol, np.copy)
+        self.problem, self._name = problem, stage
         self.n_gradients = 0
-        self.history: list[dict[str, float]] = []
-        self._began = budget.elapsed
-        self._done = False
         self._first_norm = 0.0
 
     def value_gradient(self, point: Floats) -> tuple[float, Floats]:
@@ -114,12 +124,12 @@ class Trace:
 
     def note(self, iteration: int, value: float, gradient: Floats) -> None:
         """Write down a step and tell the callbacks."""
-        norm = float(np.linalg.norm(gradient))
-        lam = self.problem.lam
-        gap = _relative(norm**2 / (2.0 * lam), value) if lam > 0.0 else norm / max(self._first_norm, 1e-300)
+        norm, lam = float(np.linalg.norm(gradient)), self.problem.lam
+        # Strong convexity bounds what is left by the gradient; without a regulariser only its size says something.
+        gap = norm**2 / (2.0 * lam) / _size(value) if lam > 0.0 else norm / _size(self._first_norm)
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
         self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
-        self.budget.tell(self.stage, iteration, value, gap, norm)
+        self.budget.tell(self._name, iteration, value, gap, norm)
 
     def converged(self, point: Floats) -> bool:
         """Whether the last step promised a gap that is small enough, and the certificate keeps it."""
@@ -130,24 +140,19 @@ class Trace:
 
     def result(self, point: Floats, n_iter: int) -> SmoothResult:
         """The last point with its certificate, and why the run ended."""
-        found, gap = self._certify(point)
-        status = Status.MAX_ITER
-        if self._done or gap <= self.tol:
-            status = Status.CONVERGED
-        elif self.budget.exhausted:
-            status = Status.STOPPED if self.budget.stopped else Status.TIME_LIMIT
-        if self.budget.interrupted:
-            status = Status.INTERRUPTED
-        seconds = self.budget.elapsed - self._began
+        certified, gap = self._certify(point)
+        status = self.status(converged=self._done or gap <= self.tol)
         return SmoothResult(
-            found.point, found.value, gap, status, n_iter, self.n_gradients, seconds, tuple(self.history)
+            certified.point, certified.value, gap, status, n_iter, self.n_gradients, self.seconds, tuple(self.history)
         )
+
+    _done = False
 
     def _certify(self, point: Floats) -> tuple[Certified, float]:
         self.n_gradients += self.problem.n_rows
-        found = self.problem.certify(point)
-        return found, _relative(found.gap, found.value)
+        certified = self.problem.certify(point)
+        return certified, certified.gap / _size(certified.value)
 
 
-def _relative(gap: float, value: float) -> float:
-    return gap / max(abs(value), 1e-300)
+def _size(number: float) -> float:
+    return max(abs(number), 1e-300)

@@ -2,23 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import OracleError
-from widemargin.structured.model import Features
+from widemargin.structured.learners.example_rows import count
+from widemargin.structured.model import Examples, Features, StructuredModel
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, Answer, Oracle
 
-if TYPE_CHECKING:
-    from widemargin.structured.learners.problem import StructuredProblem
-
-__all__ = ["CheckedOracle", "check_oracle"]
+__all__ = ["CheckedExample", "CheckedOracle", "check_oracle"]
 
 _TOLERANCE = 1e-6
-_KEPT = 8  # labels of an example that later answers are compared with
-_OTHERS = 8  # labels of other examples, where the model can tell whether they are labels of this one
+_COMPARED = 8  # labels of an example, and as many of other examples, that an answer is compared with
 
 
 def check_oracle(oracle: Oracle) -> None:
@@ -46,17 +43,38 @@ def check_oracle(oracle: Oracle) -> None:
         )
 
 
+class CheckedExample(NamedTuple):
+    """An example whose oracle is checked, and what tells right answers from wrong ones.
+
+    Attributes
+    ----------
+    number : int
+        Its place in X and Y.
+    model : StructuredModel
+    X, Y : sequence or matrix
+        All examples and labels: labels of others may be labels of this one.
+    psi : callable
+        `psi(number, y)`, the joint features of the truth minus those of y.
+    u : ndarray of shape (rows, S)
+    theta : ndarray of shape (P,)
+    """
+
+    number: int
+    model: StructuredModel
+    X: Examples
+    Y: Examples
+    psi: Callable[[int, object], Features]
+    u: Floats
+    theta: Floats
+
+
 class CheckedOracle:
     """An oracle in debug mode: every answer is compared with the model, with the question, and with earlier answers.
 
     Parameters
     ----------
-    problem : StructuredProblem
-    i : int
-        The example.
+    example : CheckedExample
     oracle : Oracle
-    u : ndarray of shape (rows, S)
-    theta : ndarray of shape (P,)
     met : list
         Labels that the example's oracles answered before, as (psi, g); answers are added.
 
@@ -69,16 +87,8 @@ class CheckedOracle:
         `contains`, one of another example.
     """
 
-    def __init__(
-        self,
-        problem: "StructuredProblem",
-        i: int,
-        oracle: Oracle,
-        u: "Floats",
-        theta: "Floats",
-        met: list[tuple[Features, float]],
-    ) -> None:
-        self._problem, self._i, self._oracle, self._u, self._theta, self._met = problem, i, oracle, u, theta, met
+    def __init__(self, example: CheckedExample, oracle: Oracle, met: list[tuple[Features, float]]) -> None:
+        self._example, self._oracle, self._met = example, oracle, met
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._oracle, name)
@@ -120,26 +130,27 @@ class CheckedOracle:
 
     def _refuse(self, question: str, answer: Answer, what: str) -> None:
         raise OracleError(
-            f"example {self._i}: the oracle's answer to {question}, label {answer.y!r} of h = {answer.h:.9g} and "
-            f"g = {answer.g:.9g}, {what}."
+            f"example {self._example.number}: the oracle's answer to {question}, label {answer.y!r} of "
+            f"h = {answer.h:.9g} and g = {answer.g:.9g}, {what}."
         )
 
-    def _compare(self, question: str, answer: Any) -> Answer:
+    def _compare(self, question: str, answer: Answer) -> Answer:
         """Compare the point of an answer with the label's own score and loss."""
-        problem, i, oracle, name = self._problem, self._i, self._oracle, type(self._problem.model).__name__
+        i, model, X, Y, psi_of, _, _ = self._example
+        oracle, name = self._oracle, type(model).__name__
         if not all(hasattr(answer, part) for part in Answer._fields):
             raise OracleError(f"example {i}: the oracle answered {question} by {answer!r}; give an Answer(y, h, g).")
-        contains = getattr(problem.model, "contains", None)
-        if contains is not None and not contains(problem.X[i], answer.y):
+        contains = getattr(model, "contains", None)
+        if contains is not None and not contains(X[i], answer.y):
             raise OracleError(f"example {i}: the oracle returned {answer.y!r}, which is not a label of {name}.")
-        psi = problem.psi(i, answer.y)
+        psi = psi_of(i, answer.y)
         score = self._score(psi)
         if not abs(answer.h - (1.0 - score)) <= _TOLERANCE * self._scale(psi):
             raise OracleError(
                 f"example {i}: the oracle says h = {answer.h:.9g} of label {answer.y!r}, but 1 + f(y) - f(y_i) is "
                 f"{1.0 - score:.9g} by {name}.features. One of them is wrong."
             )
-        loss = problem.model.loss(answer.y, problem.Y[i])
+        loss = model.loss(answer.y, Y[i])
         if not abs(answer.g - loss) <= _TOLERANCE * (1.0 + abs(loss)):
             raise OracleError(
                 f"example {i}: the oracle says g = {answer.g:.9g} of label {answer.y!r}, but its loss is {loss:.9g} by "
@@ -149,18 +160,17 @@ class CheckedOracle:
         small = CONVEX not in oracle.capabilities and room < answer.g < least - room
         if small or not -room <= answer.g <= most + room:
             self._refuse(question, answer, f"is not within smallest_loss = {least:g} and largest_loss = {most:g}")
-        point: Answer = answer
-        return point
+        return answer
 
     def _score(self, psi: Features) -> float:
-        return float((psi.A * self._u).sum() + psi.b @ self._theta)
+        return float((psi.A * self._example.u).sum() + psi.b @ self._example.theta)
 
     def _scale(self, psi: Features) -> float:
-        return 1.0 + float(np.abs(psi.A * self._u).sum() + np.abs(psi.b * self._theta).sum())
+        return 1.0 + float(np.abs(psi.A * self._example.u).sum() + np.abs(psi.b * self._example.theta).sum())
 
     def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
         """Compare with the labels known: no other may have a larger value. Then the answer is one of them."""
-        psi = self._problem.psi(self._i, answer.y)
+        psi = self._example.psi(self._example.number, answer.y)
         if getattr(self._oracle, "exact", True):
             mine = value(answer.h, answer.g)
             for name, other, g in self._known():
@@ -174,22 +184,22 @@ class CheckedOracle:
                         f"g = {g:.9g}. If answers need not be the best, set exact = False",
                     )  # fmt: skip
         self._met.insert(0, (psi, answer.g))
-        del self._met[_KEPT:]
+        del self._met[_COMPARED:]
 
     def _known(self) -> Iterator[tuple[str, Features, float]]:
         """Labels that no answer may be worse than: what they are, psi and loss."""
-        problem, i = self._problem, self._i
-        model, x, truth = problem.model, problem.X[i], problem.Y[i]
+        i, model, X, Y, psi_of, u, theta = self._example
+        x, truth = X[i], Y[i]
         contains = getattr(model, "contains", None)
         yield from (("an earlier answer", psi, g) for psi, g in self._met)
         if contains is None or contains(x, truth):
-            yield "y_i", problem.psi(i, truth), 0.0
-        decoded = model.decode(x, self._u, self._theta)
+            yield "y_i", psi_of(i, truth), 0.0
+        decoded = model.decode(x, u, theta)
         if contains is None or contains(x, decoded):
-            yield "the decoded label", problem.psi(i, decoded), float(model.loss(decoded, truth))
+            yield "the decoded label", psi_of(i, decoded), float(model.loss(decoded, truth))
         if contains is None:
             return
-        for step in range(1, min(_OTHERS, problem.n - 1) + 1):
-            j = (i + step) % problem.n
-            if contains(x, problem.Y[j]):
-                yield f"Y[{j}]", problem.psi(i, problem.Y[j]), float(model.loss(problem.Y[j], truth))
+        for step in range(1, min(_COMPARED, count(Y) - 1) + 1):
+            j = (i + step) % count(Y)
+            if contains(x, Y[j]):
+                yield f"Y[{j}]", psi_of(i, Y[j]), float(model.loss(Y[j], truth))

@@ -7,7 +7,8 @@ longer worth a step makes none, so the dual never falls; labels grow stale with 
 The result depends on the batch, not on the workers.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,12 +17,19 @@ from widemargin._typing import Floats, Ints
 from widemargin.distributed.base import Block
 from widemargin.distributed.choice import block_map, client_in_force
 from widemargin.distributed.recipes import ArrayRows
-from widemargin.structured.learners.passes import Average, PythonPasses, Responses
+from widemargin.structured.learners.passes import Gathered, PythonPasses, Responses
 from widemargin.structured.learners.problem import StructuredProblem, Violation
-from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
 
 __all__ = ["MappedPasses"]
+
+
+class Cluster(Protocol):
+    """What is asked of a `distributed.Client`; Dask need not be installed."""
+
+    def nthreads(self) -> Mapping[str, int]:
+        """Threads of every worker."""
+        ...
 
 
 class MappedPasses(PythonPasses):
@@ -37,7 +45,9 @@ class MappedPasses(PythonPasses):
         None: the Dask client in force, else the threads in force.
     """
 
-    def __init__(self, problem: StructuredProblem, batch: int, workers: Any = None) -> None:
+    stale = True
+
+    def __init__(self, problem: StructuredProblem, batch: int, workers: "int | Cluster | None" = None) -> None:
         super().__init__(problem)
         self._batch = batch
         client = client_in_force() if workers is None else workers
@@ -47,40 +57,29 @@ class MappedPasses(PythonPasses):
         recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
         self._blocks = block_map(recipes, client).prepared(_with_problem, problem)
 
-    def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        """See `Passes`."""
-        total = 0.0
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
         for first in range(0, order.shape[0], self._batch):
-            some = order[first : first + self._batch]
-            for i, seen in zip(some.tolist(), self._ask(some, weights, None), strict=True):
-                t += 1
-                u = self.problem.potentials(i, weights.W)
-                total += max(0.0, self.step(i, u, seen, t, blocks, weights, average))
-        return total
+            batch = order[first : first + self._batch]
+            for i, seen in zip(batch.tolist(), self._ask(batch, weights, None), strict=True):
+                yield i, self.problem.potentials(i, weights.W), seen
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
-        """See `Passes`."""
-        problem = self.problem
-        value, upper = np.empty(problem.n), np.empty(problem.n)
-        labels = zero_blocks(problem) if keep else None
-        for i, seen in enumerate(self._ask(np.arange(problem.n), weights, slack)):
-            value[i], upper[i] = seen.value, seen.upper
-            self.queries += seen.queries
-            if labels is not None:
-                labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
-                labels.b[i], labels.loss[i] = seen.b, seen.level
-        return Responses(value, upper, labels)
+        """See `PythonPasses`."""
+        gathered = Gathered(self.problem, keep)
+        for i, seen in enumerate(self._ask(np.arange(self.problem.n), weights, slack)):
+            self.queries += gathered.add(i, seen)
+        return gathered.responses
 
     def _ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> list[Violation]:
         """The most violating labels of some examples; an example is always asked about in the same part."""
         parts = self._blocks.n_blocks
         shares = [np.flatnonzero(examples % parts == part) for part in range(parts)]
         asked = _Asked(weights.W, weights.theta, [examples[share].tolist() for share in shares], slack)
-        found: list[Any] = [None] * examples.shape[0]
+        violations: dict[int, Violation] = {}
         for share, seen in zip(shares, self._blocks.map(_violations, asked), strict=True):
-            for place, one in zip(share.tolist(), seen, strict=True):
-                found[place] = one
-        return found
+            violations |= zip(share.tolist(), seen, strict=True)
+        return [violations[place] for place in range(examples.shape[0])]
 
 
 class _Asked(NamedTuple):
@@ -92,7 +91,7 @@ class _Asked(NamedTuple):
     slack: Floats | None
 
 
-def _with_problem(_: Any, problem: StructuredProblem) -> StructuredProblem:
+def _with_problem(_: object, problem: StructuredProblem) -> StructuredProblem:
     return problem
 
 

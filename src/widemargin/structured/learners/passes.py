@@ -1,42 +1,53 @@
 """Passes over the examples: compiled where the model's argmax is (`structured.compiled`), in Python otherwise.
 
-Both visit the same examples in the same order and call the same compiled loops on rows and blocks.
+Both visit the same examples in the same order and call the same compiled loops on rows and blocks. The steps that a
+learner makes on the way are its own (`block_frank_wolfe`, `sgd`).
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._numba import kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import GREEDY, Work, workspace
-from widemargin.structured.learners import bcfw_loops as passes
-from widemargin.structured.learners import bcfw_rows as loops
+from widemargin.structured.compiled import GREEDY, CompiledModel, Structure, Work, workspace
+from widemargin.structured.learners.dual_point import Blocks, zero_blocks
+from widemargin.structured.learners.example_rows import ExampleRows, scores
 from widemargin.structured.learners.problem import StructuredProblem, Violation
-from widemargin.structured.learners.state import Blocks, zero_blocks
 from widemargin.structured.model import Weights
+from widemargin.structured.oracles.argmax import argmax, difference
 
-__all__ = ["PART", "Average", "CompiledPasses", "Passes", "PythonPasses", "Responses", "choose_passes"]
+__all__ = [
+    "EXAMPLES_PER_THREAD", "Buffers", "CompiledPasses", "Passes", "PythonPasses", "Responses", "Training",
+    "choose_passes", "compiled_responses", "respond",
+]  # fmt: skip
 
-_LEAST = 64  # examples that are worth a thread
-
-PART = 512
-"""Examples between two looks at the clock."""
+EXAMPLES_PER_THREAD = 64
+"""Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
 
 
-class Average(NamedTuple):
-    """Sums of the iterates `w_1, w_2, ...` with weights 1, 2, ..., block by block.
+class Training(NamedTuple):
+    """Training examples, as the compiled passes see them: rows, products of rows, labels, model and rescaling."""
 
-    Attributes
-    ----------
-    sums : Blocks
-        Up to the last visit of each block.
-    visited : ndarray of shape (n,)
-        Step of that visit.
-    """
+    rows: ExampleRows
+    start: Ints
+    gram: Floats
+    gram_start: Ints
+    truth: Ints
+    truth_start: Ints
+    structure: Structure
+    rescale: int
 
-    sums: Blocks
-    visited: Ints
+
+class Buffers(NamedTuple):
+    """Scratch for one example: potentials, (p, p_b) and the label."""
+
+    u: Floats
+    p: Floats
+    p_b: Floats
+    label: Ints
 
 
 class Responses(NamedTuple):
@@ -55,8 +66,58 @@ class Responses(NamedTuple):
     labels: Blocks | None
 
 
-class Passes(Protocol):
-    """What the learners need of a pass.
+@kernel
+def respond(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints, p: Floats,
+    p_b: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """The most violating label as (p, p_b, level): margin rescaling has p = psi, slack rescaling p = L psi.
+
+    Returns
+    -------
+    level, value : float
+        The loss of the label, and the example's structured hinge.
+    """
+    h, g = argmax(u, theta, truth, rescale, structure, work, label)
+    value = h * g if rescale == 1 else h + g - 1.0
+    if value <= 0.0:
+        p[:] = 0.0
+        p_b[:] = 0.0
+        return 0.0, 0.0
+    difference(label, truth, g if rescale == 1 else 1.0, structure, p, p_b)
+    return g, value
+
+
+@kernel
+def compiled_responses(
+    first_example: int, last_example: int, training: Training, work: Work, weights: Weights, values: Floats, keep: bool,
+    labels: Blocks, buffers: Buffers,
+) -> None:  # fmt: skip
+    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, level) of the labels.
+
+    Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
+    """
+    rows, start, _, _, truth, truth_start, structure, rescale = training
+    (W, theta), (a, b, loss), (u, p, p_b, label) = weights, labels, buffers
+    for i in range(first_example, last_example):
+        work.scratch[3, 0] = i * 613 % work.draws.shape[0]
+        first, last = start[i], start[i + 1]
+        m = last - first
+        mine = truth[truth_start[i] : truth_start[i + 1]]
+        scores(rows, first, last, W, u)
+        level, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        values[i] = value
+        if keep:
+            loss[i] = level
+            for r in range(m):
+                for s in range(u.shape[1]):
+                    a[first + r, s] = p[r, s]
+            for j in range(b.shape[1]):
+                b[i, j] = p_b[j]
+
+
+class PythonPasses:
+    """Passes for any oracle.
 
     Attributes
     ----------
@@ -64,163 +125,100 @@ class Passes(Protocol):
         Questions asked so far.
     certain : bool
         Whether the upper bounds of `responses` are proved: the oracle's answers are exact.
+    stale : bool
+        Whether `violations` may be those of earlier weights.
     """
 
-    queries: int
-    certain: bool
-
-    def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        """Frank-Wolfe steps, in place, after t earlier ones; returns the sum of the gaps of the blocks."""
-        ...
-
-    def sgd(self, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
-        """Pegasos steps: `sums` of all p, `weighted` the same times the step they came at; the blocks like `sums`."""
-        ...
-
-    def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
-        """The most violating labels at fixed weights."""
-        ...
-
-
-class PythonPasses:
-    """Passes for any oracle."""
+    stale = False
 
     def __init__(self, problem: StructuredProblem) -> None:
         self.problem = problem
         self.queries = 0
         self.certain = problem.certain
 
-    def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        problem, total = self.problem, 0.0
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """Examples with their potentials and most violating labels, one by one, at the weights of that moment."""
         for i in order.tolist():
-            u = problem.potentials(i, weights.W)
-            t += 1
-            total += self.step(i, u, problem.violation(i, u, weights.theta), t, blocks, weights, average)
-        return total
-
-    def step(
-        self, i: int, u: Floats, seen: Violation, t: int, blocks: Blocks, weights: Weights, average: Average | None
-    ) -> float:
-        """Move the block of example i, whose potentials are u, towards a label, in place; the gap it had."""
-        problem = self.problem
-        first, last = int(problem.start[i]), int(problem.start[i + 1])
-        self.queries += seen.queries
-        a, b = blocks.a[first:last], blocks.b[i]
-        if average is not None:
-            sums, visited = average
-            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-            loops.remember(a, b, blocks.loss, weight, sums.a[first:last], sums.b[i], sums.loss, i)
-            visited[i] = t
-        gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
-        gap, _ = loops.step(
-            problem.rows, first, last, gram, u, _own(seen.A), _own(seen.b), seen.level, problem.C,
-            a, b, blocks.loss, i, weights.W, weights.theta,
-        )  # fmt: skip
-        return float(gap)
-
-    def sgd(self, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
-        problem = self.problem
-        scale = problem.C * problem.n
-        for i in order.tolist():
-            first, last = int(problem.start[i]), int(problem.start[i + 1])
-            factor = scale / t if t > 0 else 0.0
-            seen = problem.violation(i, factor * problem.potentials(i, sums.W), factor * sums.theta)
-            self.queries += seen.queries
-            t += 1
-            if seen.value > 0.0:
-                loops.add_rows(problem.rows, first, last, _own(seen.A), 1.0, sums.W)
-                loops.add_rows(problem.rows, first, last, _own(seen.A), float(t), weighted.W)
-                sums.theta[:] += seen.b
-                weighted.theta[:] += t * seen.b
-                blocks.a[first:last] += seen.A
-                blocks.b[i] += seen.b
-                blocks.loss[i] += seen.level
+            u = self.problem.potentials(i, weights.W)
+            yield i, u, self.problem.violation(i, u, weights.theta)
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
+        """The most violating labels of all examples at fixed weights."""
         problem = self.problem
-        value, upper = np.empty(problem.n), np.empty(problem.n)
-        labels = zero_blocks(problem) if keep else None
+        gathered = Gathered(problem, keep)
 
         def part(first: int, last: int) -> int:
             queries = 0
             for i in range(first, last):
                 u = problem.potentials(i, weights.W)
                 seen = problem.violation(i, u, weights.theta, None if slack is None else float(slack[i]))
-                value[i], upper[i] = seen.value, seen.upper
-                queries += seen.queries
-                if labels is not None:
-                    labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
-                    labels.b[i], labels.loss[i] = seen.b, seen.level
+                queries += gathered.add(i, seen)
             return queries
 
-        least = _LEAST if self.certain else problem.n  # the labels of a local search may depend on the one before
+        # The labels of a local search may depend on the one before, so one thread looks for all of them.
+        least = EXAMPLES_PER_THREAD if self.certain else problem.n
         self.queries += sum(in_threads(problem.n, least, part))
-        return Responses(value, upper, labels)
+        return gathered.responses
 
 
-def _own(array: Floats) -> Floats:
-    return np.ascontiguousarray(array)
+class Gathered:
+    """Most violating labels, put where they belong."""
+
+    def __init__(self, problem: StructuredProblem, keep: bool) -> None:
+        self._start = problem.start
+        labels = zero_blocks(problem) if keep else None
+        self.responses = Responses(np.empty(problem.n), np.empty(problem.n), labels)
+
+    def add(self, i: int, seen: Violation) -> int:
+        """Take in the label of example i; returns the questions it took."""
+        value, upper, labels = self.responses
+        value[i], upper[i] = seen.value, seen.upper
+        if labels is not None:
+            labels.a[self._start[i] : self._start[i + 1]] = seen.A
+            labels.b[i], labels.loss[i] = seen.b, seen.level
+        return seen.queries
 
 
 class CompiledPasses:
     """Passes for models whose argmax is compiled: one question an example."""
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
-        self.problem = problem
-        self.queries = 0
-        model: Any = problem.model
-        self.structure = model.structure
-        self.certain = self.structure.kind != GREEDY
-        self.truth, self.truth_start = model.encode_all(problem.Y)
-        self._most = int(np.diff(self.truth_start).max())
-        self.seed = seed
+        model = problem.model
+        assert isinstance(model, CompiledModel)
+        self.problem, self.seed, self.queries = problem, seed, 0
+        self.certain = model.structure.kind != GREEDY
+        self.training = Training(
+            problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),
+            model.structure, 1 if problem.slack else 0,
+        )  # fmt: skip
         self.work = self.workspace()
 
     def workspace(self) -> Work:
         """Arrays for the argmax; one set a thread."""
-        return workspace(self.structure, self.problem.longest, self.seed)
+        return workspace(self.training.structure, self.problem.longest, self.seed)
 
-    def _buffers(self) -> tuple[Floats, Floats, Floats, Ints]:
-        """u, p, p_b and label of one example."""
-        problem = self.problem
-        shape = (problem.longest, problem.S)
-        return np.empty(shape), np.empty(shape), np.empty(problem.P), np.empty(self._most, dtype=np.int64)
-
-    def bcfw(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
-        problem = self.problem
-        sums, visited = average if average is not None else (blocks, np.empty(0, dtype=np.int64))
-        self.queries += order.shape[0]
-        return float(
-            passes.bcfw_pass(
-                order, t, problem.C, problem.rescale, problem.rows, problem.start, problem.gram, problem.gram_start,
-                self.truth, self.truth_start, self.structure, self.work, blocks, weights.W, weights.theta,
-                sums, visited, average is not None, *self._buffers(),
-            )
-        )  # fmt: skip
-
-    def sgd(self, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
-        problem = self.problem
-        self.queries += order.shape[0]
-        passes.sgd_pass(
-            order, t, problem.C * problem.n, problem.rescale, problem.rows, problem.start, self.truth,
-            self.truth_start, self.structure, self.work, blocks, sums.W, sums.theta, weighted.W, weighted.theta,
-            *self._buffers(), np.empty(problem.P),
-        )  # fmt: skip
+    def buffers(self) -> Buffers:
+        """Scratch for one example; one set a thread."""
+        shape = (self.problem.longest, self.problem.S)
+        longest = int(np.diff(self.training.truth_start).max())
+        return Buffers(np.empty(shape), np.empty(shape), np.empty(self.problem.P), np.empty(longest, dtype=np.int64))
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
+        """The most violating labels of all examples at fixed weights."""
         problem = self.problem
         value = np.empty(problem.n)
         labels = zero_blocks(problem) if keep else Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
         def part(first: int, last: int) -> None:
-            passes.responses(
-                first, last, problem.rescale, problem.rows, problem.start, self.truth, self.truth_start,
-                self.structure, self.workspace(), weights.W, weights.theta, value, keep, *labels, *self._buffers(),
-            )  # fmt: skip
+            work = self.workspace()
+            compiled_responses(first, last, self.training, work, weights, value, keep, labels, self.buffers())
 
-        in_threads(problem.n, _LEAST, part)
+        in_threads(problem.n, EXAMPLES_PER_THREAD, part)
         self.queries += problem.n
         return Responses(value, value, labels if keep else None)
+
+
+Passes = PythonPasses | CompiledPasses
 
 
 def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | None = None) -> Passes:
@@ -234,8 +232,8 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
     compiled : bool, default=None
         False: Python even so.
     """
-    compiles: Any = getattr(problem.model, "compiles", None)
-    usual = problem.search_name in ("margin", "direct", "levels") and not problem.check
+    compiles = getattr(problem.model, "compiles", None)
+    usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):
         return CompiledPasses(problem, seed)
     return PythonPasses(problem)

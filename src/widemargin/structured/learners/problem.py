@@ -10,37 +10,25 @@ C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 import itertools
 import operator
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.linalg.rows import canonical_rows
-from widemargin.structured.learners import bcfw_rows as loops
-from widemargin.structured.learners.check import CheckedOracle, check_oracle
-from widemargin.structured.model import Features, StructuredModel
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle
-from widemargin.structured.search.automatic import EXACT, SEARCHES, named
-from widemargin.structured.search.edge import Mixture
+from widemargin.structured.learners.check import CheckedExample, CheckedOracle, check_oracle
+from widemargin.structured.learners.example_rows import count, grams, model_rows, scores
+from widemargin.structured.model import Examples, Features, StructuredModel
+from widemargin.structured.oracle import FREE, Answer, Found, Oracle, Search
+from widemargin.structured.search.automatic import SEARCHES, check_found, named
+from widemargin.structured.search.by_loss import all_losses, direct
+from widemargin.structured.search.hull import Mixture
 
-__all__ = ["Rows", "StructuredProblem", "Violation", "count", "examples", "model_rows", "potentials_of"]
+__all__ = ["StructuredProblem", "Violation"]
 
 
 _ASKED = ("prepare", "rows", "features", "loss", "oracle", "decode")
-_KEPT = 4  # labels of an example that are kept to start a search from
-
-
-class Rows(NamedTuple):
-    """Rows of all examples, one after the other: CSR with `data` of shape (1, stored), or dense with `data` of shape
-    (rows, d) and empty indices."""
-
-    data: npt.NDArray[Any]
-    indices: npt.NDArray[Any]
-    indptr: npt.NDArray[Any]
 
 
 class Violation(NamedTuple):
@@ -68,59 +56,15 @@ class Violation(NamedTuple):
     queries: int
 
 
-class _Known(NamedTuple):
+class _MetLabel(NamedTuple):
     """A label met before."""
 
-    y: Any
+    y: object
     psi: Features
     g: float
 
 
-def examples(X: Any) -> Any:
-    """Examples or labels that `X[i]` counts through: a table or a column (pandas, polars) becomes its array."""
-    return X.to_numpy() if hasattr(X, "to_numpy") else X
-
-
-def count(X: Any) -> int:
-    """Number of examples of a sequence or matrix.
-
-    Raises
-    ------
-    DataError
-        If it has no length.
-    """
-    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
-        raise DataError(f"{X!r} is no sequence of examples or labels: give a list or an array, one entry per example.")
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def model_rows(model: StructuredModel, X: Any, d: int) -> tuple[Rows, Ints]:
-    """Rows of all examples, by the model's own `stack(X)` where it has one.
-
-    Raises
-    ------
-    DataError
-        If rows do not fit the model, or are not finite.
-    """
-    stack: Any = getattr(model, "stack", None)
-    if stack is None:
-        return stack_rows([_rows_of(model, i, x) for i, x in enumerate(X)], d)
-    whole, start = stack(X)
-    rows, _ = stack_rows([whole], d)
-    return rows, start
-
-
-def _rows_of(model: StructuredModel, i: int, x: Any) -> Any:
-    part = model.rows(x)
-    if hasattr(part, "ndim") and hasattr(part, "shape"):
-        return part
-    raise DataError(
-        f"{type(model).__name__}.rows returned {type(part).__name__} for example {i}; give a NumPy array or CSR matrix "
-        "of shape (m, d)."
-    )
-
-
-def _sizes(model: StructuredModel, found: Any) -> tuple[int, int, int]:
+def _sizes(model: StructuredModel, found: Sequence[int]) -> tuple[int, int, int]:
     """(d, S, P) as `prepare` says them."""
     try:
         d, S, P = (operator.index(size) for size in found)
@@ -134,48 +78,6 @@ def _sizes(model: StructuredModel, found: Any) -> tuple[int, int, int]:
     return d, S, P
 
 
-def potentials_of(model: StructuredModel, X: Any, W: Floats) -> Iterator[Floats]:
-    """`rows(x) W` of every example, shape (m, S) each.
-
-    Raises
-    ------
-    DataError
-        If rows do not fit the weights.
-    """
-    rows, start = model_rows(model, X, W.shape[0])
-    u = np.empty((int(start[-1]), W.shape[1]))
-    loops.scores(rows, 0, u.shape[0], W, u)
-    for first, last in itertools.pairwise(start.tolist()):
-        yield u[first:last]
-
-
-def stack_rows(parts: Sequence[Any], d: int) -> tuple[Rows, Ints]:
-    """Rows of all examples in one matrix, and where each example begins.
-
-    Raises
-    ------
-    DataError
-        If the rows of an example are not of shape (m, d), or not finite.
-    """
-    for i, part in enumerate(parts):
-        if part.ndim != 2 or part.shape[1] != d:
-            raise DataError(f"the rows of example {i} have shape {part.shape}; the model says (m, {d}).")
-    start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
-    if any(sp.issparse(part) for part in parts):
-        whole = canonical_rows(sp.vstack([sp.csr_matrix(part) for part in parts], format="csr"))
-        rows = Rows(_floating(whole.data)[None, :], whole.indices, whole.indptr)
-    else:
-        none = np.empty(0, dtype=np.int32)
-        rows = Rows(np.ascontiguousarray(_floating(np.concatenate(parts) if parts else np.empty((0, d)))), none, none)
-    if not np.isfinite(rows.data).all():
-        raise DataError("the rows hold NaN or infinity; impute or leave out these examples.")
-    return rows, start
-
-
-def _floating(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
-
-
 class StructuredProblem:
     """Training examples of a model, with the loss, the search and C.
 
@@ -186,8 +88,8 @@ class StructuredProblem:
         Examples and their labels, one a row or entry.
     C : float, default=1.0
     rescaling : {"slack", "margin"}, default="slack"
-    search : str, default="auto"
-        Of slack rescaling: see `structured.search.choice`.
+    search : str or Search, default="auto"
+        Of slack rescaling: a name of `structured.search.automatic`, or a function of the protocol `Search`.
     eps, ratio, max_queries
         Of the search; eps is at least the oracle's `tolerance`.
     check : bool, default=False
@@ -200,15 +102,20 @@ class StructuredProblem:
     ----------
     n, d, S, P : int
         Examples, features, columns of W, length of theta.
-    rows : Rows
+    rows : ExampleRows
     start : ndarray of shape (n + 1,)
         First row of every example.
     longest : int
         Most rows of an example.
     gram, gram_start : ndarray
         Products of the rows of every example with each other.
+    search : Search or None
+        None for margin rescaling, which asks one free question.
     search_name : str
         "margin" for margin rescaling.
+    asks_once : bool
+        Whether labels come from one question about all losses, or from the free question of margin rescaling: then the
+        compiled argmax gives the same labels, and labels met before are of no use.
     certain : bool
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
@@ -225,12 +132,12 @@ class StructuredProblem:
     def __init__(
         self,
         model: StructuredModel,
-        X: Any,
-        Y: Any,
+        X: Examples,
+        Y: Examples,
         *,
         C: float = 1.0,
         rescaling: str = "slack",
-        search: str = "auto",
+        search: str | Search = "auto",
         eps: float = 1e-9,
         ratio: float = 1.0,
         max_queries: int = 1000,
@@ -256,10 +163,10 @@ class StructuredProblem:
         self.longest = int(sizes.max())
         self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
-        loops.grams(self.rows, self.start, self.gram_start, self.gram)
+        grams(self.rows, self.start, self.gram_start, self.gram)
         self._truth: list[Features | None] = [None] * self.n
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
-        self._known: list[list[_Known]] = [[] for _ in range(self.n)]
+        self._known: list[list[_MetLabel]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
         self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
@@ -267,15 +174,11 @@ class StructuredProblem:
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
-        self.search_name = self._choose(search, oracle)
-        self.exact = self.certain and self.search_name in EXACT | {"margin"}
+        self.search_name, self.search = self._choose(search, oracle)
+        self.asks_once = self.search in (None, direct, all_losses)
+        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
 
-    @property
-    def rescale(self) -> int:
-        """Number of the rescaling in the compiled loops."""
-        return 1 if self.slack else 0
-
-    def _choose(self, search: str, oracle: Oracle) -> str:
+    def _choose(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
         if self.slack:
             return named(search, frozenset(oracle.capabilities))
         if FREE not in oracle.capabilities:
@@ -283,10 +186,10 @@ class StructuredProblem:
                 f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
                 "'free' questions; use rescaling='slack'."
             )
-        return "margin"
+        return "margin", None
 
-    def _features(self, i: int, y: Any) -> Features:
-        found: Any = self.model.features(self.X[i], y)
+    def _features(self, i: int, y: object) -> Features:
+        found: object = self.model.features(self.X[i], y)
         if not isinstance(found, tuple) or len(found) != 2:
             raise DataError(
                 f"{type(self.model).__name__}.features returned {type(found).__name__} for example {i}; give "
@@ -302,7 +205,7 @@ class StructuredProblem:
             )
         return Features(A, b)
 
-    def psi(self, i: int, y: Any) -> Features:
+    def psi(self, i: int, y: object) -> Features:
         """`phi(x_i, y_i) - phi(x_i, y)`, also of a mixture of labels."""
         if isinstance(y, Mixture):
             first, second = self.psi(i, y.first), self.psi(i, y.second)
@@ -317,13 +220,15 @@ class StructuredProblem:
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         """The oracle of example i at its potentials and theta."""
         oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
-        return CheckedOracle(self, i, oracle, u, theta, self._met[i]) if self.check else oracle
+        if not self.check:
+            return oracle
+        return CheckedOracle(CheckedExample(i, self.model, self.X, self.Y, self.psi, u, theta), oracle, self._met[i])
 
     def potentials(self, i: int, W: Floats) -> Floats:
         """`rows(x_i) W`."""
         first, last = int(self.start[i]), int(self.start[i + 1])
         u = np.empty((last - first, self.S))
-        loops.scores(self.rows, first, last, W, u)
+        scores(self.rows, first, last, W, u)
         return u
 
     def fingerprint(self) -> int:
@@ -360,16 +265,20 @@ class StructuredProblem:
             If an answer is no number; in `check` mode, if the oracle contradicts the model or itself.
         """
         oracle = self.oracle(i, u, theta)
-        if not self.slack:
+        if self.search is None:
             return self._margin(i, oracle, u, theta)
-        options: dict[str, Any] = dict(self._options)
-        if self.search_name == "sarawagi-gupta":
+        options = self._options
+        if getattr(self.search, "needs_slack", False):
             if slack is None:
                 raise CapabilityError(
-                    "search='sarawagi-gupta' needs the slack of each example; only solver='cutting-plane' knows it."
+                    f"search={self.search_name!r} needs the slack of each example; "
+                    "only solver='cutting-plane' knows it."
                 )
-            options = {"slack": slack, "max_queries": min(options["max_queries"], 60)}
-        found = SEARCHES[self.search_name](oracle, best=self._best_known(i, u, theta), hint=self._hints[i], **options)
+            options = options | {"slack": slack}
+        best = self._best_known(i, u, theta)
+        found = self.search(oracle, best=best, hint=self._hints[i], **options)
+        if self.search_name not in SEARCHES:
+            check_found(self.search_name, found, best)
         if found.y is None:
             return self._none(i, found.upper, found.queries)
         psi = self.psi(i, found.y)
@@ -402,7 +311,7 @@ class StructuredProblem:
 
     def _learn(self, i: int, found: Found, psi: Features) -> None:
         """Keep the label, and the lam at which its line would be best, for the next search of this example."""
-        if self.search_name in ("direct", "levels"):
+        if self.asks_once:
             return
         self._hints[i] = found.h / found.g
         known = self._known[i]
@@ -410,5 +319,5 @@ class StructuredProblem:
             if np.array_equal(other.psi.A, psi.A) and np.array_equal(other.psi.b, psi.b):
                 known.insert(0, known.pop(place))
                 return
-        known.insert(0, _Known(found.y, psi, found.g))
-        del known[_KEPT:]
+        known.insert(0, _MetLabel(found.y, psi, found.g))
+        del known[4:]  # more of them are rarely the best one, and each costs a score at every search

@@ -1,16 +1,59 @@
-"""What a learner returns, and how its run is watched."""
+"""What a learner returns: weights with a certificate; how its run is recorded, and what it proves.
+
+A local search only ever finds labels, so what it sees is a lower bound of every example's structured hinge. An oracle
+may offer a relaxation, `relaxed()`: more labels than there are, over which the search is exact (for pairs of labels
+roof duality, `structured.oracles.roof_duality`). Its optimum is never below that of the labels themselves, so it proves
+an upper bound of the objective.
+"""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from widemargin._threads import in_threads
+from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners.bound import proved_primal
-from widemargin.structured.learners.passes import Passes, Responses
+from widemargin.solvers.recorder import Recorder
+from widemargin.structured.learners.dual_point import Blocks, norm2
+from widemargin.structured.learners.passes import EXAMPLES_PER_THREAD, Passes, Responses
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.state import Blocks, norm2
 from widemargin.structured.model import Weights
+from widemargin.structured.search.hull import edge
 
-__all__ = ["LearnerResult", "Watch", "next_look", "primal_value"]
+__all__ = [
+    "DEFAULTS", "LearnerOptions", "LearnerRecorder", "LearnerResult", "hinge_bound", "next_look", "primal_value",
+    "proved_primal",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LearnerOptions:
+    """What the learners trade.
+
+    Attributes
+    ----------
+    first_look : int, default=10
+        Passes of "bcfw" and "sgd" before the first certificate, which costs a pass or two. Earlier the gap is nearly
+        always above a usual tolerance of one percent.
+    examples_between_clocks : int, default=512
+        Steps of "bcfw" and "sgd" between two looks at the clock. Compiled steps take some 10 microseconds: a time limit
+        is kept to a few milliseconds, and leaving the compiled loop costs nothing that can be measured.
+    share_of_cuts : float, default=0.1
+        Of the tolerance, what the problem of the cuts may leave open. More lets the cuts alone miss the tolerance; less
+        solves them more exactly than the next round needs.
+    least_gap : float, default=1e-6
+        Relative gap of the problem of the cuts that is never undercut, where rounding would end all progress.
+    sweeps : int, default=1000
+        Most rounds over the examples in one problem of the cuts; a guard, never met in the tests and benchmarks.
+    """
+
+    first_look: int = 10
+    examples_between_clocks: int = 512
+    share_of_cuts: float = 0.1
+    least_gap: float = 1e-6
+    sweeps: int = 1000
+
+
+DEFAULTS = LearnerOptions()
 
 
 @dataclass(frozen=True)
@@ -30,7 +73,7 @@ class LearnerResult:
         Whether the oracle's answers are exact; else `primal` is relative to the best labels it found.
     proved : float
         Upper bound of the same that holds for all labels: `primal` where that is certified, else by the oracle's
-        relaxation (`learners.bound`); infinite where it has none, or the run was broken off.
+        relaxation (`proved_primal`); infinite where it has none, or the run was broken off.
     status : Status
     n_iter : int
         Passes over the examples (cutting plane: rounds).
@@ -94,97 +137,108 @@ def next_look(done: int, gap: float, tol: float) -> int:
     return math.ceil(min(max(promised, 1.1 * done, done + 5), 2 * done))
 
 
-@dataclass
-class Watch:
+class LearnerRecorder(Recorder[Weights]):
     """History of a run: best primal value with its weights, best dual value, counts.
 
-    A learner calls `offer` for the points that it wants evaluated, then `look`. `calls` counts the searches of its
-    steps, `checks` those of the evaluations.
+    A learner calls `evaluate` for the weights that it wants judged, `bound` for dual values, then `look`.
+
+    Attributes
+    ----------
+    calls, checks : int
+        Searches of the learner's steps, and those of the evaluations.
+    averaged : bool
+        Whether the best weights are an averaged iterate.
     """
 
-    problem: StructuredProblem
-    passes: Passes
-    budget: Budget
-    stage: str
-    tol: float
-    weights: Weights | None = None
-    primal: float = float("inf")
-    dual: float = 0.0
-    averaged: bool = False
-    calls: int = 0
-    checks: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
+    def __init__(self, problem: StructuredProblem, passes: Passes, budget: Budget, stage: str, tol: float) -> None:
+        super().__init__(stage, budget, tol, lambda weights: Weights(weights.W.copy(), weights.theta.copy()))
+        self.problem, self.passes = problem, passes
+        self.calls = self.checks = 0
+        self.averaged = False
+        self.bound(0.0)  # the dual point 0
 
-    def offer(self, weights: Weights, *, averaged: bool = False) -> float:
-        """Evaluate weights in a full pass, and keep a copy of the best; returns the primal value."""
-        responses = self.passes.responses(weights)
-        self.checks += self.problem.n
-        return self.offer_seen(weights, responses, averaged=averaged)
-
-    def offer_seen(self, weights: Weights, responses: Responses, *, averaged: bool = False) -> float:
-        """The same where the labels are known already."""
-        primal = primal_value(self.problem, weights, responses)
-        if primal <= self.primal:
-            self.weights = Weights(weights.W.copy(), weights.theta.copy())
-            self.primal, self.averaged = primal, averaged
-        return primal
+    def evaluate(self, weights: Weights, responses: Responses | None = None, *, averaged: bool = False) -> None:
+        """Judge weights, in a full pass where their most violating labels are not known, and keep the best."""
+        if responses is None:
+            responses = self.passes.responses(weights)
+            self.checks += self.problem.n
+        if self.offer(primal_value(self.problem, weights, responses), weights):
+            self.averaged = averaged
 
     @property
     def gap(self) -> float:
         """Relative gap so far."""
         return _relative(self.primal, self.dual)
 
-    def look(self, iteration: int) -> bool:
+    def look(self, iteration: int, *, violation: float = 0.0, **facts: float) -> bool:
         """Note and tell where the run is; True when the gap is closed."""
-        self.history.append(
-            {
-                "iteration": float(iteration),
-                "seconds": self.budget.elapsed,
-                "oracle_calls": float(self.calls + self.checks),
-                "queries": float(self.passes.queries),
-                "primal": self.primal,
-                "dual": self.dual,
-            }
-        )
-        self.budget.tell(self.stage, iteration, self.primal, self.gap, 0.0)
-        return self.gap <= self.tol
-
-    def _proved(self) -> float:
-        """Upper bound of the best primal value over all labels."""
-        if self.passes.certain:
-            return self.primal
-        if self.weights is None or self.budget.interrupted or not self.problem.prove:
-            return math.inf
-        return proved_primal(self.problem, self.weights)
+        counts = {"oracle_calls": float(self.calls + self.checks), "queries": float(self.passes.queries)}
+        return super().look(iteration, violation=violation, **counts, **facts)
 
     def result(
         self, weights: Weights, blocks: Blocks, iterations: int, converged: bool, *, steps: int | None = None
     ) -> LearnerResult:
         """The best point seen; `weights` only where none was evaluated."""
-        budget = self.budget
-        if budget.interrupted:
-            status = Status.INTERRUPTED
-        elif converged:
-            status = Status.CONVERGED
-        elif budget.stopped:
-            status = Status.STOPPED
-        elif budget.exhausted:
-            status = Status.TIME_LIMIT
+        if self.passes.certain:
+            proved = self.primal
+        elif self.point is None or self.budget.interrupted or not self.problem.prove:
+            proved = math.inf
         else:
-            status = Status.MAX_ITER
+            proved = proved_primal(self.problem, self.point)
         return LearnerResult(
-            weights=self.weights if self.weights is not None else weights,
+            weights=weights if self.point is None else self.point,
             blocks=blocks,
             primal=self.primal,
             dual=self.dual,
             certified=self.passes.certain,
-            proved=self._proved(),
-            status=status,
+            proved=proved,
+            status=self.status(converged=converged),
             n_iter=iterations,
             n_oracle_calls=self.calls + self.checks,
             n_queries=self.passes.queries,
-            seconds=budget.elapsed,
+            seconds=self.budget.elapsed,
             steps=iterations * self.problem.n if steps is None else steps,
             averaged=self.averaged,
             history=tuple(self.history),
         )
+
+
+def hinge_bound(problem: StructuredProblem, i: int, u: Floats, theta: Floats) -> float:
+    """Upper bound of the structured hinge of example i over all labels; infinite where its oracle has no relaxation.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+    i : int
+    u : ndarray of shape (rows, S)
+        Potentials.
+    theta : ndarray of shape (P,)
+    """
+    relax = getattr(problem.oracle(i, u, theta), "relaxed", None)
+    if relax is None:
+        return math.inf
+    relaxation = relax()
+    if problem.slack:
+        return float(edge(relaxation).upper)
+    answer = relaxation.free(1.0)
+    return max(0.0, float(answer.h + answer.g) - 1.0)
+
+
+def proved_primal(problem: StructuredProblem, weights: Weights) -> float:
+    """`1/2 |w|^2 + C sum_i H_i(w)` from above, whatever the labels that a search finds.
+
+    Returns
+    -------
+    float
+        Infinite where the oracle offers no relaxation.
+    """
+
+    def part(first: int, last: int) -> float:
+        total = 0.0
+        for i in range(first, last):
+            total += hinge_bound(problem, i, problem.potentials(i, weights.W), weights.theta)
+            if math.isinf(total):
+                break
+        return total
+
+    return 0.5 * norm2(weights) + problem.C * float(sum(in_threads(problem.n, EXAMPLES_PER_THREAD, part)))

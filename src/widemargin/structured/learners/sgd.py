@@ -7,16 +7,80 @@ scaled, a dual point: after whole passes in any order every example has had its 
 
 import numpy as np
 
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.passes import PART, choose_passes
+from widemargin.structured.compiled import Work
+from widemargin.structured.learners.dual_point import Blocks, begin, dual_value
+from widemargin.structured.learners.example_rows import add_rows, scores
+from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import LearnerResult, Watch, next_look
-from widemargin.structured.learners.state import Blocks, begin, dual_value
+from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult, next_look
 from widemargin.structured.model import Weights
 
-__all__ = ["solve"]
+__all__ = ["compiled_pass", "one_pass", "solve"]
 
-_FIRST = 10  # passes to the first certificate
+
+@kernel
+def compiled_pass(
+    order: Ints, t: int, scale: float, training: Training, work: Work, blocks: Blocks, sums: Weights, weighted: Weights,
+    buffers: Buffers, scaled: Floats,
+) -> None:  # fmt: skip
+    """Pegasos steps: `sums` of all p, and the weights of step t are `scale / t` times them."""
+    rows, start, _, _, truth, truth_start, structure, rescale = training
+    (a, b, loss), (W, theta), (W_sum, theta_sum), (u, p, p_b, label) = blocks, sums, weighted, buffers
+    for position in range(order.shape[0]):
+        i = order[position]
+        first, last = start[i], start[i + 1]
+        m = last - first
+        mine = truth[truth_start[i] : truth_start[i + 1]]
+        factor = scale / t if t > 0 else 0.0
+        scores(rows, first, last, W, u)
+        for r in range(m):
+            for s in range(u.shape[1]):
+                u[r, s] *= factor
+        for j in range(theta.shape[0]):
+            scaled[j] = factor * theta[j]
+        level, value = respond(u[:m], scaled, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        t += 1
+        if value > 0.0:
+            add_rows(rows, first, last, p[:m], 1.0, W)
+            add_rows(rows, first, last, p[:m], float(t), W_sum)
+            for j in range(theta.shape[0]):
+                theta[j] += p_b[j]
+                theta_sum[j] += t * p_b[j]
+                b[i, j] += p_b[j]
+            for r in range(m):
+                for s in range(u.shape[1]):
+                    a[first + r, s] += p[r, s]
+            loss[i] += level
+
+
+def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
+    """Pegasos steps, in place: `sums` of all p, `weighted` the same times their steps; the blocks like `sums`."""
+    problem = passes.problem
+    scale = problem.C * problem.n
+    if isinstance(passes, CompiledPasses):
+        passes.queries += order.shape[0]
+        compiled_pass(
+            order, t, scale, passes.training, passes.work, blocks, sums, weighted, passes.buffers(), np.empty(problem.P)
+        )
+        return
+    for i in order.tolist():
+        first, last = int(problem.start[i]), int(problem.start[i + 1])
+        factor = scale / t if t > 0 else 0.0
+        seen = problem.violation(i, factor * problem.potentials(i, sums.W), factor * sums.theta)
+        passes.queries += seen.queries
+        t += 1
+        if seen.value > 0.0:
+            p = np.ascontiguousarray(seen.A)
+            add_rows(problem.rows, first, last, p, 1.0, sums.W)
+            add_rows(problem.rows, first, last, p, float(t), weighted.W)
+            sums.theta[:] += seen.b
+            weighted.theta[:] += t * seen.b
+            blocks.a[first:last] += seen.A
+            blocks.b[i] += seen.b
+            blocks.loss[i] += seen.level
 
 
 def solve(
@@ -31,6 +95,7 @@ def solve(
     check_every: int | None = None,
     seed: int = 0,
     compiled: bool | None = None,
+    options: LearnerOptions = DEFAULTS,
 ) -> LearnerResult:
     """Minimise the structured hinge loss by averaged subgradient steps.
 
@@ -54,6 +119,7 @@ def solve(
     seed : int, default=0
     compiled : bool, default=None
         False: steps in Python even where the model has compiled ones.
+    options : LearnerOptions
 
     Returns
     -------
@@ -62,58 +128,58 @@ def solve(
     """
     budget = budget or Budget()
     passes = choose_passes(problem, seed, compiled)
-    watch = Watch(problem, passes, budget, "sgd", tol)
+    recorder = LearnerRecorder(problem, passes, budget, "sgd", tol)
     earlier = max(1, -(-steps // problem.n)) if start is not None else 0  # passes before this run
     total, sums = begin(problem, None if start is None else start.scaled(earlier / problem.C))  # of p, over all visits
     begun = earlier * problem.n  # what came before counts as one large p of step `begun + 1`
     weighted = Weights((begun + 1.0) * sums.W, (begun + 1.0) * sums.theta)  # the sums, each p times its step
-    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or _FIRST, False
-    t, looked = begun, -1
+    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or options.first_look, False
+    t, last_look = begun, -1
 
     def fair_share() -> float:
         """C over the number of passes begun: no example was visited more often."""
-        return problem.C / max(-(-t // problem.n), 1)
+        return float(problem.C / max(-(-t // problem.n), 1))
 
     def look() -> bool:
-        nonlocal looked
-        looked = t
+        nonlocal last_look
+        last_look = t
         scale = fair_share()
         last = Weights(scale * sums.W, scale * sums.theta)
-        watch.dual = max(watch.dual, dual_value(total.scaled(scale), last))
-        watch.offer(last)
+        recorder.bound(dual_value(total.scaled(scale), last))
+        recorder.evaluate(last)
         if average and t > begun:  # sum_t t w_t = C n ((t + 1) sum_s p_s - sum_s s p_s)
             share = 2.0 * problem.C * problem.n / (float(t) * (t + 1) - float(begun) * (begun + 1))
-            watch.offer(
+            recorder.evaluate(
                 Weights(share * ((t + 1) * sums.W - weighted.W), share * ((t + 1) * sums.theta - weighted.theta)),
                 averaged=True,
             )
-        return watch.look(done)
+        return recorder.look(done)
 
     try:
         while done < max_iter and not converged:
             order = rng.permutation(problem.n).astype(np.int64)
-            for first in range(0, problem.n, PART):
-                part = order[first : first + PART]
-                passes.sgd(part, t, total, sums, weighted)
+            for first in range(0, problem.n, options.examples_between_clocks):
+                part = order[first : first + options.examples_between_clocks]
+                one_pass(passes, part, t, total, sums, weighted)
                 t += part.shape[0]
                 if budget.exhausted:
                     break
-            watch.calls = t - begun
+            recorder.calls = t - begun
             if t < begun + (done + 1) * problem.n:
                 break
             done += 1
             if done >= due:
                 converged = look()
-                due = done + check_every if check_every else next_look(done, watch.gap, tol)
+                due = done + check_every if check_every else next_look(done, recorder.gap, tol)
             else:
-                budget.tell("sgd", done, watch.primal, watch.gap, 0.0)
+                budget.tell("sgd", done, recorder.primal, recorder.gap, 0.0)
             if budget.exhausted:
                 break
-        if looked < t:
+        if last_look < t:
             converged = look()
     except KeyboardInterrupt:
         budget.interrupted = True
         t += problem.n  # no example was visited more often
     scale = fair_share()
     last = Weights(scale * sums.W, scale * sums.theta)
-    return watch.result(last, total.scaled(scale), done, converged, steps=t)
+    return recorder.result(last, total.scaled(scale), done, converged, steps=t)

@@ -11,14 +11,12 @@ from scipy import sparse
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Structure
+from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
-from widemargin.structured.oracles.desk import Desk
-from widemargin.structured.oracles.greedy import GreedyOracle
-from widemargin.structured.oracles.levels import LevelOracle
-from widemargin.structured.oracles.points import PointOracle, enumeration_oracle, path_oracle
+from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
+from widemargin.structured.oracles.enumeration import PointOracle, enumeration_oracle, path_oracle
 
 __all__ = ["StructureModel"]
 
@@ -139,7 +137,7 @@ class StructureModel(ABC):
             return enumeration_oracle(potentials, theta, label, structure, self._desk, self.restore)
         if structure.kind == PATHS:
             return path_oracle(potentials, label, structure, self._desk, self.restore)
-        make: Any = GreedyOracle if structure.kind == GREEDY else LevelOracle
+        make: Any = GreedyOracle if structure.kind == GREEDY else LossOracle
         oracle: Oracle = make(potentials, theta, label, structure, self._desk, self.restore)
         return oracle
 

@@ -13,7 +13,7 @@ from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy,
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
 from widemargin.structured.models.max_marginals import of_closed_sets, of_closures, of_paths
 from widemargin.structured.oracle import Oracle
-from widemargin.structured.oracles.dag import ClosureOracle, best_closure
+from widemargin.structured.oracles.closures import ClosureOracle, best_closure
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram
 
 __all__ = ["HierarchyModel"]

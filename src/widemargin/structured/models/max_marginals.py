@@ -9,8 +9,8 @@ import numpy as np
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.oracles import enumeration
-from widemargin.structured.oracles.dag import best_closure
-from widemargin.structured.oracles.paths import path_to
+from widemargin.structured.oracles.closed_sets import path_to
+from widemargin.structured.oracles.closures import best_closure
 
 __all__ = ["of_closed_sets", "of_closures", "of_others", "of_paths", "of_table", "of_tree"]
 

@@ -15,9 +15,14 @@ from widemargin.structured.models.base import check_lengths
 from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
 from widemargin.structured.models.max_marginals import of_others, of_table, of_tree
 from widemargin.structured.oracle import Oracle
-from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.qpbo import RoofOracle
-from widemargin.structured.oracles.relaxed import Relaxed, relaxed_loss, relaxed_score
+from widemargin.structured.oracles.lp_relaxation import (
+    PairwiseProgram,
+    ProgramOracle,
+    Relaxed,
+    relaxed_loss,
+    relaxed_score,
+)
+from widemargin.structured.oracles.roof_duality import RoofOracle
 
 __all__ = ["ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
 

@@ -3,29 +3,36 @@
 The answers depend on `structure.kind` alone, so that one compiled pass of a learner serves all models.
 """
 
-from typing import Any
-
 import numpy as np
 
 from widemargin._numba import kernel, summing_kernel
-from widemargin.structured.oracles import chain_loops as chain
-from widemargin.structured.oracles import enumeration, label_tree, paths, unary
-from widemargin.structured.oracles import greedy_loops as greedy
-from widemargin.structured.oracles import hierarchy_loops as hierarchy
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import (
+    CHAIN,
+    ENUMERATION,
+    GREEDY,
+    HIERARCHY,
+    MARGIN,
+    MULTICLASS,
+    PATHS,
+    SLACK,
+    TREE,
+    UNARY,
+    Structure,
+    Work,
+)
+from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
-__all__ = ["add_features", "argmax", "at_level", "difference", "free", "levels", "loss", "score"]
-
-_UNARY, _TREE, _HIERARCHY, _CHAIN, _MULTICLASS, _ENUMERATION, _GREEDY, _PATHS = 0, 1, 2, 3, 4, 5, 6, 7
-_MARGIN, _SLACK, _SCORE = 0, 1, 2
+__all__ = ["add_features", "argmax", "best_of_losses", "difference", "free", "label_of_loss", "loss", "score"]
 
 
 @kernel
-def score(u: Any, theta: Any, label: Any, structure: Any) -> Any:
+def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
     """f(x, label) from the potentials u of shape (rows, S) and theta."""
     total = 0.0
-    if structure.kind == _MULTICLASS:
-        return total + u[0, label[0]]
-    if structure.kind == _CHAIN:
+    if structure.kind == MULTICLASS:
+        return float(total + u[0, label[0]])
+    if structure.kind == CHAIN:
         for t in range(u.shape[0]):
             total += u[t, label[t]]
             if t > 0:
@@ -39,12 +46,12 @@ def score(u: Any, theta: Any, label: Any, structure: Any) -> Any:
 
 
 @kernel
-def loss(label: Any, truth: Any, structure: Any, work: Any) -> Any:
+def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
     """L(label, truth)."""
     total = 0.0
-    if structure.kind == _MULTICLASS:
-        return total + structure.weight[truth[0], label[0]]
-    if structure.kind == _CHAIN:
+    if structure.kind == MULTICLASS:
+        return float(total + structure.weight[truth[0], label[0]])
+    if structure.kind == CHAIN:
         for t in range(truth.shape[0]):
             if label[t] != truth[t]:
                 total += structure.weight[0, truth[t]]
@@ -55,13 +62,13 @@ def loss(label: Any, truth: Any, structure: Any, work: Any) -> Any:
 
 
 @kernel
-def _loss_of_ends(label: Any, truth: Any, structure: Any, work: Any) -> Any:
+def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
     """What a hierarchy or path asks for deepest nodes that differ."""
     total = 0.0
-    if (structure.kind == _HIERARCHY or structure.kind == _PATHS) and structure.weight[1].any():
+    if (structure.kind == HIERARCHY or structure.kind == PATHS) and structure.weight[1].any():
         ends, true_ends = work.scratch[0], work.scratch[1]
-        hierarchy.deepest(label, structure, ends)
-        hierarchy.deepest(truth, structure, true_ends)
+        closed_sets.deepest(label, structure, ends)
+        closed_sets.deepest(truth, structure, true_ends)
         for index in range(truth.shape[0]):
             if ends[index] != true_ends[index]:
                 total += structure.weight[1, index]
@@ -69,12 +76,12 @@ def _loss_of_ends(label: Any, truth: Any, structure: Any, work: Any) -> Any:
 
 
 @kernel
-def add_features(label: Any, factor: float, structure: Any, A: Any, b: Any) -> None:
+def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """Add `factor` times the joint features of a label to A of shape (rows, S) and b of shape (P,)."""
-    if structure.kind == _MULTICLASS:
+    if structure.kind == MULTICLASS:
         A[0, label[0]] += factor
         return
-    if structure.kind == _CHAIN:
+    if structure.kind == CHAIN:
         for t in range(A.shape[0]):
             A[t, label[t]] += factor
             if t > 0:
@@ -87,7 +94,7 @@ def add_features(label: Any, factor: float, structure: Any, A: Any, b: Any) -> N
 
 
 @summing_kernel
-def _set_point(u: Any, theta: Any, label: Any, truth: Any, weight: Any, pairs: Any) -> Any:
+def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Floats, pairs: Ints) -> tuple[float, float]:
     """f(label) - f(truth), and the weights of the labels that differ, of 0/1 labels, in one go."""
     h, g = 0.0, 0.0
     for index in range(truth.shape[0]):
@@ -100,7 +107,7 @@ def _set_point(u: Any, theta: Any, label: Any, truth: Any, weight: Any, pairs: A
 
 
 @summing_kernel
-def _set_difference(label: Any, truth: Any, factor: float, pairs: Any, A: Any, b: Any) -> None:
+def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Floats, b: Floats) -> None:
     """`difference` of 0/1 labels, in one go."""
     for index in range(truth.shape[0]):
         A[index] = factor * (truth[index] - label[index])
@@ -110,9 +117,9 @@ def _set_difference(label: Any, truth: Any, factor: float, pairs: Any, A: Any, b
 
 
 @kernel
-def difference(label: Any, truth: Any, factor: float, structure: Any, A: Any, b: Any) -> None:
+def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
-    if structure.kind == _MULTICLASS or structure.kind == _CHAIN:
+    if structure.kind == MULTICLASS or structure.kind == CHAIN:
         A[:] = 0.0
         b[:] = 0.0
         add_features(truth, factor, structure, A, b)
@@ -122,33 +129,35 @@ def difference(label: Any, truth: Any, factor: float, structure: Any, A: Any, b:
 
 
 @kernel
-def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
+def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
     """H of every level into `work.H`: the largest h of the labels of loss `unit c`. Kinds with a dynamic programme."""
-    if structure.kind == _UNARY:
-        unary.levels(u, truth, work, everything)
-    elif structure.kind == _TREE:
-        label_tree.levels(u, theta, truth, structure, work, everything)
-    elif structure.kind == _HIERARCHY:
-        hierarchy.levels(u, truth, structure, work, everything)
+    if structure.kind == UNARY:
+        label_tree.sort_flips(u, truth, work, everything)
+    elif structure.kind == TREE:
+        label_tree.best_of_losses(u, theta, truth, structure, work, everything)
+    elif structure.kind == HIERARCHY:
+        closed_sets.best_of_losses(u, truth, structure, work, everything)
     else:
-        chain.levels(u, theta, truth, structure, work)
+        viterbi.best_of_losses(u, theta, truth, structure, work)
 
 
 @kernel
-def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
-    """The label behind `H[c]`, after `levels`."""
-    if structure.kind == _UNARY:
-        unary.at_level(c, truth, work, label)
-    elif structure.kind == _TREE:
-        label_tree.at_level(c, truth, structure, work, label)
-    elif structure.kind == _HIERARCHY:
-        hierarchy.at_level(c, truth, structure, work, label)
+def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
+    """The label behind `H[c]`, after `best_of_losses`."""
+    if structure.kind == UNARY:
+        label_tree.flip_best(c, truth, work, label)
+    elif structure.kind == TREE:
+        label_tree.label_of_loss(c, truth, structure, work, label)
+    elif structure.kind == HIERARCHY:
+        closed_sets.label_of_loss(c, truth, structure, work, label)
     else:
-        chain.at_level(c, truth, structure, work, label)
+        viterbi.label_of_loss(c, truth, structure, work, label)
 
 
 @kernel
-def _best_class(u: Any, truth: Any, by_product: bool, lam: float, structure: Any, label: Any) -> Any:
+def _best_class(
+    u: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, label: Ints
+) -> tuple[float, float]:
     """The class with the largest `h g`, or `h + lam g`."""
     own, row, top = u[0, truth[0]], structure.weight[truth[0]], -np.inf
     for c in range(u.shape[1]):
@@ -160,22 +169,24 @@ def _best_class(u: Any, truth: Any, by_product: bool, lam: float, structure: Any
 
 
 @kernel
-def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) -> Any:
+def free(
+    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
     """The label with the largest `h + lam g`, into `label`; returns (h, g). Exact, but for the greedy search."""
-    if structure.kind == _MULTICLASS:
+    if structure.kind == MULTICLASS:
         return _best_class(u, truth, False, lam, structure, label)
-    if structure.kind == _ENUMERATION:
-        return enumeration.argmax(u, theta, truth, False, lam, structure, work, label)
-    if structure.kind == _PATHS:
-        return paths.argmax(u, truth, False, lam, structure, work, label)
-    if structure.kind == _UNARY:
-        unary.free(u, truth, lam, structure.weight, label)
-    elif structure.kind == _TREE:
+    if structure.kind == ENUMERATION:
+        return enumeration.best_set(u, theta, truth, False, lam, structure, work, label)
+    if structure.kind == PATHS:
+        return closed_sets.best_path(u, truth, False, lam, structure, work, label)
+    if structure.kind == UNARY:
+        label_tree.flip_what_gains(u, truth, lam, structure.weight, label)
+    elif structure.kind == TREE:
         label_tree.free(u, theta, truth, lam, structure, work, label)
-    elif structure.kind == _HIERARCHY:
-        hierarchy.free(u, truth, lam, structure, work, label)
+    elif structure.kind == HIERARCHY:
+        closed_sets.free(u, truth, lam, structure, work, label)
     else:
-        chain.free(u, theta, truth, lam, structure, work, label)
+        viterbi.free(u, theta, truth, lam, structure, work, label)
         h = 1.0 + score(u, theta, label, structure) - score(u, theta, truth, structure)
         return h, loss(label, truth, structure, work)
     h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
@@ -183,7 +194,9 @@ def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, 
 
 
 @kernel
-def argmax(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: Any, label: Any) -> Any:
+def argmax(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
     """The label that maximises `h + g` (rescale 0, margin), `h g` (1, slack) or the score (2), into `label`.
 
     Parameters
@@ -203,25 +216,25 @@ def argmax(u: Any, theta: Any, truth: Any, rescale: int, structure: Any, work: A
     h, g : float
         The point of `label`. Slack: where no product is positive, `label` is the truth and the point (1, 0).
     """
-    slack = rescale == _SLACK
+    slack = rescale == SLACK
     kind = structure.kind
-    if kind == _GREEDY:
-        h, g = greedy.search(u, theta, truth, rescale, structure, work, label)
+    if kind == GREEDY:
+        h, g = local_search.search(u, theta, truth, rescale, structure, work, label)
     elif not slack:
-        h, g = free(u, theta, truth, 1.0 if rescale == _MARGIN else 0.0, structure, work, label)
-    elif kind == _MULTICLASS:
+        h, g = free(u, theta, truth, 1.0 if rescale == MARGIN else 0.0, structure, work, label)
+    elif kind == MULTICLASS:
         h, g = _best_class(u, truth, True, 0.0, structure, label)
-    elif kind == _ENUMERATION:
-        h, g = enumeration.argmax(u, theta, truth, True, 0.0, structure, work, label)
-    elif kind == _PATHS:
-        h, g = paths.argmax(u, truth, True, 0.0, structure, work, label)
+    elif kind == ENUMERATION:
+        h, g = enumeration.best_set(u, theta, truth, True, 0.0, structure, work, label)
+    elif kind == PATHS:
+        h, g = closed_sets.best_path(u, truth, True, 0.0, structure, work, label)
     else:
-        levels(u, theta, truth, structure, work, False)
+        best_of_losses(u, theta, truth, structure, work, False)
         best = 0
         for c in range(1, work.H.shape[0]):
             if c * work.H[c] > best * work.H[best]:
                 best = c
-        at_level(best, truth, structure, work, label)
+        label_of_loss(best, truth, structure, work, label)
         h, g = work.H[best], best * structure.unit
     if slack and h * g <= 0.0:
         for index in range(truth.shape[0]):

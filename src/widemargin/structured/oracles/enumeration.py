@@ -1,21 +1,27 @@
-"""All label sets of at most about 18 labels, two additions each: the table of scores doubles with every label.
+"""Oracles that look at all labels: classes, tables of label sets, paths of a forest.
 
-Masks are relative to the truth (`mask = y xor y_i`), so the losses do not depend on the example.
+The label sets of at most about 18 labels cost two additions each: the table of scores doubles with every label. Masks
+are relative to the truth (`mask = y xor y_i`), so the losses do not depend on the example.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import Desk, Structure, Work
+from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
+from widemargin.structured.oracles.closed_sets import path_points, path_to
 
-__all__ = ["argmax", "fill", "label_of"]
+__all__ = ["PointOracle", "best_set", "enumeration_oracle", "fill", "label_of", "path_oracle"]
+
 
 _LANES = 64
 
 
 @kernel
-def fill(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
+def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
     """`f(y) - f(y_i)` of every mask, into `work.rows[0]`."""
     k = truth.shape[0]
     F, R, T = work.rows[0], work.rows[1], work.values[0]
@@ -41,14 +47,16 @@ def fill(u: Any, theta: Any, truth: Any, structure: Any, work: Any) -> None:
 
 
 @kernel
-def label_of(mask: int, truth: Any, label: Any) -> None:
+def label_of(mask: int, truth: Ints, label: Ints) -> None:
     """The label of a mask."""
     for index in range(truth.shape[0]):
         label[index] = truth[index] ^ ((mask >> index) & 1)
 
 
 @kernel
-def argmax(u: Any, theta: Any, truth: Any, by_product: bool, lam: float, structure: Any, work: Any, label: Any) -> Any:
+def best_set(
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
     """The label with the largest `h g`, or `h + lam g`; returns its (h, g)."""
     fill(u, theta, truth, structure, work)
     F, best, G = work.rows[0], work.rows[1], structure.table
@@ -74,3 +82,126 @@ def argmax(u: Any, theta: Any, truth: Any, by_product: bool, lam: float, structu
             top, mask = value, i
     label_of(mask, truth, label)
     return 1.0 + F[mask], G[mask]
+
+
+_CONE_ROUNDING = 1e-12  # relative; far below the tolerance of the angular search
+
+
+class PointOracle:
+    """An oracle over a list of labels with their points; answers everything, exactly.
+
+    Parameters
+    ----------
+    h, g : ndarray of shape (N,)
+    label : callable
+        From an index to the user's label.
+    """
+
+    def __init__(self, h: Floats, g: Floats, label: Callable[[int], object]) -> None:
+        self._h, self._g, self._label = h, g, label
+        positive = g[g > 0.0]
+        self.smallest_loss = float(positive.min(initial=np.inf)) if positive.size else 0.0
+        self.largest_loss = float(g.max(initial=0.0))
+        whole = bool((g == np.rint(g)).all())
+        self.capabilities = frozenset({FREE, CONE, DIRECT, LEVEL, LEVELS} if whole else {FREE, CONE, DIRECT})
+
+    def _best(self, value: Floats) -> Answer | None:
+        index = int(np.argmax(value))
+        if value[index] == -np.inf:
+            return None
+        return Answer(self._label(index), float(self._h[index]), float(self._g[index]))
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        answer = self._best(self._h + lam * self._g)
+        assert answer is not None
+        return answer
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same among the labels with `beta h <= g <= alpha h` and `h >= 0`."""
+        h, g = self._h, self._g
+        steep = np.full(h.shape, np.inf) if np.isinf(alpha) else alpha * h
+        inside = (h >= 0.0) & (beta * h <= g * (1.0 + _CONE_ROUNDING)) & (g <= steep * (1.0 + _CONE_ROUNDING))
+        return self._best(np.where(inside, h + lam * g, -np.inf))
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c."""
+        return self._best(np.where(self._g == c, self._h, -np.inf))
+
+    def levels(self) -> Floats:
+        """The largest h of every loss 0, 1, ...; -inf where there is no label."""
+        H = np.full(int(self.largest_loss) + 1, -np.inf)
+        np.maximum.at(H, self._g.astype(np.intp), self._h)
+        return H
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`."""
+        answer = self._best(self._h * self._g)
+        assert answer is not None
+        return answer
+
+
+def enumeration_oracle(
+    u: Floats,
+    theta: Floats,
+    truth: Ints,
+    structure: Structure,
+    desk: Desk | None = None,
+    restore: Callable[[Ints], object] | None = None,
+) -> PointOracle:
+    """All `2 ** k` label sets of a pairwise model, by table doubling (k up to about 18).
+
+    Parameters
+    ----------
+    u : ndarray of shape (1, k)
+    theta : ndarray of shape (P,)
+    truth : ndarray of shape (k,)
+    structure : Structure
+        Of kind ENUMERATION.
+    desk, restore
+        As in `LossOracle`.
+    """
+    desk = desk or Desk(structure)
+    work = desk.work(1)
+    desk.owner = None
+    fill(u, theta, truth, structure, work)
+
+    def label(mask: int) -> object:
+        y = np.empty_like(truth)
+        label_of(mask, truth, y)
+        return y if restore is None else restore(y)
+
+    return PointOracle(1.0 + work.rows[0], structure.table, label)
+
+
+def path_oracle(
+    u: Floats,
+    truth: Ints,
+    structure: Structure,
+    desk: Desk | None = None,
+    restore: Callable[[Ints], object] | None = None,
+) -> PointOracle:
+    """All paths of a forest that end where one may.
+
+    Parameters
+    ----------
+    u : ndarray of shape (1, k)
+    truth : ndarray of shape (k,)
+    structure : Structure
+        Of kind PATHS.
+    desk, restore
+        As in `LossOracle`.
+    """
+    desk = desk or Desk(structure)
+    work = desk.work(1)
+    desk.owner = None
+    end = path_points(u, truth, structure, work)
+    ends = np.flatnonzero(structure.ends)
+    f, g = work.rows[0], work.rows[1]
+
+    def label(index: int) -> object:
+        y = np.empty_like(truth)
+        path_to(int(ends[index]), structure, y)
+        return y if restore is None else restore(y)
+
+    return PointOracle(1.0 + f[ends] - f[end], g[ends], label)

@@ -1,22 +1,108 @@
-"""Labels joined by the edges of a forest: the best labelling of every number of errors, by dynamic programming.
+"""Independent labels and labels joined by the edges of a forest: the best label set of every number of errors.
 
-In flip coordinates `z = y xor y_i` the score is `f(y) - f(y_i) = v . z + sum_q t_q z_q z_parent(q)`. `S[q, s, c]` is
-the best of the subtree of q where q has state s and its strict descendants cost c; the children are merged one by one.
-The roots hang below a virtual root of state 0. O(k^2) for Hamming counts.
+Independent labels are sorted by what a flip gains, with a heap. Trees need a dynamic programme: in flip coordinates
+`z = y xor y_i` the score is `f(y) - f(y_i) = v . z + sum_q t_q z_q z_parent(q)`. `S[q, s, c]` is the best of the
+subtree of q where q has state s and its strict descendants cost c; the children are merged one by one. The roots hang
+below a virtual root of state 0. O(k^2) for Hamming counts.
 """
-
-from typing import Any
 
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin.structured.oracles.unary import all_one, take_largest
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["at_level", "free", "levels"]
+__all__ = [
+    "all_one",
+    "best_of_losses",
+    "flip_best",
+    "flip_what_gains",
+    "free",
+    "label_of_loss",
+    "sort_flips",
+    "take_largest",
+]  # fmt: skip
 
 
 @kernel
-def _flip_gains(u: Any, theta: Any, truth: Any, structure: Any, v: Any, t: Any) -> None:
+def all_one(cost: Ints) -> bool:
+    """Whether every label costs one level, so that the number of flips is the level."""
+    same = True
+    for q in range(cost.shape[0]):
+        same = same and cost[q] == 1
+    return same
+
+
+@kernel
+def _sink(gain: Floats, heap: Ints, at: int, size: int) -> None:
+    """Restore the heap (largest gain first) below a place."""
+    node = heap[at]
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        if below + 1 < size and gain[heap[below + 1]] > gain[heap[below]]:
+            below += 1
+        if gain[heap[below]] <= gain[node]:
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = node
+
+
+@kernel
+def sort_flips(u: Floats, truth: Ints, work: Work, everything: bool) -> None:
+    """H[c] = 1 + the c largest gains `(1 - 2 y_l) u_l`, into `work.H`; the flips into `work.scratch[1]`, best first.
+
+    Without `everything` it ends where H is negative for good (the rest is -inf): enough for the largest `c H[c]`.
+    """
+    for label in range(truth.shape[0]):
+        work.rows[0, label] = u[0, label] if truth[label] == 0 else -u[0, label]
+    take_largest(work.rows[0], truth.shape[0], work, everything)
+
+
+@kernel
+def take_largest(gain: Floats, k: int, work: Work, everything: bool) -> int:
+    """H[c] = 1 + the c largest of k gains; returns the last c of interest (see `best_of_losses`)."""
+    heap, taken, H = work.scratch[0], work.scratch[1], work.H
+    for label in range(k):
+        heap[label] = label
+        H[label + 1] = -np.inf
+    for at in range(k // 2 - 1, -1, -1):
+        _sink(gain, heap, at, k)
+    H[0] = 1.0
+    for c in range(k):
+        best = heap[0]
+        if not everything and H[c] + gain[best] <= 0.0 and gain[best] <= 0.0:
+            return c
+        taken[c] = best
+        H[c + 1] = H[c] + gain[best]
+        heap[0] = heap[k - 1 - c]
+        _sink(gain, heap, 0, k - 1 - c)
+    return k
+
+
+@kernel
+def flip_best(c: int, truth: Ints, work: Work, label: Ints) -> None:
+    """The label of level c, after `best_of_losses`."""
+    for index in range(truth.shape[0]):
+        label[index] = truth[index]
+    for rank in range(c):
+        flipped = work.scratch[1, rank]
+        label[flipped] = 1 - truth[flipped]
+
+
+@kernel
+def flip_what_gains(u: Floats, truth: Ints, lam: float, weight: Floats, label: Ints) -> None:
+    """The label with the largest score plus `lam` times its loss."""
+    for index in range(truth.shape[0]):
+        gain = u[0, index] if truth[index] == 0 else -u[0, index]
+        flip = gain + lam * weight[0, index] > 0.0
+        label[index] = 1 - truth[index] if flip else truth[index]
+
+
+@kernel
+def _flip_gains(u: Floats, theta: Floats, truth: Ints, structure: Structure, v: Floats, t: Floats) -> None:
     """Gain of every single flip, and what two flips joined by an edge gain on top."""
     k = truth.shape[0]
     for q in range(k):
@@ -36,7 +122,7 @@ def _flip_gains(u: Any, theta: Any, truth: Any, structure: Any, v: Any, t: Any) 
 
 
 @kernel
-def _last_level(v: Any, t: Any, structure: Any, work: Any) -> int:
+def _last_loss(v: Floats, t: Floats, structure: Structure, work: Work) -> int:
     """The last cost at which H may be positive, for costs 1: an edge gives each of its ends half of what it gains."""
     k = structure.order.shape[0]
     optimistic = work.rows[4]
@@ -50,8 +136,8 @@ def _last_level(v: Any, t: Any, structure: Any, work: Any) -> int:
 
 
 @kernel
-def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything: bool) -> None:
-    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `at_level`.
+def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
+    """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `label_of_loss`.
 
     Without `everything` it leaves out costs beyond which H is negative for good (-inf).
     """
@@ -61,7 +147,7 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything
     _flip_gains(u, theta, truth, structure, v, t)
     most = work.H.shape[0]
     if not everything and all_one(structure.cost[0]):
-        most = _last_level(v, t, structure, work) + 1
+        most = _last_loss(v, t, structure, work) + 1
     for q in range(k):
         S[q, 0, 0], S[q, 1, 0], size[q] = 0.0, v[q], 1
     S[k, 0, 0], size[k] = 0.0, 1
@@ -99,8 +185,8 @@ def levels(u: Any, theta: Any, truth: Any, structure: Any, work: Any, everything
 
 
 @kernel
-def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
-    """The label of cost c, after `levels`."""
+def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
+    """The label of cost c, after `best_of_losses`."""
     k = truth.shape[0]
     z, budget = work.scratch[1], work.scratch[2]
     z[k], budget[k] = 0, c
@@ -118,7 +204,7 @@ def at_level(c: int, truth: Any, structure: Any, work: Any, label: Any) -> None:
 
 
 @kernel
-def free(u: Any, theta: Any, truth: Any, lam: float, structure: Any, work: Any, label: Any) -> None:
+def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
     """The label with the largest score plus `lam` times its loss: max-product, no levels."""
     k = truth.shape[0]
     v, t, stay, z = work.rows[0], work.rows[1], work.rows[2], work.scratch[1]

@@ -5,22 +5,52 @@ Columns `mu_l`, `mu_lm`, `h` and `g`; rows of the local polytope, of the definit
 examples the rows of h and g, so the basis is kept.
 """
 
+from typing import NamedTuple
+
 import highspy
 import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import WidemarginError
 from widemargin.structured.compiled import Structure
-from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer
-from widemargin.structured.oracles.partial import PartialOracle
-from widemargin.structured.oracles.relaxed import Relaxed
+from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer, PartialOracle
 
-__all__ = ["PairwiseProgram", "ProgramOracle"]
+__all__ = ["PairwiseProgram", "ProgramOracle", "Relaxed"]
 
 
 _TOLERANCE = 1e-9
 _STEEPEST = 1e6  # largest alpha of a row: with 1e9 HiGHS takes cones for empty, or returns a worse label
 _INF = highspy.kHighsInf
+
+
+class Relaxed(NamedTuple):
+    """Means of the labels and of their products; joint features are `A = mu`, `b = pairs`.
+
+    Attributes
+    ----------
+    mu : ndarray of shape (k,)
+        In [0, 1].
+    pairs : ndarray of shape (P,)
+        Of `y_p y_q`.
+    """
+
+    mu: Floats
+    pairs: Floats
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether this is a label set."""
+        return bool(((self.mu == 0.0) | (self.mu == 1.0)).all())
+
+
+def relaxed_loss(y: Relaxed, truth: Ints, weight: Floats) -> float:
+    """Weighted Hamming loss of a relaxed label, linear in it."""
+    return float(weight @ np.abs(y.mu - truth))
+
+
+def relaxed_score(y: Relaxed, u: Floats, theta: Floats) -> float:
+    """Score of a relaxed label."""
+    return float(u[0] @ y.mu + theta @ y.pairs)
 
 
 class PairwiseProgram:

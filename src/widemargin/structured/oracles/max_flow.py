@@ -1,18 +1,46 @@
-"""Maximum flow with real capacities by Dinic's algorithm, from any residual graph: warm starts are free.
+"""Maximum flow with real capacities by Dinic's algorithm, from any residual graph: warm starts are free."""
 
-Arc e and its reverse `e ^ 1` are neighbours; the arcs out of a node are a linked list from `first`, by `after`.
-"""
+from typing import NamedTuple
 
-from typing import Any
+import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
 
-__all__ = ["add_arc", "augment"]
+__all__ = ["ResidualGraph", "add_arc", "augment", "empty_graph"]
+
+
+class ResidualGraph(NamedTuple):
+    """Arcs e with their reverses `e ^ 1` beside them; those out of a node are a linked list.
+
+    Attributes
+    ----------
+    first : ndarray of shape (nodes,)
+        The first arc out of every node, -1 where there is none.
+    after : ndarray of shape (arcs,)
+        The next arc out of the same node, -1 at the end.
+    head : ndarray of shape (arcs,)
+        Where an arc leads.
+    cap : ndarray of shape (arcs,)
+        Residual capacities.
+    """
+
+    first: Ints
+    after: Ints
+    head: Ints
+    cap: Floats
+
+
+def empty_graph(n_nodes: int, n_arcs: int) -> ResidualGraph:
+    """Nodes without arcs, and room for so many arcs, reverses included."""
+    first = np.full(n_nodes, -1, dtype=np.int64)
+    return ResidualGraph(first, np.empty(n_arcs, np.int64), np.empty(n_arcs, np.int64), np.empty(n_arcs))
 
 
 @kernel
-def add_arc(e: int, a: int, b: int, there: float, back: float, first: Any, after: Any, head: Any, cap: Any) -> int:
-    """Append the arc a -> b and its reverse; returns the next free place."""
+def add_arc(e: int, a: int, b: int, there: float, back: float, graph: ResidualGraph) -> int:
+    """Append the arc a -> b and its reverse at place e; returns the next free place."""
+    first, after, head, cap = graph
     head[e], cap[e], after[e] = b, there, first[a]
     first[a] = e
     head[e + 1], cap[e + 1], after[e + 1] = a, back, first[b]
@@ -21,13 +49,12 @@ def add_arc(e: int, a: int, b: int, there: float, back: float, first: Any, after
 
 
 @kernel
-def _distances(
-    first: Any, after: Any, head: Any, cap: Any, start: int, stop: int, back: int, eps: float, depth: Any, queue: Any
-) -> None:
+def _distances(graph: ResidualGraph, start: int, stop: int, back: int, eps: float, depth: Ints, queue: Ints) -> None:
     """Breadth-first distances from `start` in the residual graph (back 0) or to it (back 1), until `stop` is met.
 
     -1 where there is no way.
     """
+    first, after, head, cap = graph
     for node in range(depth.shape[0]):
         depth[node] = -1
     depth[start], queue[0] = 0, start
@@ -38,6 +65,7 @@ def _distances(
         e = first[node]
         while e >= 0:
             other = head[e]
+            # To measure distances *to* the start, arcs are walked against their direction: their reverses count.
             if depth[other] < 0 and cap[e ^ back] > eps:
                 depth[other] = depth[node] + 1
                 if other == stop:
@@ -48,29 +76,28 @@ def _distances(
 
 
 @kernel
-def augment(
-    first: Any, after: Any, head: Any, cap: Any, source: int, sink: int, eps: float,
-    depth: Any, queue: Any, current: Any, path: Any,
-) -> float:  # fmt: skip
-    """Augment until no way is left whose capacities exceed eps; changes `cap`, returns the flow added.
+def augment(graph: ResidualGraph, source: int, sink: int, eps: float, scratch: Ints) -> float:
+    """Augment until no way is left whose capacities exceed eps; changes the capacities, returns the flow added.
 
     Parameters
     ----------
-    first : int array of shape (nodes,)
-    after, head : int arrays of shape (arcs,)
-    cap : float array of shape (arcs,)
-        Residual capacities.
+    graph : ResidualGraph
     source, sink : int
     eps : float
         What counts as nothing.
-    depth, queue, current, path : int arrays of shape (nodes,)
-        Scratch; `depth` is left with the distances from the source, -1 where there is no way.
+    scratch : int array of shape (4, nodes)
+        Its first row is left with the distances from the source, -1 where there is no way: the source's side of the
+        least cut.
     """
+    first, after, head, cap = graph
+    depth, queue, current, path = scratch[0], scratch[1], scratch[2], scratch[3]
     total = 0.0
     while True:
-        _distances(first, after, head, cap, sink, source, 1, eps, depth, queue)
+        # One phase: distances to the sink, then ways along which the distance falls by one with every arc.
+        _distances(graph, sink, source, 1, eps, depth, queue)
         if depth[source] < 0:
             break
+        # Within a phase an arc that has failed once fails for good, so every node remembers how far it has looked.
         for node in range(current.shape[0]):
             current[node] = first[node]
         node, length = source, 0
@@ -99,9 +126,9 @@ def augment(
                 node = head[e]
             elif length == 0:
                 break
-            else:
+            else:  # a dead end: step back, and never take the arc that led here again in this phase
                 length -= 1
                 node = head[path[length] ^ 1]
                 current[node] = after[current[node]]
-    _distances(first, after, head, cap, source, -1, 0, eps, depth, queue)
+    _distances(graph, source, -1, 0, eps, depth, queue)
     return total

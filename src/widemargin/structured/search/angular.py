@@ -13,14 +13,15 @@ import heapq
 import math
 from collections.abc import Iterator
 
-from widemargin.structured.oracle import CONE, FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record
+from widemargin.structured.oracle import CONE, FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 __all__ = ["angular"]
 
 _NOTHING = 1e-9  # values below this share of (largest h)(largest g) count as zero
 
 
+@declare(exact=True)
 def angular(
     oracle: Oracle,
     *,
@@ -57,7 +58,7 @@ def angular(
         If the oracle has no cones.
     """
     require(oracle, (FREE, CONE), "angular")
-    record = Record(best)
+    record = BestLabel(best)
     top = oracle.free(0.0)
     record.queries += 1
     record.meet(top)

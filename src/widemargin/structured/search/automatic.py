@@ -1,36 +1,30 @@
-"""Which search: names, and what "auto" takes."""
+"""Which search: the library's own by name, what "auto" takes, those of the papers, and those that users write."""
 
-from collections.abc import Callable
+import inspect
 
-from widemargin.exceptions import CapabilityError
-from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Found
+from widemargin._papers import papers_module
+from widemargin.exceptions import CapabilityError, OracleError
+from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Answer, Found, Search
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.binary import binary
-from widemargin.structured.search.bisecting import bisecting
-from widemargin.structured.search.edge import edge
-from widemargin.structured.search.hull import hull
-from widemargin.structured.search.level import direct, level, levels
-from widemargin.structured.search.sarawagi_gupta import sarawagi_gupta
+from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
+from widemargin.structured.search.hull import edge, hull
 
-__all__ = ["EXACT", "SEARCHES", "Search", "automatic", "named"]
-
-Search = Callable[..., Found]
-"""`search(oracle, *, best=None, hint=None, eps, ratio=1.0, max_queries) -> Found`."""
+__all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
 
 SEARCHES: dict[str, Search] = {
     "direct": direct,
-    "levels": levels,
+    "levels": all_losses,
     "edge": edge,
     "angular": angular,
-    "level": level,
+    "level": loss_by_loss,
     "hull": hull,
-    "bisecting": bisecting,
-    "binary": binary,
-    "sarawagi-gupta": sarawagi_gupta,
 }
 
-EXACT = frozenset({"direct", "levels", "edge", "angular", "level"})
+EXACT = frozenset(name for name, search in SEARCHES.items() if getattr(search, "exact", False))
 """Searches that find the optimum; the others are heuristic, whatever the oracle (Theorem 1)."""
+
+IN_PAPERS = ("bisecting", "binary", "sarawagi-gupta")
+"""Searches to compare with, in `SEARCHES` of `widemargin_papers.solvers.label_searches`."""
 
 _BY_COST = (
     ("direct", {DIRECT}),
@@ -59,16 +53,59 @@ def automatic(capabilities: frozenset[str]) -> str:
     )
 
 
-def named(name: str, capabilities: frozenset[str]) -> str:
-    """The search asked for, "auto" resolved.
+def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Search]:
+    """The search asked for with its name, "auto" resolved.
 
     Raises
     ------
     CapabilityError
-        If the name is unknown.
+        If the name is unknown, or that of a search in widemargin-papers, which is not installed; or if a function is
+        not called as searches are.
     """
-    if name == "auto":
-        return automatic(capabilities)
-    if name not in SEARCHES:
-        raise CapabilityError(f"search={name!r} is not one of 'auto', {', '.join(map(repr, SEARCHES))}.")
+    if not isinstance(search, str):
+        return _check_signature(search), search
+    name = automatic(capabilities) if search == "auto" else search
+    if name in SEARCHES:
+        return name, SEARCHES[name]
+    if name not in IN_PAPERS:
+        raise CapabilityError(
+            f"search={name!r} is not one of 'auto', {', '.join(map(repr, [*SEARCHES, *IN_PAPERS]))}, and no function."
+        )
+    searches: dict[str, Search] = papers_module("solvers.label_searches", f"search={name!r}").SEARCHES
+    return name, searches[name]
+
+
+def _check_signature(search: Search) -> str:
+    """Name of a user's search, which must be called as the others are."""
+    name = str(getattr(search, "__name__", type(search).__name__))
+    options = dict.fromkeys(("best", "hint", "eps", "ratio", "max_queries"))
+    if getattr(search, "needs_slack", False):
+        options["slack"] = None
+    try:
+        inspect.signature(search).bind(None, **options)
+    except TypeError as error:
+        raise CapabilityError(
+            f"search={name} cannot be called as search(oracle, *, {', '.join(options)}): {error}. "
+            "See widemargin.structured.oracle.Search."
+        ) from error
     return name
+
+
+def check_found(name: str, found: object, best: Answer | None) -> None:
+    """Refuse what a user's search returns where its upper bound is below a label that is known, or no number.
+
+    Raises
+    ------
+    OracleError
+    """
+    if not isinstance(found, Found):
+        raise OracleError(
+            f"search {name} returned {type(found).__name__}; give a Found(y, h, g, upper, queries, exact)."
+        )
+    known = max(found.value, 0.0 if best is None or best.h <= 0.0 else best.h * best.g)
+    if not found.upper >= known * (1.0 - 1e-9):  # not, so that NaN is refused
+        raise OracleError(
+            f"search {name} says that no label is worth more than {found.upper:.9g}, but one is worth {known:.9g}. "
+            "`upper` must bound h g of all labels: it makes the duality gap a certificate. Return math.inf where "
+            "nothing is proved."
+        )

@@ -1,17 +1,20 @@
-"""Hull search: the vertices of the upper right hull around the best point, from free questions alone.
+"""Hull search and edge search: the vertices of the upper right hull around the best point, from free questions alone.
 
 Each answer of `free(lam)` is a vertex. Two vertices on either side of the diagonal `h = lam g` give the next lam, the
 slope of the line through them; when the oracle finds nothing above that line it is the edge of the hull that carries
 the optimum over the hull. It visits the vertices that bisecting and golden section search for, in far fewer questions.
 Exact over the hull only: labels inside it may be better (Theorem 1).
+
+The points of a relaxation (fractional labels) fill a polygon, so the optimum over them lies on an edge of it: the edge
+search finds that edge, and mixes its ends. It is exact (spec 5.6).
 """
 
 from typing import NamedTuple
 
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, require
-from widemargin.structured.search.record import MOST_QUERIES, Record
+from widemargin.structured.oracle import CONVEX, FREE, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
-__all__ = ["Edge", "climb", "hull"]
+__all__ = ["Edge", "Mixture", "climb", "edge", "hull"]
 
 _STEP = 4.0  # of lam while one side of the diagonal is still unknown
 _SAME = 1e-12
@@ -24,6 +27,7 @@ class Edge(NamedTuple):
     B: Answer | None
 
 
+@declare(exact=False)
 def hull(
     oracle: Oracle,
     *,
@@ -55,14 +59,14 @@ def hull(
         If the oracle has no free questions.
     """
     require(oracle, (FREE,), "hull")
-    record = Record(best)
+    record = BestLabel(best)
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries)
     return record.found(eps)
 
 
 def climb(
     oracle: Oracle,
-    record: Record,
+    record: BestLabel,
     *,
     hint: float | None,
     eps: float,
@@ -111,3 +115,54 @@ def climb(
                 break  # one vertex
             lam = (A.h - B.h) / (B.g - A.g)
     return Edge(A, B)
+
+
+class Mixture(NamedTuple):
+    """The fractional label `(1 - share) first + share second`; joint features and loss are linear in it."""
+
+    first: object
+    second: object
+    share: float
+
+
+@declare(exact=True)
+def edge(
+    oracle: Oracle,
+    *,
+    best: Answer | None = None,
+    hint: float | None = None,
+    eps: float = 1e-9,
+    ratio: float = 1.0,
+    max_queries: int = MOST_QUERIES,
+) -> Found:
+    """The maximiser of `h g` over a relaxation; its label may be a `Mixture`.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With "free" and "convex".
+    best, hint, eps, ratio, max_queries
+        As in `hull`.
+
+    Raises
+    ------
+    CapabilityError
+        If the labels of the oracle are not those of a relaxation.
+    """
+    require(oracle, (FREE, CONVEX), "edge")
+    record = BestLabel(best)
+    A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, fractional=True)
+    if A is not None and B is not None:
+        record.meet(_between(A, B))
+    return record.found(max(eps, 1e-9))
+
+
+def _between(A: Answer, B: Answer) -> Answer:
+    """The best point of the segment from A to B."""
+    dh, dg = B.h - A.h, B.g - A.g
+    if dh >= 0.0 or dg <= 0.0:
+        return B if B.h * B.g > A.h * A.g else A
+    share = min(max(-(A.h * dg + A.g * dh) / (2.0 * dh * dg), 0.0), 1.0)
+    if share in (0.0, 1.0):
+        return B if share else A
+    return Answer(Mixture(A.y, B.y, share), A.h + share * dh, A.g + share * dg)

@@ -11,7 +11,7 @@ from testing.kernel_svms import RBF, data, exact, problem
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual import working_set_loops as loops

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from widemargin.plotting._canvas import COLOURS, band, new_figure, tidy
+from widemargin.extending import COLOURS, band, new_figure, tidy
 
 __all__ = ["churn_figure", "evaluations_figure", "fairness_figure", "features_figure", "quarter_figure"]
 

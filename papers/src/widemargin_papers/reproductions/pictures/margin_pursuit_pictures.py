@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.plotting._canvas import COLOURS, band, new_figure, tidy
+from widemargin.extending import COLOURS, band, new_figure, tidy
 
 __all__ = ["course_figure", "link_figure", "rescaling_figure"]
 

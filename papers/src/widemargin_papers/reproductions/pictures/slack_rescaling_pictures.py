@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from widemargin.plotting._canvas import COLOURS, band, new_figure, tidy
+from widemargin.extending import COLOURS, band, new_figure, tidy
 
 __all__ = ["learning_figure", "scores_figure", "search_figure"]
 

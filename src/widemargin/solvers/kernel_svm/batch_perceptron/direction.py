@@ -12,7 +12,7 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import KernelError
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.kernel_svm.batch_perceptron.direction_loops import average
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.dual.working_set import responses

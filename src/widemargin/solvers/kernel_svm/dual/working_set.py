@@ -15,12 +15,12 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import KernelError
-from widemargin.linalg._loops import add_rows
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
 from widemargin.solvers.kernel_svm.progress import Best, Watch
-from widemargin.solvers.paper_nest.sdca_loops import balance
+from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = ["Block", "bounds", "conclude", "feasible", "finish", "responses", "solve", "status_of", "violation"]
 

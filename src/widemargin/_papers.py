@@ -1,0 +1,45 @@
+"""The one door to widemargin-papers, the second distribution: the papers' experiments, and solvers to compare with.
+
+The library works without it. Where a user names something that lives there, it is imported here, or one sentence says
+how to get it.
+"""
+
+import importlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from widemargin.exceptions import CapabilityError
+
+__all__ = ["papers_module"]
+
+_CHECKOUT = Path(__file__).parents[2] / "papers" / "src"
+
+
+def papers_module(name: str, wanted: str) -> ModuleType:
+    """A module of widemargin-papers, installed or beside the library in a checkout of the repository.
+
+    Parameters
+    ----------
+    name : str
+        Below `widemargin_papers`.
+    wanted : str
+        What the user asked for, for the message.
+
+    Raises
+    ------
+    CapabilityError
+        If there is no such package.
+    """
+    if "widemargin_papers" not in sys.modules and find_spec("widemargin_papers") is None and _CHECKOUT.is_dir():
+        sys.path.append(str(_CHECKOUT))
+    try:
+        return importlib.import_module(f"widemargin_papers.{name}")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("widemargin_papers"):
+            raise
+        raise CapabilityError(
+            f"{wanted} lives in widemargin-papers, which is not installed: run `pip install ./papers` in a checkout of "
+            "the repository."
+        ) from None

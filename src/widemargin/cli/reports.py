@@ -1,0 +1,179 @@
+"""Reports for machines: one JSON document, and JUnit XML, which CI servers show, with a test case for each constraint.
+
+`docs/report.schema.json` describes the document.
+"""
+
+import argparse
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from widemargin import __version__
+from widemargin._text import printable
+from widemargin.diagnostics import ConstraintReport, GoalReport
+from widemargin.exceptions import DataError, ModelFileError
+from widemargin.persistence.container import write_file
+
+__all__ = [
+    "FORMAT",
+    "Case",
+    "Suite",
+    "audit_document",
+    "audit_suite",
+    "junit_xml",
+    "write_json",
+    "write_junit",
+    "write_text",
+]
+
+FORMAT = 1
+
+
+def audit_document(
+    report: GoalReport, options: argparse.Namespace, *, model: str, data: str, rows: str
+) -> dict[str, Any]:
+    """What an audit found, fit for JSON."""
+    return {
+        "format": FORMAT,
+        "command": "audit",
+        "widemargin": __version__,
+        "goals_file": str(options.goals),
+        "model": model,
+        "data": data,
+        "rows": rows,
+        "decide": report.decide,
+        "passed": report.passed,
+        "exit_code": report.exit_code,
+        "simultaneous_confidence": report.simultaneous_confidence,
+        "report": report.to_dict(),
+    }
+
+
+def write_json(document: dict[str, Any], path: Path) -> None:
+    """Write a document whole or not at all."""
+    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text whole or not at all.
+
+    Raises
+    ------
+    DataError
+        The file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode("utf-8", "replace"))
+    except (OSError, ModelFileError) as error:
+        cause = error.__cause__ if isinstance(error, ModelFileError) else error
+        raise DataError(
+            f"{path}: the report cannot be written ({getattr(cause, 'strerror', cause)}). Check the folder"
+        ) from error
+
+
+class Case(NamedTuple):
+    """A test case; `failure` is (kind, message, text), `skipped` a reason."""
+
+    name: str
+    failure: tuple[str, str, str] | None = None
+    skipped: str | None = None
+
+
+class Suite(NamedTuple):
+    """Test cases of one report, and the report as text; `part` tells apart suites of one goals file."""
+
+    name: str
+    cases: Sequence[Case]
+    output: str
+    part: str = ""
+
+
+def audit_suite(report: GoalReport, *, suite: str, ramp: bool = False) -> Suite:
+    """A report as test cases.
+
+    A constraint that does not count as met is a failure, a dropped one is skipped.
+
+    Parameters
+    ----------
+    report : GoalReport
+    suite : str
+        Name of the test suite.
+    ramp : bool, default=False
+        Whether the rates of the randomised classifier decide; else those of `report.decide`.
+    """
+    cases = []
+    for item in report.constraints:
+        passes = item.ramp_met if ramp else item.passes(report.decide)
+        kind, message = ("not met", _ramp_failure(item)) if ramp else (item.verdict, _failure(item, report))
+        cases.append(Case(item.label, None if passes else (kind, message, item.text)))
+    cases += [Case(dropped.label, skipped=dropped.reason) for dropped in report.dropped]
+    return Suite(suite, cases, str(report))
+
+
+def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
+    """Test suites as a `<testsuites>` document; names and texts are escaped, control characters in them replaced.
+
+    Parameters
+    ----------
+    suites : sequence of Suite
+    command : str
+        What they are the result of.
+    """
+    every = [case for suite in suites for case in suite.cases]
+    root = ET.Element("testsuites", {"name": f"widemargin {command}", **_numbers(every)})
+    for suite in suites:
+        name = f"{suite.name}: {suite.part}" if suite.part else suite.name
+        parent = ET.SubElement(root, "testsuite", {"name": printable(name), **_numbers(suite.cases)})
+        for item in suite.cases:
+            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": _class(suite)})
+            if item.failure is not None:
+                kind, message, text = map(printable, item.failure)
+                ET.SubElement(case, "failure", {"message": message, "type": kind}).text = text
+            if item.skipped is not None:
+                ET.SubElement(case, "skipped", {"message": printable(item.skipped)})
+        ET.SubElement(parent, "system-out").text = "\n".join(map(printable, suite.output.split("\n")))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _numbers(cases: Sequence[Case]) -> dict[str, str]:
+    return {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failure is not None for case in cases)),
+        "errors": "0",
+        "skipped": str(sum(case.skipped is not None for case in cases)),
+    }
+
+
+def write_junit(suites: Sequence[Suite], path: Path, *, command: str = "audit") -> None:
+    """Write the XML whole or not at all."""
+    write_text(junit_xml(suites, command=command), path)
+
+
+def _class(suite: Suite) -> str:
+    stem = printable(Path(suite.name).stem) or "goal"
+    return f"{stem}.{suite.part}" if suite.part else stem
+
+
+def _failure(item: ConstraintReport, report: GoalReport) -> str:
+    if item.slack is None:
+        return f"undefined: a denominator is 0 on {item.n_rows} rows"
+    sign = {">=": "<", "<=": ">"}[item.sense] if not item.met else item.sense
+    text = f"rate {item.rate:.6g} {sign} bound {item.bound:.6g} (slack {item.slack:+.6g}, {item.n_rows} rows)"
+    if item.interval is not None:
+        low, high = (
+            "-inf" if item.interval.lower is None else f"{item.interval.lower:+.6g}",
+            "+inf" if item.interval.upper is None else f"{item.interval.upper:+.6g}",
+        )
+        text += f"; {100 * item.interval.confidence:g}% of slack: [{low}, {high}]"
+    return f"{item.verdict}: {text} (decided by {report.decide})"
+
+
+def _ramp_failure(item: ConstraintReport) -> str:
+    if item.ramp_rate is None or item.ramp_slack is None:
+        return f"undefined: a denominator is 0 on {item.n_rows} rows"
+    numbers = f"ramp rate {item.ramp_rate:.6g} (slack {item.ramp_slack:+.6g}, {item.n_rows} rows)"
+    return f"not met: {numbers}, decided by the randomised classifier"

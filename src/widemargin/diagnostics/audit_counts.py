@@ -1,0 +1,306 @@
+"""Counts that an audit needs of rows: blocks are encoded, counted by kind and forgotten, and their counts add up.
+
+Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/counting.py`). Counts of parts of the
+rows, made in other processes perhaps, merge in any order.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+
+from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.binding.labels import ClassPair, encode_labels
+from widemargin.goals.binding.sources import make_source
+from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.counting import Counted, CountedRows
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.rows import Rows, is_asked
+
+__all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]
+
+
+class AuditBlock(Rows):
+    """Some rows with what was predicted for them.
+
+    Parameters
+    ----------
+    predictions : array-like of shape (n,)
+        Labels, never scores or probabilities.
+    y : array-like of shape (n,), default=None
+        Labels. Either all blocks of a source have them or none.
+    X : data frame or array with n rows, default=None
+        Looked at by predicates after `populations` if it is a data frame, and by baselines that are models.
+    populations : table with n rows, default=None
+    sample_weight : array-like of shape (n,), default=None
+    baselines : mapping of str to array-like of shape (n,) or fitted model, default=None
+        Looked up after the columns of `populations`.
+    source : str, default=None
+        Name of the external data set that the rows belong to; None: the audited rows.
+    ramp : array-like of shape (n,), default=None
+        Probability of a positive prediction by the randomised classifier.
+
+    Raises
+    ------
+    DataError
+        If two parts differ in their number of rows.
+    """
+
+    predictions: Column
+    ramp: Column | None
+
+    def __init__(
+        self,
+        predictions: Column,
+        y: Column | None = None,
+        X: Features | None = None,
+        populations: Table | None = None,
+        sample_weight: Column | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
+        source: str | None = None,
+        ramp: Column | None = None,
+    ) -> None:
+        object.__setattr__(self, "predictions", predictions)
+        object.__setattr__(self, "ramp", ramp)
+        super().__init__(X, y, sample_weight, populations, baselines=baselines or {}, source=source)
+
+    def _parts(self) -> Iterator[tuple[str, Features | Column | Table]]:
+        yield "predictions", self.predictions
+        yield from super()._parts()
+
+
+class AuditCounts:
+    """All that an audit needs of the rows seen so far.
+
+    Parameters
+    ----------
+    goal : Goal or str
+    classes : sequence of two labels, default=None
+        None: the negative class is learned from the rows.
+    pos_label : label, default=None
+        The positive class; None: the second of `classes`.
+
+    Attributes
+    ----------
+    goal : Goal
+
+    Raises
+    ------
+    DataError
+        If neither `classes` nor `pos_label` is given, or the goal is none.
+
+    Notes
+    -----
+    Counts are plain Python and NumPy objects: they can be pickled, sent between processes and merged in any order.
+    Their size depends on the kinds of rows that the goal can tell apart, not on the number of rows. Results are those
+    of `audit` on all rows at once, up to the order of sums of weights: rates, verdicts, Clopper-Pearson intervals and
+    the bootstrap, which draws multinomial counts of kinds in either case. Up to 256 different weights are kept apart;
+    beyond, those within 5% of each other are averaged, in both.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import AuditCounts
+    >>> counts = AuditCounts("subject to floor: recall() >= 0.5", classes=(0, 1))
+    >>> counts.update([1, 1], y=[1, 0])
+    >>> counts.update([0, 0], y=[1, 0])
+    >>> report = counts.report()
+    >>> report["floor"].rate, report.n_rows
+    (0.5, 4)
+    """
+
+    def __init__(self, goal: Goal | str, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
+        found = Goal.parse(goal) if isinstance(goal, str) else goal
+        if not isinstance(found, Goal):
+            raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+        self.goal = found
+        self._pair = ClassPair(classes, pos_label)
+        self._uses = baselines_used(found)
+        looked_at = columns_used(found)
+        self._parts = {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
+
+    @property
+    def positive(self) -> Label:
+        """The positive class."""
+        return self._pair.positive
+
+    @property
+    def negative(self) -> Label:
+        """The negative class; None until a row has shown it."""
+        return self._pair.negative
+
+    @property
+    def n_rows(self) -> int:
+        """Audited rows seen so far."""
+        return self._parts[None].n_rows
+
+    def update(
+        self,
+        predictions: Column,
+        y: Column | None = None,
+        *,
+        X: Features | None = None,
+        populations: Table | None = None,
+        sample_weight: Column | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
+        source: str | None = None,
+        ramp: Column | None = None,
+    ) -> None:
+        """Count a block of rows; parameters as in `AuditBlock`.
+
+        Raises
+        ------
+        DataError
+            As `audit`; also if the block does not agree with those before it (other types, a third class).
+        """
+        self.add(AuditBlock(predictions, y, X, populations, sample_weight, baselines, source, ramp))
+
+    def add(self, block: AuditBlock) -> None:
+        """Count a block of rows."""
+        name = block.source
+        if name not in self._parts:
+            known = [other for other in self._parts if other is not None]
+            raise DataError(f"rows of {name!r} were given, and the goal uses the external data sets {listing(known)}.")
+        if block.n_rows:
+            rows = self.encoded(block)
+            self._parts[name].add(rows.source, rows.positive, rows.ramp)
+
+    def encoded(self, block: AuditBlock) -> Counted:
+        """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
+
+        Raises
+        ------
+        DataError
+            As `update`.
+        """
+        name, used = block.source, self._uses[block.source]
+        pair = self._classes(block)
+        source = make_source(block, used, classes=pair)
+        what = "predictions" if name is None else f"predictions for external {name!r}"
+        positive = encode_labels(block.predictions, pair, pair[1], what=what) > 0
+        if block.ramp is None:
+            return Counted(source, positive, None)
+        ramp = np.asarray(block.ramp, dtype=np.float64)
+        if ramp.shape != (block.n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
+            raise DataError(f"ramp has shape {ramp.shape}; give {block.n_rows} probabilities, from 0 to 1.")
+        return Counted(source, positive, ramp)
+
+    def merge(self, other: "AuditCounts") -> Self:
+        """Take in the counts of other rows for the same goal; returns self.
+
+        Raises
+        ------
+        DataError
+            If goal or classes differ.
+        """
+        if other.goal != self.goal:
+            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
+        self._pair.join(other._pair)
+        for name, part in self._parts.items():
+            part.join(other._parts[name])
+        return self
+
+    def report(
+        self,
+        *,
+        confidence: float | None = 0.95,
+        decide: str = "estimate",
+        random_state: Seed = 0,
+        data_name: str = "the data",
+    ) -> GoalReport:
+        """The report of all rows seen so far; parameters and errors as in `audit`."""
+        check_decide(decide)
+        names = [None, *sorted(name for name in self._parts if name is not None)]
+        for name in names:
+            if not self._parts[name].n_rows:
+                raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
+        return report_of(
+            self.goal, [self._parts[name].counted() for name in names], self.positive, confidence=confidence,
+            decide=decide, random_state=random_state, data_name=data_name,
+        )  # fmt: skip
+
+    def _classes(self, block: AuditBlock) -> tuple[Label, Label]:
+        """The pair (negative, positive); a negative class is learned from the first vector that shows it."""
+        if self.negative is not None:
+            return self.negative, self.positive
+        vectors: dict[str, Column] = {"predictions": block.predictions}
+        if block.y is not None:
+            vectors["y"] = block.y
+        table = PopulationTable.build(block.populations)
+        for name in self._uses[block.source]:
+            column = None if table is None else table.own_column(name)
+            given = block.baselines.get(name) if column is None else column.to_values()
+            if given is not None and not is_asked(given):
+                vectors[f"baseline {name!r}"] = given
+        return self._pair.learn(vectors)
+
+
+def report_of(
+    goal: Goal,
+    parts: Sequence[Counted],
+    positive_class: Label,
+    *,
+    confidence: float | None,
+    decide: str,
+    random_state: Seed,
+    data_name: str,
+) -> GoalReport:
+    """The report of rows with their predictions, the audited ones first; parameters and errors as in `audit`."""
+    tied = bind(goal, [part.source for part in parts], warn_trivial=False, need_objective=False)
+    ramps = [part.ramp for part in parts if part.ramp is not None]
+    return make_report(
+        tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
+        confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
+        random_state=random_state,
+    )  # fmt: skip
+
+
+def audit_stream(
+    blocks: Iterable[AuditBlock],
+    goal: Goal | str,
+    *,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label = None,
+    confidence: float | None = 0.95,
+    decide: str = "estimate",
+    random_state: Seed = 0,
+    data_name: str = "the data",
+) -> GoalReport:
+    """Measure predictions on a goal, a block of rows at a time; the report is that of `audit` on all rows at once.
+
+    Parameters
+    ----------
+    blocks : iterable of AuditBlock
+        Looked at once, one after the other.
+    goal : Goal or str
+    classes : sequence of two labels, default=None
+    pos_label : label, default=None
+        One of the two must be given, see `AuditCounts`.
+    confidence, decide, random_state, data_name
+        As in `audit`.
+
+    Returns
+    -------
+    GoalReport
+
+    Raises
+    ------
+    GoalError, DataError
+        As `audit`; also if the blocks do not agree with each other, or there are none.
+
+    Examples
+    --------
+    >>> from widemargin.diagnostics import AuditBlock, audit_stream
+    >>> blocks = (AuditBlock([1, 0], y=[1, 1]) for _ in range(1000))
+    >>> report = audit_stream(blocks, "subject to floor: recall() >= 0.4", classes=(0, 1))
+    >>> report["floor"].rate, report["floor"].verdict
+    (0.5, 'met')
+    """
+    counts = AuditCounts(goal, classes=classes, pos_label=pos_label)
+    for block in blocks:
+        counts.add(block)
+    return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)

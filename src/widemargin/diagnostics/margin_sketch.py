@@ -1,0 +1,216 @@
+"""What a margin report needs of rows: sums, and the margins themselves or, of many blocks, a sketch of them.
+
+Of rows in blocks the sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits,
+their weight and mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its
+size, the IQR by that of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness,
+minimum, the share below the level.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._typing import Floats, Ints
+from widemargin.diagnostics.margins import Group, Margins
+from widemargin.exceptions import DataError
+
+__all__ = ["MarginCounts", "MarginSketch"]
+
+
+_DIGITS = 12
+"""Binary digits after the first in which margins of a bucket agree: one more halves errors and doubles the sketch."""
+
+
+class _Moments(NamedTuple):
+    """Weight, mean, and sums of weighted powers of what is left without the mean."""
+
+    weight: float
+    mean: float
+    second: float
+    third: float
+
+    def joined(self, other: "_Moments") -> "_Moments":
+        """Of both sets of rows (Chan, Golub, LeVeque 1979; Terriberry 2007 for the third)."""
+        if not self.weight or not other.weight:
+            return self if other.weight == 0.0 else other
+        weight, step = self.weight + other.weight, other.mean - self.mean
+        a, b = self.weight / weight, other.weight / weight
+        second = self.second + other.second + step**2 * a * other.weight
+        third = self.third + other.third + step**3 * a * other.weight * (a - b)
+        third += 3.0 * step * (a * other.second - b * self.second)
+        return _Moments(weight, self.mean + b * step, second, third)
+
+
+@dataclasses.dataclass
+class MarginSketch:
+    """The margins of some rows.
+
+    Attributes
+    ----------
+    n_rows : int
+    moments : _Moments
+    squares : float
+        Sum of the squared weights.
+    minimum, largest : float
+        Least margin and largest absolute one, of rows with weight.
+    below : float
+        Weight of the margins below the level.
+    keys : ndarray of int64, shape (k,)
+        Buckets, sorted.
+    sums : ndarray of shape (k, 2)
+        Weight, and weighted sum of the margins of each bucket.
+    rows : tuple of two ndarrays of shape (n,), or None
+        Margins and weights of rows in memory, which need no buckets and cannot be joined with others.
+    """
+
+    n_rows: int
+    moments: _Moments
+    squares: float
+    minimum: float
+    largest: float
+    below: float
+    keys: Ints
+    sums: Floats
+    rows: tuple[Floats, Floats] | None = None
+
+    @classmethod
+    def of(cls, margins: Floats, weight: Floats, level: float, *, in_buckets: bool = True) -> Self:
+        """Of margins, shape (n,), with weights."""
+        total = float(weight.sum())
+        mean = float(weight @ margins / total) if total else 0.0
+        rest = margins - mean
+        moments = _Moments(total, mean, float(weight @ rest**2), float(weight @ rest**3))
+        has_weight = weight > 0.0
+        used = margins if has_weight.all() else margins[has_weight]
+        unique, sums, rows = np.zeros(0, np.int64), np.zeros((0, 2)), None
+        if in_buckets:
+            # Doubles of one sign are ordered as their bits are, so the leading bits are a logarithmic bucket.
+            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)  # a double has 52 of them
+            unique, place = np.unique(keys, return_inverse=True)
+            sums = _sums(place, np.column_stack([weight, weight * margins]), unique.shape[0])
+        else:
+            rows = used, weight if has_weight.all() else weight[has_weight]
+        return cls(
+            n_rows=int(margins.shape[0]),
+            moments=moments,
+            squares=float(weight @ weight),
+            minimum=float(used.min(initial=np.inf)),
+            largest=float(np.abs(used).max(initial=0.0)),
+            below=float(weight @ (margins < level)),
+            keys=unique,
+            sums=sums,
+            rows=rows,
+        )
+
+    def joined(self, other: Self) -> Self:
+        """Of both sets of rows."""
+        keys, place = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
+        both = np.concatenate([self.sums, other.sums])
+        sums = _sums(place, both, keys.shape[0])
+        return dataclasses.replace(
+            self,
+            n_rows=self.n_rows + other.n_rows,
+            moments=self.moments.joined(other.moments),
+            squares=self.squares + other.squares,
+            minimum=min(self.minimum, other.minimum),
+            largest=max(self.largest, other.largest),
+            below=self.below + other.below,
+            keys=keys,
+            sums=sums,
+        )
+
+    @property
+    def buckets(self) -> tuple[Floats, Floats]:
+        """Mean margin and weight of every bucket with weight; of rows in memory, the margins and weights themselves."""
+        if self.rows is not None:
+            return self.rows
+        held = self.sums[self.sums[:, 0] > 0.0]
+        return held[:, 1] / held[:, 0], held[:, 0]
+
+
+def _sums(place: npt.NDArray[np.intp], values: Floats, k: int) -> Floats:
+    """Sums of rows of values by place, shape (k, columns)."""
+    sums = np.zeros((k, values.shape[1]))
+    np.add.at(sums, place, values)
+    return sums
+
+
+class MarginCounts:
+    """All that a margin report needs of the rows seen so far; counts of other rows merge in any order.
+
+    Parameters
+    ----------
+    level : float, default=0.0
+        Of the share of margins below it.
+
+    Attributes
+    ----------
+    overall : MarginSketch or None
+        None before the first row.
+    groups : dict of str to MarginSketch
+    n_missing : int
+        Rows without a group.
+    source, unit : str
+        See `Margins`.
+    """
+
+    def __init__(self, level: float = 0.0) -> None:
+        self.level = level
+        self.overall: MarginSketch | None = None
+        self.groups: dict[str, MarginSketch] = {}
+        self.n_missing = 0
+        self.source = self.unit = ""
+
+    def add(
+        self,
+        margins: Margins,
+        weight: Floats | None,
+        parts: Sequence[Group],
+        n_missing: int,
+        *,
+        in_buckets: bool = True,
+    ) -> None:
+        """Count rows.
+
+        Parameters
+        ----------
+        margins : Margins
+        weight : ndarray of shape (n,) or None
+        parts : sequence of (str, ndarray of int)
+            Names and rows of the groups.
+        n_missing : int
+            Rows without a group.
+        in_buckets : bool, default=True
+            Whether only a sketch of the margins is kept, so that counts can be joined.
+        """
+        values = margins.values
+        weight = np.ones(values.shape[0]) if weight is None else weight
+        block = MarginCounts(self.level)
+        block.source, block.unit, block.n_missing = margins.source, margins.unit, n_missing
+        block.overall = MarginSketch.of(values, weight, self.level, in_buckets=in_buckets)
+        block.groups = {
+            name: MarginSketch.of(values[rows], weight[rows], self.level, in_buckets=in_buckets) for name, rows in parts
+        }
+        self.merge(block)
+
+    def merge(self, other: "MarginCounts") -> Self:
+        """Take in the counts of other rows; returns self.
+
+        Raises
+        ------
+        DataError
+            If they are of another level or another kind of margins.
+        """
+        if other.overall is None:
+            return self
+        if self.overall is not None and (self.level, self.source, self.unit) != (other.level, other.source, other.unit):
+            raise DataError("counts of margins of two kinds or two levels cannot be merged. Count both alike.")
+        self.source, self.unit, self.level = other.source, other.unit, other.level
+        self.overall = other.overall if self.overall is None else self.overall.joined(other.overall)
+        for name, sketch in other.groups.items():
+            self.groups[name] = self.groups[name].joined(sketch) if name in self.groups else sketch
+        self.n_missing += other.n_missing
+        return self

@@ -1,0 +1,338 @@
+"""What a linear model is linear in: the columns of X, features that approximate a kernel, or a kernel itself.
+
+Rate-constrained and margin estimators share these spaces. A space says how checked rows become what the solvers work
+on, and turns the weights that they find into fitted attributes. Scores of new rows need the fitted attributes alone
+(`model_scores`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.utils import check_random_state
+
+from widemargin._typing import Floats, Ints, Matrix, Seed
+from widemargin.exceptions import CapabilityError
+from widemargin.kernels.feature_maps import make_feature_map
+from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel, settled_kernel
+from widemargin.kernels.rows import MEGABYTE, KernelRows
+from widemargin.linalg.cholesky import KernelFeatures, kernel_features
+from widemargin.linalg.gram import GramRows
+from widemargin.linalg.matrix_blocks import RowBlocks
+
+__all__ = [
+    "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_space",
+    "model_scores", "stacked",
+]  # fmt: skip
+
+_MAPPED = 4096  # rows that are mapped at a time in prediction: their features take 10 MB with 300 components
+
+_OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")
+
+
+class FeatureMap(Protocol):
+    """A transformer of scikit-learn whose features have inner products near the kernel's values."""
+
+    def fit(self, X: Matrix) -> object:
+        """Draw or choose what the features are made of."""
+        ...
+
+    def transform(self, X: Matrix) -> Floats:
+        """Features of rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class SpaceParameters:
+    """Parameters of an estimator that decide its space; see `RateConstrainedClassifier` and `TrainingOptions`."""
+
+    kernel: str | Callable[..., Any] | None
+    gamma: str | float
+    degree: float
+    coef0: float
+    cache_size: float
+    feature_map: str | None = None
+    n_components: int = 0
+
+    @classmethod
+    def of(cls, *holders: object) -> "SpaceParameters":
+        """Of an estimator, or of an estimator and its options."""
+        names = [item.name for item in fields(cls)]
+        return cls(**{name: getattr(holder, name) for holder in holders for name in names if hasattr(holder, name)})
+
+
+@dataclass
+class ColumnSpace:
+    """The columns of X."""
+
+    def part(self, X: Matrix, rows: Ints) -> Matrix:
+        """Some of the rows."""
+        return X if rows.shape[0] == X.shape[0] else X[rows]
+
+    def features(self, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+        """Rows as the solvers take them; the first matrix holds the training rows."""
+        return matrices
+
+    def attributes(self, w: Floats) -> dict[str, object]:
+        """Fitted attributes for weights of the features, shape (n_problems, n_features)."""
+        return {"coef_": w}
+
+    def adopt(self, model: object, w: Floats) -> None:
+        """Set the fitted attributes, and remove what an earlier fit in another space has set."""
+        for name in _OF_SPACES:
+            vars(model).pop(name, None)
+        vars(model).update(self.attributes(w))
+
+
+@dataclass
+class MappedSpace(ColumnSpace):
+    """Explicit features that approximate a kernel.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+    used : ndarray of int or None
+        Rows that it may be fitted on; None: all.
+    fitted : bool
+        Whether it is kept as it was fitted before.
+    """
+
+    feature_map: FeatureMap
+    used: Ints | None = None
+    fitted: bool = False
+
+    def features(self, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+        """Mapped rows, dense."""
+        if not self.fitted:
+            first = matrices[0]
+            self.feature_map.fit(first if self.used is None else first[self.used])
+        return [np.ascontiguousarray(self.feature_map.transform(X)) for X in matrices]
+
+    def attributes(self, w: Floats) -> dict[str, object]:
+        """Fitted attributes; `coef_` has one number for each feature of the map."""
+        return {"coef_": w, "feature_map_": self.feature_map}
+
+
+@dataclass
+class _KernelSpace(ColumnSpace):
+    """A kernel, exactly: the model is a combination of kernel functions of training rows."""
+
+    kernel: Kernel
+    cache_size: float
+
+    def part(self, X: Matrix, rows: Ints) -> Matrix:
+        """Some of the rows; of a precomputed kernel the values of their pairs."""
+        some = super().part(X, rows)
+        return some[:, rows] if self.kernel.name == "precomputed" and some is not X else some
+
+    def _refuse_size(self, n: int, megabytes: float, more: str = "") -> None:
+        raise CapabilityError(
+            f"the kernel matrix of {n} rows takes {megabytes:.0f} MB and cache_size is {self.cache_size:g} MB. Use "
+            f"a feature_map ('nystroem' or 'fourier'), whose cost is linear in the rows; or raise cache_size{more}."
+        )
+
+    def _combination(self, support: Ints, vectors: Matrix | None, dual_coef: Floats) -> dict[str, object]:
+        """Attributes of `f(x) = sum_j dual_coef_j K(x_j, x)`; a precomputed kernel has no vectors."""
+        return {
+            "support_": support,
+            "support_vectors_": np.empty((0, 0)) if vectors is None else vectors,
+            "dual_coef_": np.ascontiguousarray(dual_coef),
+            "gamma_": self.kernel.gamma,
+        }
+
+
+@dataclass
+class FactorSpace(_KernelSpace):
+    """A kernel, exactly, by a factor of its matrix: for solvers that know nothing but features."""
+
+    _X: Matrix | None = None
+    _factor: KernelFeatures | None = None
+
+    def features(self, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+        """Features with the kernel's inner products.
+
+        Raises
+        ------
+        CapabilityError
+            If the kernel matrix does not fit `cache_size`.
+        KernelError
+            If the kernel is not positive semi-definite.
+        """
+        (X,) = matrices
+        n, megabytes = X.shape[0], 8.0 * X.shape[0] ** 2 / MEGABYTE
+        if megabytes > self.cache_size:
+            self._refuse_size(n, megabytes)
+        rows = check_precomputed(X) if self.kernel.name == "precomputed" else X
+        whole = KernelRows(self.kernel, rows, cache_size=max(self.cache_size, 1.0), dtype=np.float64).full()
+        self._X, self._factor = X, kernel_features(whole)
+        return [self._factor.features]
+
+    def attributes(self, w: Floats) -> dict[str, object]:
+        """Fitted attributes: coefficients of the rows on which the factor is triangular."""
+        assert self._factor is not None and self._X is not None
+        order = np.argsort(self._factor.pivots)
+        support = self._factor.pivots[order]
+        vectors = None if self.kernel.name == "precomputed" else self._X[support]
+        return self._combination(support, vectors, self._factor.coefficients(w.T).T[:, order])
+
+
+@dataclass
+class GramSpace(_KernelSpace):
+    """A kernel, exactly, by its matrix: for solvers of rate-constrained problems, whose weights belong to rows."""
+
+    _blocks: RowBlocks | None = field(default=None, repr=False)
+
+    def features(self, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+        """Rows as they are; a precomputed kernel as a dense matrix."""
+        return [check_precomputed(matrices[0])] if self.kernel.name == "precomputed" else matrices
+
+    def gram(self, blocks: RowBlocks, solver: str) -> GramRows:
+        """The kernel matrix of a problem's rows: whole where it fits `cache_size`, else through the row cache.
+
+        Raises
+        ------
+        CapabilityError
+            If the matrix does not fit, and the solver is not "cutting-plane".
+        """
+        self._blocks = blocks
+        n, megabytes = blocks.n_rows, 8.0 * blocks.n_rows**2 / MEGABYTE
+        whole = megabytes <= self.cache_size
+        if not (whole or solver == "cutting-plane"):
+            self._refuse_size(
+                n, megabytes, "; or solver='cutting-plane', which computes rows again that do not fit (slow)"
+            )
+        X = _rows_of(blocks, np.arange(n))
+        if self.kernel.name == "precomputed":
+            X = X[:, blocks.blocks[0].row_of]
+        rows = KernelRows(self.kernel, X, cache_size=self.cache_size, dtype=np.float64)
+        return GramRows(rows.full()) if whole else GramRows(rows)
+
+    def attributes(self, w: Floats) -> dict[str, object]:
+        """Fitted attributes; rows of weight 0 are left out."""
+        assert self._blocks is not None
+        blocks, chosen = self._blocks, np.flatnonzero(w[0])
+        # rows of the problem are distinct ones of each matrix; support_ numbers the rows of all matrices
+        starts = np.cumsum([0, *(block.X.shape[0] for block in blocks.blocks[:-1])])
+        numbers = np.concatenate([block.row_of + start for block, start in zip(blocks.blocks, starts, strict=True)])
+        vectors = None if self.kernel.name == "precomputed" else _rows_of(blocks, chosen)
+        return self._combination(numbers[chosen], vectors, w[:, chosen])
+
+
+def make_space(
+    asked: SpaceParameters,
+    X: Matrix,
+    sample_weight: Floats | None,
+    *,
+    random_state: Seed,
+    by_factor: bool = False,
+    known_map: FeatureMap | None = None,
+) -> ColumnSpace:
+    """The space that an estimator's parameters ask for, settled on its training rows X.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None
+        What a feature map draws from.
+    by_factor : bool, default=False
+        Whether an exact kernel is needed as features.
+    known_map : feature map of an earlier fit, optional
+        Kept where it is what the parameters ask for.
+
+    Raises
+    ------
+    CapabilityError
+        If the parameters do not go together.
+    KernelError
+        If the kernel cannot be used.
+    """
+    if asked.kernel is None:
+        if asked.feature_map is not None:
+            raise CapabilityError(f"feature_map={asked.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
+        return ColumnSpace()
+    kernel = resolve_kernel(
+        asked.kernel, X, sample_weight=sample_weight, gamma=asked.gamma, degree=asked.degree, coef0=asked.coef0
+    )
+    if asked.feature_map is None:
+        return (FactorSpace if by_factor else GramSpace)(kernel, float(asked.cache_size))
+    # landmarks of a margin estimator are rows of positive weight: a row without weight is as good as absent
+    used = np.flatnonzero(sample_weight > 0.0) if by_factor and sample_weight is not None else None
+    n = X.shape[0] if used is None else used.shape[0]
+    if known_map is not None and _is_asked_for(known_map, asked, X.shape[1], n):
+        return MappedSpace(known_map, fitted=True)
+    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    feature_map = make_feature_map(asked.feature_map, kernel, asked.n_components, seed=seed, n_rows=n)
+    return MappedSpace(feature_map, used if n < X.shape[0] else None)
+
+
+def _is_asked_for(known: FeatureMap, asked: SpaceParameters, n_features: int, n: int) -> bool:
+    """Whether a map of an earlier fit is one that the parameters ask for now. A gamma found from data is kept."""
+    assert isinstance(known, RBFSampler | Nystroem)
+    same = {
+        "gamma": isinstance(asked.gamma, str) or asked.gamma == known.gamma,
+        "n_features_in_": known.n_features_in_ == n_features,
+        "n_components": min(asked.n_components, n) <= known.n_components <= asked.n_components,
+    }
+    if isinstance(known, RBFSampler):
+        return asked.feature_map == "fourier" and asked.kernel == "rbf" and all(same.values())
+    same["kernel"] = (asked.feature_map, asked.kernel) == ("nystroem", known.kernel)
+    same["degree"] = asked.kernel != "poly" or asked.degree == known.degree
+    same["coef0"] = asked.kernel not in ("poly", "sigmoid") or asked.coef0 == known.coef0
+    same["gamma"] |= asked.kernel == "linear"
+    return all(same.values())
+
+
+def model_scores(model: Any, X: Matrix, asked: SpaceParameters | None = None) -> Floats:
+    """Scores of checked rows by a fitted model, shape (n, n_problems), in double precision and bounded memory.
+
+    Parameters
+    ----------
+    model : estimator
+        With the attributes of its space and `intercept_`.
+    asked : SpaceParameters, optional
+        Where kernel, degree and coef0 stand; None: at the model itself.
+    """
+    fitted = vars(model)
+    if "dual_coef_" in fitted:
+        scores: Floats = _kernel_scores(model, X, asked or model) + model.intercept_
+        return scores
+    if "feature_map_" not in fitted:
+        return _linear_scores(model, X)
+    starts = range(0, X.shape[0], _MAPPED)
+    mapped = (np.ascontiguousarray(model.feature_map_.transform(X[low : low + _MAPPED])) for low in starts)
+    parts = [_linear_scores(model, part) for part in mapped]
+    return np.concatenate(parts) if parts else np.zeros((0, model.coef_.shape[0]))
+
+
+def _linear_scores(model: Any, X: Matrix) -> Floats:
+    rows = RowBlocks([(X, None)])  # `X @ w` would copy the whole of a float32 X
+    return np.asarray(np.column_stack([rows.dot(w) for w in model.coef_]) + model.intercept_)
+
+
+def _kernel_scores(model: Any, X: Matrix, asked: Any) -> Floats:
+    coefficients = np.ascontiguousarray(model.dual_coef_.T)
+    if not coefficients.shape[0]:
+        return np.zeros((X.shape[0], coefficients.shape[1]))
+    if asked.kernel == "precomputed":
+        return np.asarray(X[:, model.support_] @ coefficients, dtype=np.float64)
+    kernel = settled_kernel(asked.kernel, gamma=model.gamma_, degree=asked.degree, coef0=asked.coef0)
+    products: Floats = KernelRows(kernel, model.support_vectors_, dtype=np.float64).products(X, coefficients)
+    return products
+
+
+def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:
+    """Some rows of a problem (increasing numbers) as one matrix of their own."""
+    parts = []
+    for block in blocks.blocks:
+        mine = chosen[(chosen >= block.place.start) & (chosen < block.place.stop)] - block.place.start
+        parts.append(block.X[block.row_of[mine]])
+    return stacked(parts)
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Matrices one below the other; CSR where one of them is."""
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_matrix(sp.vstack(parts, format="csr"))
+    return np.concatenate([np.asarray(part) for part in parts])

@@ -1,0 +1,100 @@
+"""`TrainingOptions`: what few users of rate-constrained estimators change, with the reason for each default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from widemargin.estimators._options import SolverOptions
+from widemargin.solvers.convex.convex_step import SOLVERS
+
+__all__ = ["TrainingOptions", "gathered"]
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingOptions(SolverOptions):
+    """How `RateConstrainedClassifier` and `RateConstrainedClassifierCV` train, where the defaults do not suit.
+
+    Given as `solver_options=TrainingOptions(tol=1e-6)`, or as a dict, `solver_options={"tol": 1e-6}`.
+
+    Parameters
+    ----------
+    solver : str, default="auto"
+        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
+        interior point ("interior-point") where it stalls, as `benchmarks/scaling.py` and `docs/scaling.md` suggest.
+        "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for the multipliers;
+        "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the paper's own choosers,
+        slower with many constraints. "bundle" is for `fit_blocks` and Dask collections alone, where "auto" takes it for
+        many features; there are only "newton" and "bundle" there.
+    tol : float, default=1e-4
+        Relative duality gap of the last convex step, which is the certificate. Smaller is more exact and costs a few
+        Newton steps more. The default is as fine as rates of 10,000 rows are.
+    step_tol : float, default=1e-3
+        Relative duality gap of the steps before the last. 1e-2 was measured to save time in some cases and
+        to cost some in others, and to end a little worse.
+    fit_intercept : bool, default=True
+        Whether to fit an unregularised bias. Without one no threshold can be moved to meet a bound.
+    degree : float, default=3
+        Of the kernel "poly". The default is scikit-learn's.
+    coef0 : float, default=0.0
+        Of the kernels "poly" and "sigmoid". The default is scikit-learn's.
+    n_components : int, default=300
+        Features of a `feature_map`. Raising it approximates the kernel better and costs time quadratically. The default
+        is three times scikit-learn's, whose 100 are few for a kernel of many columns.
+    cache_size : float, default=1000
+        Megabytes for the kernel matrix of exact training, 8e-6 n^2 (n distinct rows: 11,400 fit); `fit` takes little
+        more in all, with `solver="newton"` three times as much. Beyond it only `solver="cutting-plane"` trains exactly.
+        The default keeps a fit within 3 GB.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
+        Scripts should stop where they are stopped.
+    verbose : int, default=0
+        1 logs every step to the logger "widemargin". The library is silent unless it is asked.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> from widemargin import RateConstrainedClassifier, TrainingOptions
+    >>> RateConstrainedClassifier(solver_options=TrainingOptions(tol=1e-6))
+    RateConstrainedClassifier(solver_options=TrainingOptions(tol=1e-06))
+    """
+
+    solver: str = "auto"
+    tol: float = 1e-4
+    step_tol: float = 1e-3
+    fit_intercept: bool = True
+    degree: float = 3
+    coef0: float = 0.0
+    n_components: int = 300
+    cache_size: float = 1000.0
+    on_interrupt: Literal["raise", "return"] = "raise"
+    verbose: int = 0
+
+    _constraints: ClassVar[dict[str, list[object]]] = {
+        "solver": [StrOptions({*SOLVERS, "bundle"})],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "step_tol": [Interval(Real, 0.0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "verbose": ["verbose"],
+    }
+
+
+_NAMES = tuple(item.name for item in fields(TrainingOptions))
+
+
+def gathered(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator from a flat list, in which the options of training stand beside the others."""
+    options = {name: value for name, value in parameters.items() if name in _NAMES}
+    others = {name: value for name, value in parameters.items() if name not in _NAMES}
+    return others | ({"solver_options": options} if options else {})

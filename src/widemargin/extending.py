@@ -1,0 +1,85 @@
+"""What code outside the library uses of its ground: types, compiled loops, checks of estimators, figures in its style.
+
+Solvers, models and estimators of other packages import this module, the public names and the modules that
+`docs/extending.md` lists, and nothing else of the library; `widemargin-papers` does. What is here may move inside the
+library without moving here.
+"""
+
+from widemargin._files import replace_file
+from widemargin._numba import kernel
+from widemargin._threads import limit_threads
+from widemargin._typing import (
+    JSON,
+    Bools,
+    Classifier,
+    Column,
+    Features,
+    Flags,
+    Floats,
+    Index,
+    Integers,
+    Ints,
+    Label,
+    Matrix,
+    Reals,
+    Seed,
+    Signs,
+    Singles,
+    Table,
+)
+from widemargin.distributed.sweep import side_by_side
+from widemargin.estimators._binary import BinaryGoalMixin, refuse_one_class
+from widemargin.estimators._options import SolverOptions
+from widemargin.estimators.kernel_svm.advice import refuse_overflow
+from widemargin.estimators.kernel_svm.kernel_model import (
+    CURES,
+    DTYPES,
+    KernelModel,
+    interrupted,
+    labels_of,
+    refuse_missing,
+    worst,
+)
+from widemargin.goals._warn import warn
+from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matplotlib, tidy
+
+__all__ = [
+    "COLOURS",
+    "CURES",
+    "DTYPES",
+    "JSON",
+    "BinaryGoalMixin",
+    "Bools",
+    "Classifier",
+    "Column",
+    "Features",
+    "Flags",
+    "Floats",
+    "Index",
+    "Integers",
+    "Ints",
+    "KernelModel",
+    "Label",
+    "Matrix",
+    "Reals",
+    "Seed",
+    "Signs",
+    "Singles",
+    "SolverOptions",
+    "Table",
+    "band",
+    "interrupted",
+    "kernel",
+    "labels_of",
+    "limit_threads",
+    "new_figure",
+    "refuse_missing",
+    "refuse_one_class",
+    "refuse_overflow",
+    "replace_file",
+    "require_matplotlib",
+    "side_by_side",
+    "tidy",
+    "warn",
+    "worst",
+]

@@ -1,0 +1,319 @@
+"""Products with many rows that lie in several blocks, dense or sparse, without copying them.
+
+`RowBlocks` is what every linear solver of the library sees of the data: `X w`, `X' g`, `X' D X`. A block is a user's
+matrix and the numbers of the rows that count (`equal_rows.merge_rows` takes duplicates away), so a row
+costs one integer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakValueDictionary
+
+import numpy as np
+from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
+
+from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
+from widemargin.linalg import products
+
+__all__ = ["RowBlocks"]
+
+_CHUNK = 4096
+"""Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
+_WIDE = 200
+"""Features from which a copy of the rows in float32 pays; below, a Newton step spends its time elsewhere."""
+_COLUMNS = 1 << 16
+"""Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows `row_of` of one matrix, at positions `start : start + len(row_of)` of the whole."""
+
+    X: Matrix
+    row_of: Ints
+    start: int
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are CSR."""
+        return not isinstance(self.X, np.ndarray)
+
+    @property
+    def place(self) -> slice:
+        return slice(self.start, self.start + self.row_of.shape[0])
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row counts: increasing numbers as many as rows are all of them, in order."""
+        return bool(self.row_of.shape[0] == self.X.shape[0])
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored in these rows."""
+        if not isinstance(self.X, np.ndarray):
+            return int(np.diff(self.X.indptr)[self.row_of].sum())
+        return int(self.row_of.shape[0]) * int(self.X.shape[1])
+
+    @property
+    def csr(self) -> tuple[Reals, Integers, Integers, Ints]:
+        """What the compiled loops take for a CSR block.
+
+        The indices are seen as unsigned numbers: that spares the loops a test for negative ones, and the product with a
+        vector half of its time.
+        """
+        assert not isinstance(self.X, np.ndarray)
+        indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (self.X.indices, self.X.indptr))
+        return self.X.data, indices, indptr, self.row_of
+
+    def run(self, csr_loop: Callable[..., None], dense_loop: Callable[..., None], *arguments: Reals | Cells) -> None:
+        """Call the loop of this kind of rows."""
+        if self.sparse:
+            csr_loop(*self.csr, *arguments)
+        else:
+            dense_loop(self.X, self.row_of, *arguments)
+
+
+class RowBlocks:
+    """n rows of d features in blocks; the data are referred to, never copied. Products are in double precision.
+
+    Parameters
+    ----------
+    blocks : sequence of (matrix, row_of)
+        Matrices of shape (n_b, d), C-contiguous dense or CSR, float32 or float64; `row_of` holds the increasing row
+        numbers that count, or is None for all of them.
+    centre : ndarray of shape (d,), optional
+        Taken for the mean of the rows: that of more rows than these, say.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[Matrix, Ints | None]], centre: Floats | None = None) -> None:
+        start = 0
+        built: list[_Block] = []
+        for X, row_of in blocks:
+            rows = _every_row(X.shape[0]) if row_of is None else row_of
+            built.append(_Block(X, rows, start))
+            start += rows.shape[0]
+        self.blocks = tuple(built)
+        self.n_rows = start
+        self.n_features: int = blocks[0][0].shape[1]
+        self._last: tuple[Floats, Floats] | None = None
+        self._given_centre = centre
+
+    def forget(self) -> None:
+        """Free the product that `dot` remembers, a number a row: for solvers, before they need their own memory."""
+        self._last = None
+
+    @cached_property
+    def n_stored(self) -> int:
+        """Numbers stored in the rows: their features, or the entries of CSR rows."""
+        return sum(block.n_stored for block in self.blocks)
+
+    def take(self, positions: Ints) -> "RowBlocks":
+        """The rows at these increasing positions; the data are not copied."""
+        cuts = np.searchsorted(positions, [block.start for block in self.blocks] + [self.n_rows])
+        return RowBlocks(
+            [
+                (block.X, block.row_of[positions[low:high] - block.start])
+                for block, low, high in zip(self.blocks, cuts[:-1], cuts[1:], strict=True)
+            ]
+        )
+
+    def dot(self, w: Floats, out: Floats | None = None, *, single: bool = False) -> Floats:
+        """`X w`, shape (n,); with `single` from the rows in float32 where they are kept (`singles`): half the time.
+
+        A product that is not written to an `out` is remembered: solver, majorisation and judge ask for it in turn.
+        """
+        if out is None:
+            if self._last is None or not np.array_equal(self._last[0], w):
+                self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
+            return self._last[1].copy()
+        for k, block in enumerate(self.blocks):
+            mine = out[block.place]
+            short = self.singles[k] if single else None
+            if short is not None:
+                products.dense_dot(short, block.row_of, w, mine)
+                mine += float(self.centre @ w)
+            else:
+                block.run(products.csr_dot, products.dense_dot, w, mine)
+        return out
+
+    def tdot(self, g: Floats) -> Floats:
+        """`X' g`, shape (d,); rows where g is zero cost nothing."""
+        out = np.zeros(self.n_features)
+        for block in self.blocks:
+            block.run(products.csr_tdot, products.dense_tdot, g[block.place], out)
+        return out
+
+    def add_cell_sums(self, cell: Cells, g: Floats, out: Floats) -> None:
+        """Add `g_i x_i` to `out[cell_i]`, shape (k, d); rows where g is zero cost nothing.
+
+        With these sums `X' C` is at hand for every C that is a combination of columns g with coefficients by cell: the
+        gradients of the objective and of all constraints together. Where g changes, only the changes need be added.
+        """
+        for block in self.blocks:
+            mine = (cell[block.place], g[block.place])
+            block.run(products.csr_cell_sums, products.dense_cell_sums, *mine, out)
+
+    @cached_property
+    def centre(self) -> Floats:
+        """Mean of the rows, shape (d,): where `moments` are best taken."""
+        if self._given_centre is not None:
+            return self._given_centre
+        return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
+
+    @property
+    def has_singles(self) -> bool:
+        """Whether products with `single` are made in float32."""
+        return any(short is not None for short in self.singles)
+
+    @cached_property
+    def singles(self) -> tuple[Singles | None, ...]:
+        """By block, `X - centre` in float32 where that pays: dense rows in double precision, all of them, and wide.
+
+        A Newton step on narrow rows spends its time elsewhere. What is steered by these copies has seven digits of the
+        spread of each column, whatever its mean.
+        """
+        copies: list[Singles | None] = []
+        for block in self.blocks:
+            dense = not block.sparse and block.X.dtype == np.float64
+            if not (dense and block.whole and self.n_features >= _WIDE):
+                copies.append(None)
+                continue
+            short = np.empty(block.X.shape, dtype=np.float32)
+            with np.errstate(over="ignore"):  # numbers beyond float32: found when a factor fails
+                for low in range(0, short.shape[0], _CHUNK):
+                    np.subtract(
+                        block.X[low : low + _CHUNK], self.centre, out=short[low : low + _CHUNK], casting="same_kind"
+                    )
+            copies.append(short)
+        return tuple(copies)
+
+    def gram(self, scale: Floats) -> Floats:
+        """Lower triangle of `X' diag(scale) X`, shape (d, d), Fortran order; only rows of non-zero scale are touched.
+
+        What stands above the diagonal has no meaning.
+        """
+        return self.moments(scale)[0]
+
+    def moments(self, scale: Reals, *, centred: bool = False, single: bool = False) -> tuple[Floats, Floats]:
+        """`gram(scale)` and `X' scale`, of the rows themselves or of `X - centre`.
+
+        A column with a mean much larger than its spread is nearly a multiple of the intercept's: its Gram matrix keeps
+        no digits of the spread, that of the centred rows keeps them. Dense chunks are centred as they are gathered; CSR
+        rows stay sparse, the centre is subtracted from their sums.
+
+        Parameters
+        ----------
+        scale : ndarray of shape (n,)
+            Weights of either sign; rows of zero cost nothing.
+        centred : bool, default=False
+        single : bool, default=False
+            Multiply dense chunks in float32: half the time, seven digits.
+
+        Returns
+        -------
+        gram : ndarray of shape (d, d)
+            Lower triangle, Fortran order; what stands above the diagonal has no meaning.
+        sums : ndarray of shape (d,)
+        """
+        d = self.n_features
+        out, sums = np.zeros((d, d), order="F"), np.zeros(d)
+        for k, block in enumerate(self.blocks):
+            mine = scale[block.place]
+            if block.sparse:
+                # Centring by hand: X'DX less the products of the sums with the centre, without filling in zeros.
+                pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+                products.csr_gram(*block.csr, mine, pairs, squares, own)
+                products.add_folded(pairs, squares, out)
+                if centred:
+                    total = float(mine.sum(dtype=np.float64))
+                    half = own - 0.5 * total * self.centre
+                    out = dsyr2(-1.0, half, self.centre, a=out, lower=1, overwrite_a=1)
+                    own -= total * self.centre
+                sums += own
+                continue
+            syrk = ssyrk if single else dsyrk
+            part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
+            short = self.singles[k] if single and centred else None
+            for rows, root, sign in self._chunks(block, mine, centred=centred, single=single, short=short):
+                part = syrk(sign, rows.T, beta=1.0, c=part, lower=1, overwrite_c=1)
+                sums += sign * (root @ rows)
+            if single:
+                out += part
+        return out, sums
+
+    def diagonal(self, scale: Floats) -> tuple[Floats, Floats]:
+        """Diagonal of `X' diag(scale) X`, and `X' scale`, both of shape (d,)."""
+        squares, sums = np.zeros(self.n_features), self.tdot(scale)
+        for block in self.blocks:
+            mine = scale[block.place]
+            if block.sparse:
+                products.csr_squares(*block.csr, mine, squares)
+            else:
+                for rows, _, sign in self._chunks(block, mine):
+                    squares += sign * np.einsum("ij,ij->j", rows, rows)
+        return squares, sums
+
+    def _chunks(
+        self, block: _Block, scale: Reals, *, centred: bool = False, single: bool = False, short: Singles | None = None
+    ) -> Iterator[tuple[Reals, Reals, float]]:
+        """Dense rows times the root of |scale|, a cache full of one sign at a time, with the roots and the sign."""
+        dtype: type[np.float32 | np.float64] = np.float32 if single else np.float64
+        size = min(_CHUNK, max(512, 400_000 // self.n_features))  # fewer where rows are wide, for the same cache
+        for sign in (1.0, -1.0):
+            band = np.flatnonzero(sign * scale > 0.0)
+            for low in range(0, band.shape[0], size):
+                some = band[low : low + size]
+                root = np.sqrt(np.abs(scale[some], dtype=np.float64))
+                if short is not None:
+                    root = root.astype(np.float32)
+                    copied = short[some]
+                    copied *= root[:, None]
+                    yield copied, root, sign
+                    continue
+                rows = block.X[block.row_of[some]]
+                if centred:
+                    rows = rows - self.centre
+                scaled: Reals = np.multiply(rows, root[:, None], dtype=np.float64).astype(dtype, copy=False)
+                yield scaled, root.astype(dtype, copy=False), sign
+
+    def border(self, fill: Callable[[slice, Floats], None], n_columns: int) -> Floats:
+        """`C' X`, shape (k, d), for a matrix C of shape (n, k) that is made a chunk at a time.
+
+        `fill(place, columns)` writes the rows `place` of C into `columns`; C never exists as a whole.
+        """
+        out = np.zeros((n_columns, self.n_features))
+        for block in self.blocks:
+            size = max(1, _COLUMNS // max(n_columns, 1)) if block.sparse else _CHUNK
+            for low in range(0, block.row_of.shape[0], size):
+                rows = block.row_of[low : low + size]
+                columns = np.empty((rows.shape[0], n_columns))
+                fill(slice(block.start + low, block.start + low + rows.shape[0]), columns)
+                if block.sparse:
+                    products.add_border_csr(*block.csr[:3], rows, columns, out)
+                else:
+                    out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
+        return out
+
+    def square(self, w: Floats, products: Floats | None = None) -> float:
+        """`|w|^2`. The products `X w` are not needed here; kernel rows (`linalg.gram`) need them."""
+        return float(w @ w)
+
+    def norms2(self, scale: Floats | None = None) -> Floats:
+        """Squared norms of the rows, shape (n,); with `scale`, shape (d,), `sum_k scale_k x_ik^2`."""
+        out = np.empty(self.n_rows)
+        scale = np.ones(self.n_features) if scale is None else scale
+        for block in self.blocks:
+            block.run(products.csr_norms2, products.dense_norms2, scale, out[block.place])
+        return out
+
+
+_EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()
+
+
+def _every_row(n: int) -> Ints:
+    """The numbers of n rows; blocks of one length share them."""
+    rows = _EVERY.get(n)
+    if rows is None:
+        rows = _EVERY[n] = np.arange(n, dtype=np.int64)
+    return rows

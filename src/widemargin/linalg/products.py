@@ -1,0 +1,220 @@
+"""Compiled products with the rows of one block, reached through `row_of` so that nothing of the data is copied."""
+
+import numpy as np
+
+from widemargin._numba import kernel, summing_kernel
+from widemargin._typing import Cells, Floats, Integers, Ints, Reals
+
+__all__ = [
+    "add_border_csr",
+    "add_folded",
+    "csr_cell_sums",
+    "csr_dot",
+    "csr_gram",
+    "csr_norms2",
+    "csr_squares",
+    "csr_tdot",
+    "dense_cell_sums",
+    "dense_dot",
+    "dense_norms2",
+    "dense_tdot",
+]
+
+
+@kernel
+def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: Floats, out: Floats) -> None:
+    """Set `out[i] = <x_i, w>`."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += data[k] * w[indices[k]]
+        out[i] = total
+
+
+@kernel
+def csr_tdot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, g: Floats, out: Floats) -> None:
+    """Add `sum_i g_i x_i` to `out`."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r = row_of[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[indices[k]] += gi * data[k]
+
+
+@kernel
+def csr_squares(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, g: Floats, out: Floats) -> None:
+    """Add `g_i x_ij^2` of every row i to `out[j]`."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r = row_of[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[indices[k]] += gi * data[k] * data[k]
+
+
+@kernel
+def csr_cell_sums(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, cell: Cells, g: Floats, out: Floats
+) -> None:
+    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r, c = row_of[i], cell[i]
+            for k in range(indptr[r], indptr[r + 1]):
+                out[c, indices[k]] += gi * data[k]
+
+
+@kernel
+def csr_gram(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, pairs: Floats, squares: Floats, sums:
+    Floats,
+) -> None:  # fmt: skip
+    """Add `sum_i scale_i x_i x_i'` to `pairs + pairs' + diag(squares)` and `sum_i scale_i x_i` to `sums`.
+
+    Rows of scale 0 cost nothing.
+
+    Each pair of entries of a row is counted once, on the side of the diagonal where it falls, so the indices need not
+    be sorted. Four entries share one walk along the rest of the row: three times as fast as one by one.
+    """
+    for i in range(row_of.shape[0]):
+        si = np.float64(scale[i])
+        if si != 0.0:
+            r = row_of[i]
+            k, stop = np.int64(indptr[r]), np.int64(indptr[r + 1])
+            # Four entries of the row at a time: their products among each other, then with the rest of the row.
+            while k + 3 < stop:
+                x0, x1, x2, x3 = data[k], data[k + 1], data[k + 2], data[k + 3]
+                c0, c1, c2, c3 = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+                s0, s1, s2, s3 = si * x0, si * x1, si * x2, si * x3
+                sums[c0] += s0
+                sums[c1] += s1
+                sums[c2] += s2
+                sums[c3] += s3
+                squares[c0] += s0 * x0
+                squares[c1] += s1 * x1
+                squares[c2] += s2 * x2
+                squares[c3] += s3 * x3
+                pairs[c0, c1] += s0 * x1
+                pairs[c0, c2] += s0 * x2
+                pairs[c0, c3] += s0 * x3
+                pairs[c1, c2] += s1 * x2
+                pairs[c1, c3] += s1 * x3
+                pairs[c2, c3] += s2 * x3
+                for q in range(k + 4, stop):
+                    col = indices[q]
+                    x = data[q]
+                    pairs[c0, col] += s0 * x
+                    pairs[c1, col] += s1 * x
+                    pairs[c2, col] += s2 * x
+                    pairs[c3, col] += s3 * x
+                k += 4
+            # The up to three entries that are left.
+            while k < stop:
+                sk = si * data[k]
+                row = indices[k]
+                sums[row] += sk
+                squares[row] += sk * data[k]
+                for q in range(k + 1, stop):
+                    pairs[row, indices[q]] += sk * data[q]
+                k += 1
+
+
+@kernel
+def add_folded(pairs: Floats, squares: Floats, out: Floats) -> None:
+    """Add the lower triangle of `pairs + pairs' + diag(squares)` to `out`."""
+    for row in range(out.shape[0]):
+        for col in range(row):
+            out[row, col] += pairs[row, col] + pairs[col, row]
+        out[row, row] += pairs[row, row] + pairs[row, row] + squares[row]
+
+
+@kernel
+def csr_norms2(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, scale: Reals, out: Floats) -> None:
+    """Set `out[i] = sum_k scale_k x_ik^2`."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            total += scale[indices[k]] * data[k] * data[k]
+        out[i] = total
+
+
+@kernel
+def add_border_csr(
+    data: Reals, indices: Integers, indptr: Integers, row_of: Ints, columns: Floats, out: Floats
+) -> None:
+    """Add `sum_i columns[i, j] x_i` to `out[j]` for every j."""
+    m = columns.shape[1]
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        for j in range(m):
+            c = columns[i, j]
+            if c != 0.0:
+                for k in range(indptr[r], indptr[r + 1]):
+                    out[j, indices[k]] += c * data[k]
+
+
+@summing_kernel
+def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
+    """Set `out[i] = <x_i, w>` in double precision, equal for equal rows to the last bit (a BLAS product is not)."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(X.shape[1]):
+            total += X[r, k] * w[k]
+        out[i] = total
+
+
+@kernel
+def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
+    """Add `sum_i g_i x_i` to `out`."""
+    for i in range(row_of.shape[0]):
+        gi, r = g[i], row_of[i]
+        if gi != 0.0:
+            for k in range(X.shape[1]):
+                out[k] += gi * X[r, k]
+
+
+@kernel
+def dense_norms2(X: Reals, row_of: Ints, scale: Reals, out: Floats) -> None:
+    """Set `out[i] = sum_k scale_k x_ik^2`."""
+    for i in range(row_of.shape[0]):
+        r = row_of[i]
+        total = 0.0
+        for k in range(X.shape[1]):
+            total += scale[k] * float(X[r, k]) ** 2
+        out[i] = total
+
+
+@kernel
+def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats) -> None:
+    """Add `g_i x_i` to `out[cell_i]`; rows where g is zero cost nothing."""
+    for i in range(row_of.shape[0]):
+        gi = g[i]
+        if gi != 0.0:
+            r, c = row_of[i], cell[i]
+            for k in range(X.shape[1]):
+                out[c, k] += gi * X[r, k]
+
+
+@kernel
+def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:
+    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
+    m, n = slot.shape[0], scores.shape[0]
+    tile = 2048  # scores that stay in the first cache while all rows are added to them
+    for low in range(0, n, tile):
+        high = min(low + tile, n)
+        part = scores[low:high]
+        for k in range(0, m - 3, 4):
+            first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
+            third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
+            a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
+            for j in range(high - low):
+                part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
+        for k in range(m - m % 4, m):
+            row, a = buffer[slot[k], low:high], change[k]
+            for j in range(high - low):
+                part[j] += a * row[j]

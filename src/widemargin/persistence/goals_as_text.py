@@ -1,0 +1,139 @@
+"""Goals, populations and reports inside a model: stored as text and read back by their own readers.
+
+So a file never holds the language's objects, and a later version of the library, whose classes look different, can
+still read the text.
+"""
+
+import copy
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
+from widemargin.goals import Goal, Population, positive_rate
+from widemargin.goals.measuring.goal_report import GoalReport
+
+__all__ = [
+    "StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport", "first_goal", "with_objects", "with_texts",
+]  # fmt: skip
+
+_LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
+
+MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
+    "MarginPursuitClassifier": {
+        name: name
+        for name in (
+            "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
+            "on_interrupt",
+        )
+    },
+}  # fmt: skip
+"""Constructor parameters that older files hold and today's class does not take any more.
+
+Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is forgotten.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredGoal:
+    """The statements of a goal, in the place where the model holds the goal."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredPopulation:
+    """The statements of a goal that uses nothing but the population, in the place where the model holds it."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredReport:
+    """A goal report as JSON, in the place where the model holds the report."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredInfeasibility:
+    """What is known about an unmet goal as JSON, in the place where the model holds it."""
+
+    text: str
+
+
+def with_texts(model: Any) -> Any:
+    """Copy of a model whose goals, populations and reports are texts; the model itself is left alone."""
+    return _mapped(model, _to_text)
+
+
+def with_objects(model: Any) -> Any:
+    """Inverse of `with_texts`; the estimators of an older file get the constructor parameters of today."""
+    return _mapped(model, _from_text)
+
+
+def first_goal(model: Any) -> Goal | None:
+    """The outermost goal that a model holds; None without one."""
+    found: list[Goal] = []
+
+    def note(part: Any) -> Any:
+        found.extend([part] if isinstance(part, Goal) else [])
+        return part
+
+    _mapped(model, note)
+    return found[0] if found else None
+
+
+def _to_text(part: Any) -> Any:
+    if isinstance(part, Goal):
+        return StoredGoal(str(part))
+    if isinstance(part, Population):
+        return StoredPopulation(str(Goal(positive_rate(part))))
+    if isinstance(part, Infeasibility):
+        return StoredInfeasibility(json.dumps(part.to_dict()))
+    return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
+
+
+def _from_text(part: Any) -> Any:
+    if isinstance(part, BaseEstimator):
+        _give_todays_parameters(part)
+    if isinstance(part, StoredGoal):
+        return Goal.parse(part.text, max_characters=_LONGEST)
+    if isinstance(part, StoredPopulation):
+        return Goal.parse(part.text, max_characters=_LONGEST).objective.populations[0]
+    if isinstance(part, StoredInfeasibility):
+        return Infeasibility.from_dict(json.loads(part.text))
+    return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
+
+
+def _give_todays_parameters(estimator: BaseEstimator) -> None:
+    """Move the parameters that moved; give those that are new their default, which is what older versions did."""
+    values = vars(estimator)
+    moved = MOVED_PARAMETERS.get(type(estimator).__name__, {})
+    options = {moved[name]: values.pop(name) for name in list(values) if name in moved}
+    options.pop(None, None)
+    if options:
+        values["solver_options"] = options
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        if name not in values and parameter.default is not parameter.empty:
+            values[name] = parameter.default
+
+
+def _mapped(part: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
+    if isinstance(part, dict):
+        part = type(part)((key, _mapped(value, change)) for key, value in part.items())
+    elif isinstance(part, tuple):
+        values = [_mapped(value, change) for value in part]
+        part = type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
+    elif isinstance(part, list):
+        part = [_mapped(value, change) for value in part]
+    elif isinstance(part, BaseEstimator):
+        inside = vars(part)
+        part = copy.copy(part)
+        vars(part).update((name, _mapped(value, change)) for name, value in inside.items())
+    return change(part)

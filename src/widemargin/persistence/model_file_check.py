@@ -1,0 +1,327 @@
+"""The check of a model file: what it may hold, found out before anything is built from it.
+
+skops by itself trusts every scikit-learn estimator and all functions of NumPy and SciPy. A model of this library needs
+far less, so the description in the file (`schema.json`) is walked first, and every node must be a loader and a type
+named here. Nothing is imported or built during the walk. The list grows only by editing this file; it is never derived
+from the file that is being read.
+
+Files name the classes of this library by their public home ("widemargin" and the class name), so a file stays readable
+when a class moves to another module. Older files name the module of their day; the class name alone decides.
+
+Decision trees are checked once more, because scikit-learn's compiled code follows the numbers in them without bounds: a
+wrong number in a file would read foreign memory.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree._tree import Tree
+
+from widemargin._typing import JSON
+from widemargin.exceptions import ModelFileError
+
+__all__ = [
+    "PLAIN_TYPES",
+    "TRUSTED_TYPES",
+    "check_tree_arguments",
+    "check_trees",
+    "refused_nodes",
+    "with_current_names",
+    "with_public_names",
+]
+
+# Where the classes of this library that a file may hold are found today. A class that moves is changed here and nowhere
+# else; one that is public by `widemargin` itself never has to be.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "widemargin": (
+        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
+        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
+        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
+    ),
+    "widemargin.kernels.feature_maps": ("FourierPairs",),
+    "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
+    "widemargin.preprocessing": ("ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema"),
+    "widemargin.structured.models.chain": ("ChainModel",),
+    "widemargin.structured.models.hierarchy": ("HierarchyModel",),
+    "widemargin.structured.models.multiclass": ("MulticlassModel",),
+    "widemargin.structured.models.multilabel": ("MultiLabelModel",),
+    "widemargin_papers.baselines": (
+        "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",
+        "MarginDistributionClassifier", "MedianOfMeansClassifier", "ShiftedSVC", "ZafarClassifier",
+    ),
+}  # fmt: skip
+_TUPLE_HOMES: dict[str, tuple[str, ...]] = {
+    "widemargin.structured.compiled": ("Structure",),
+    "widemargin.structured.learners.dual_point": ("Blocks",),
+    "widemargin.structured.models.label_graph": ("LabelGraph",),
+}
+"""The same for named tuples, which have a loader of their own."""
+
+_HOME_OF = {name: home for homes in (_HOMES, _TUPLE_HOMES) for home, names in homes.items() for name in names}
+
+
+def _full_names(homes: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    return frozenset(f"{home}.{name}" for home, names in homes.items() for name in names)
+
+
+_ARRAY_TYPES = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64", "str_", "object_",
+    )
+)  # fmt: skip
+
+_SKLEARN_OBJECTS = frozenset(
+    {
+        "sklearn.compose._column_transformer.ColumnTransformer",
+        "sklearn.dummy.DummyClassifier",
+        "sklearn.impute._base.MissingIndicator",
+        "sklearn.impute._base.SimpleImputer",
+        "sklearn.isotonic.IsotonicRegression",
+        "sklearn.kernel_approximation.Nystroem",
+        "sklearn.kernel_approximation.RBFSampler",
+        "sklearn.linear_model._logistic.LogisticRegression",
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing._data.MaxAbsScaler",
+        "sklearn.preprocessing._data.MinMaxScaler",
+        "sklearn.preprocessing._data.StandardScaler",
+        "sklearn.preprocessing._encoders.OneHotEncoder",
+        "sklearn.svm._classes.LinearSVC",
+    }
+)
+
+_BY_LOADER: dict[str, frozenset[str]] = {
+    "DictNode": frozenset({"builtins.dict", "collections.OrderedDict"}),
+    "DTypeNode": frozenset({"numpy.dtype"}),
+    "JsonNode": frozenset({"builtins.str"}),
+    "ListNode": frozenset({"builtins.list"}),
+    "NdArrayNode": _ARRAY_TYPES | {"numpy.ndarray"},
+    "ObjectNode": _SKLEARN_OBJECTS | _full_names(_HOMES),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "SetNode": frozenset({"builtins.set"}),
+    "SliceNode": frozenset({"builtins.slice"}),
+    "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
+    "TupleNode": _full_names(_TUPLE_HOMES) | {"builtins.tuple"},
+    "TypeNode": _ARRAY_TYPES
+    | {
+        "builtins.bool",
+        "builtins.dict",
+        "builtins.float",
+        "builtins.int",
+        "builtins.list",
+        "builtins.str",
+        "builtins.tuple",
+    },
+}
+
+TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values())))
+"""Fully qualified names given to `skops.io.loads(..., trusted=...)`."""
+
+
+# Estimators and their parts that a file written by plain skops may hold besides (`load_plain_model`). Left out are
+# models whose compiled code trusts the numbers in the file: support vector machines of LIBSVM, nearest neighbours,
+# gradient boosting. Trees are checked node by node (`check_trees`). Functions are never called by `predict`.
+_PLAIN: dict[str, frozenset[str]] = {
+    "ObjectNode": frozenset(
+        f"sklearn.{name}"
+        for name in (
+            "calibration.CalibratedClassifierCV",
+            "calibration._CalibratedClassifier",
+            "calibration._SigmoidCalibration",
+            "decomposition._pca.PCA",
+            "decomposition._truncated_svd.TruncatedSVD",
+            "discriminant_analysis.LinearDiscriminantAnalysis",
+            "discriminant_analysis.QuadraticDiscriminantAnalysis",
+            "ensemble._bagging.BaggingClassifier",
+            "ensemble._forest.ExtraTreesClassifier",
+            "ensemble._forest.RandomForestClassifier",
+            "ensemble._weight_boosting.AdaBoostClassifier",
+            "feature_selection._univariate_selection.SelectKBest",
+            "feature_selection._variance_threshold.VarianceThreshold",
+            "linear_model._logistic.LogisticRegressionCV",
+            "linear_model._perceptron.Perceptron",
+            "linear_model._ridge.RidgeClassifier",
+            "linear_model._ridge.RidgeClassifierCV",
+            "linear_model._stochastic_gradient.SGDClassifier",
+            "model_selection._classification_threshold.FixedThresholdClassifier",
+            "naive_bayes.BernoulliNB",
+            "naive_bayes.ComplementNB",
+            "naive_bayes.GaussianNB",
+            "naive_bayes.MultinomialNB",
+            "neural_network._multilayer_perceptron.MLPClassifier",
+            "neural_network._stochastic_optimizers.AdamOptimizer",
+            "neural_network._stochastic_optimizers.SGDOptimizer",
+            "pipeline.FeatureUnion",
+            "preprocessing._data.Normalizer",
+            "preprocessing._data.PowerTransformer",
+            "preprocessing._data.QuantileTransformer",
+            "preprocessing._data.RobustScaler",
+            "preprocessing._discretization.KBinsDiscretizer",
+            "preprocessing._encoders.OrdinalEncoder",
+            "preprocessing._label.LabelBinarizer",
+            "preprocessing._label.LabelEncoder",
+            "preprocessing._polynomial.PolynomialFeatures",
+            "tree._classes.DecisionTreeClassifier",
+            "tree._classes.ExtraTreeClassifier",
+        )
+    ),
+    "FunctionNode": frozenset(
+        f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
+    ),
+    "LossNode": frozenset(
+        {
+            "sklearn._loss._loss.CyHalfBinomialLoss",
+            "sklearn.linear_model._sgd_fast.Hinge",
+            "sklearn.linear_model._sgd_fast.ModifiedHuber",
+            "sklearn.linear_model._sgd_fast.SquaredHinge",
+        }
+    ),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+}
+
+PLAIN_TYPES: tuple[str, ...] = tuple(sorted({*TRUSTED_TYPES, *set().union(*_PLAIN.values())}))
+"""The same for files of plain skops."""
+
+
+def refused_nodes(schema: JSON, *, plain: bool = False) -> Iterator[tuple[str, str]]:
+    """Walk a parsed `schema.json` and yield (place, type) of every node that is not on the list.
+
+    `plain` adds what files of plain skops may hold.
+    """
+    lists = (_BY_LOADER, _PLAIN) if plain else (_BY_LOADER,)
+    for place, node in _objects(schema):
+        if "__loader__" in node:
+            loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
+            if not (isinstance(loader, str) and any(name in types.get(loader, ()) for types in lists)):
+                yield place, f"{name} by {loader}"
+
+
+def _objects(schema: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """Every JSON object with its place, at any depth and under any key.
+
+    skops could take each for a node if it has a `__loader__`. The walk is iterative, so that depth is no limit.
+    """
+    waiting: list[tuple[str, JSON]] = [("model", schema)]
+    while waiting:
+        place, part = waiting.pop()
+        if isinstance(part, dict):
+            yield place, part
+            # skops wraps the attributes of an object in two levels called "content"; they say nothing to a reader.
+            waiting += [(place if key == "content" else f"{place}.{key}", value) for key, value in part.items()]
+        elif isinstance(part, list):
+            waiting += [(f"{place}[{number}]", value) for number, value in enumerate(part)]
+
+
+def with_public_names(schema: JSON) -> JSON:
+    """The schema with our classes named by their distribution and class name, as files hold them; changed in place."""
+    for node, module, _ in _our_nodes(schema):
+        node["__module__"] = module.partition(".")[0]
+    return schema
+
+
+def with_current_names(schema: JSON) -> JSON:
+    """The schema with our classes named by the modules where they are today; changed in place.
+
+    Class names that are not on the list stay as they are, and are refused by the check that follows.
+    """
+    for node, module, name in _our_nodes(schema):
+        node["__module__"] = _HOME_OF.get(name, module)
+    return schema
+
+
+def _our_nodes(schema: JSON) -> Iterator[tuple[dict[str, JSON], str, str]]:
+    """Nodes that name a class of one of our two distributions, with its module and its name."""
+    for _, node in _objects(schema):
+        module, name = node.get("__module__"), node.get("__class__")
+        if not isinstance(module, str) or not isinstance(name, str) or name not in _HOME_OF:
+            continue
+        if module.partition(".")[0] in ("widemargin", "widemargin_papers"):
+            yield node, module, name
+
+
+MAX_OUTPUTS = 1000
+"""Most outputs of a tree; the classifiers here have one."""
+
+
+def check_tree_arguments(schema: JSON, parts: Mapping[str, bytes], where: str) -> None:
+    """Refuse trees whose numbers of outputs and of classes do not fit together.
+
+    Parameters
+    ----------
+    schema : parsed `schema.json`
+    parts : mapping of str to bytes
+        The files of the archive.
+    where : str
+        Name of the file in messages.
+    """
+    for _, node in _objects(schema):
+        if node.get("__loader__") == "TreeNode" and not _arguments_fit(node, parts):
+            raise ModelFileError(f"{where}: the description of a tree is wrong. Save the model again")
+
+
+def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
+    """Whether the numbers that `Tree` is constructed with are what its compiled code relies on."""
+    try:
+        n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
+        loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
+        numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
+        classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
+    except Exception:  # NumPy raises all sorts of things at a broken header
+        return False
+    return (
+        loaders == ["JsonNode", "NdArrayNode", "JsonNode"]
+        and n_classes["type"] == "numpy"
+        and all(type(number) is int and number > 0 for number in numbers)
+        and numbers[1] <= MAX_OUTPUTS
+        and classes.dtype == np.intp
+        and classes.shape == (numbers[1],)
+    )
+
+
+def check_trees(model: object, where: str) -> None:
+    """Refuse a model with a tree that would leave its own nodes or the columns of its table.
+
+    Raises
+    ------
+    ModelFileError
+    """
+    waiting: list[tuple[object, object]] = [(model, None)]  # parts, each with the estimator that it is the `tree_` of
+    seen: set[int] = set()
+    while waiting:
+        part, owner = waiting.pop()
+        if isinstance(part, Tree) and not (isinstance(owner, DecisionTreeClassifier) and _stays_inside(part, owner)):
+            raise ModelFileError(f"{where}: a tree in it is damaged. Save the model again")
+        if isinstance(part, RandomForestClassifier | ExtraTreesClassifier):
+            width = getattr(part, "n_features_in_", None)
+            for tree in getattr(part, "estimators_", []):
+                if not isinstance(tree, DecisionTreeClassifier) or getattr(tree, "n_features_in_", 0) != width:
+                    raise ModelFileError(f"{where}: the trees of a forest in it are damaged. Save the model again")
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if hasattr(part, "__dict__") and not isinstance(part, type):
+            waiting += [(value, part if name == "tree_" else None) for name, value in vars(part).items()]
+        if isinstance(part, dict):
+            waiting += [(value, None) for value in part.values()]
+        elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
+            waiting += [(value, None) for value in part]
+
+
+def _stays_inside(tree: Tree, owner: DecisionTreeClassifier) -> bool:
+    """Whether every way from the root ends in a leaf, and asks only for columns that the table has."""
+    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    number, place = tree.node_count, np.arange(tree.node_count)
+    leaf = left == -1
+    if number < 1 or not np.array_equal(leaf, right == -1):
+        return False
+    inner = ~leaf
+    # Children that come after their parents cannot form a circle.
+    after = all((child[inner] > place[inner]).all() and (child[inner] < number).all() for child in (left, right))
+    width = getattr(owner, "n_features_in_", 0)
+    return bool(after and (feature[inner] >= 0).all() and (feature[inner] < width).all())

@@ -1,0 +1,285 @@
+"""Save a fitted model and load it again: same predictions, no code in between."""
+
+import json
+import platform
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._typing import JSON
+from widemargin.exceptions import ModelFileError, ModelFileWarning
+from widemargin.persistence.container import (
+    is_packed,
+    pack,
+    read_file,
+    stored_archive,
+    unpack,
+    unpack_plain,
+    write_file,
+)
+from widemargin.persistence.goals_as_text import first_goal, with_objects, with_texts
+from widemargin.persistence.model_file_check import (
+    PLAIN_TYPES,
+    TRUSTED_TYPES,
+    check_tree_arguments,
+    check_trees,
+    refused_nodes,
+    with_current_names,
+    with_public_names,
+)
+
+__all__ = ["FORMAT", "ModelInfo", "load_model", "load_plain_model", "model_info", "save_model"]
+
+FORMAT = 1
+"""Number of the format written; files of a higher one are refused by name."""
+
+_INFO, _SCHEMA = "widemargin.json", "schema.json"
+_INFO_TYPES: dict[str, Any] = {
+    "model": str, "classes": list, "features": list, "goal": str | None, "libraries": dict, "metadata": dict,
+}  # fmt: skip
+_LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "skops")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file says about itself, readable without building the model.
+
+    Attributes
+    ----------
+    model : str
+        Class names, outermost first: `Pipeline(TablePreprocessor, RateConstrainedClassifier)`.
+    classes : list
+        The labels, in the order of `classes_`.
+    features : list of str
+        Names of the input columns; empty when training had none.
+    goal : str or None
+        The goal's statements.
+    libraries : dict of str
+        Versions at the time of saving.
+    metadata : dict
+        Given by the user.
+    format : int
+    """
+
+    model: str
+    classes: list[Any]
+    features: list[str]
+    goal: str | None
+    libraries: dict[str, str]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+def save_model(model: Any, path: str | PathLike[str], *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, whole or not at all.
+
+    The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
+    It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
+    vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted: an estimator of this library, or a Pipeline that ends in one.
+    path : path-like
+        Usually ends in `.skops`. An existing file is replaced.
+    metadata : mapping, default=None
+        Anything JSON can hold, kept in the file and returned by `model_info`.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    ModelFileError
+        The model holds something no file may hold (a function, an estimator that is not on the list), the metadata are
+        no JSON, or the file cannot be written.
+    """
+    check_is_fitted(model)
+    path = Path(path)
+    try:
+        text = json.dumps(asdict(_describe(model, dict(metadata or {}))), indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: metadata or labels cannot be stored as JSON ({error}). Use plain values"
+        ) from error
+    try:
+        dumped = skops.io.dumps(with_texts(model))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be stored ({error}). Remove that attribute or parameter"
+        ) from error
+    with zipfile.ZipFile(BytesIO(dumped)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(parts[_SCHEMA])
+    for place, name in refused_nodes(with_current_names(schema)):
+        raise ModelFileError(
+            f"{path}: {place} is a {name}, which a model file may not hold. "
+            "Set that parameter to None or to plain values, or use another estimator"
+        )
+    parts[_SCHEMA] = json.dumps(with_public_names(schema)).encode()
+    write_file(path, pack({_INFO: text.encode(), **parts}))
+
+
+def load_model(path: str | PathLike[str]) -> Any:
+    """Read a model written by `save_model`. No code in the file is run, whatever the file holds.
+
+    Raises
+    ------
+    ModelFileError
+        The file is absent, foreign, cut off, damaged, too large, of a newer format, or holds a type that is not on the
+        list.
+
+    Warns
+    -----
+    ModelFileWarning
+        Another version of scikit-learn wrote the file.
+    """
+    path = Path(path)
+    parts = unpack(read_file(path), str(path))
+    info = _read_info(parts, path)
+    try:
+        schema = with_current_names(json.loads(parts[_SCHEMA]))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
+        ) from error
+    for place, name in refused_nodes(schema):
+        raise ModelFileError(
+            f"{path}: {place} is a {name}, which a model file may not hold. "
+            "Load only files that save_model wrote; nothing of this file was run"
+        )
+    versions = ", ".join(f"{name} {number}" for name, number in info.libraries.items())
+    return _built(
+        path, parts, schema, TRUSTED_TYPES,
+        remedy=f"Save it again, with the libraries of then if need be: {versions}",
+        other_version=f"{path} was written with {versions}; now scikit-learn is {version('scikit-learn')}. "
+        "Compare some predictions, or train and save again",
+    )  # fmt: skip
+
+
+def load_plain_model(path: str | PathLike[str]) -> Any:
+    """Read a model written by `save_model` or by `skops.io.dump`. No code in the file is run, whatever it holds.
+
+    Files of plain skops have no checksum, and may hold the scikit-learn estimators that
+    `persistence/model_file_check.py` lists: linear models, naive Bayes, discriminant analysis, multi-layer perceptrons,
+    decision trees and forests, bagging, AdaBoost over these, calibration, and the usual preprocessing in pipelines.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model`; types that are not on the list are named.
+
+    Warns
+    -----
+    ModelFileWarning
+        Another version of scikit-learn wrote the file.
+    """
+    path = Path(path)
+    data = read_file(path)
+    if is_packed(data):
+        return load_model(path)
+    if not data.startswith(b"PK"):
+        raise ModelFileError(f"{path}: no model file of widemargin or skops. Give one, or an .onnx file")
+    parts = unpack_plain(data, str(path))
+    try:
+        schema = with_current_names(json.loads(parts[_SCHEMA]))
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: no model file of widemargin or skops ({error}). Give one") from error
+    refused = sorted({name for _, name in refused_nodes(schema, plain=True)})
+    if refused:
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+        raise ModelFileError(
+            f"{path}: holds {', '.join(refused[:3])}{more}, which is not on the list of types that are loaded. Nothing "
+            "of this file was run. Export the model to ONNX, or audit a file of its predictions"
+        )
+    check_tree_arguments(schema, parts, str(path))
+    return _built(
+        path, parts, schema, PLAIN_TYPES,
+        remedy="Save it again with skops",
+        other_version=f"{path} was written with another version of scikit-learn. Compare some predictions, or save it "
+        "again",
+    )  # fmt: skip
+
+
+def _built(
+    path: Path, parts: Mapping[str, bytes], schema: JSON, trusted: Sequence[str], *, remedy: str, other_version: str
+) -> Any:
+    """The model of a checked schema; skops is given that schema, and never reads the one in the file again."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", InconsistentVersionWarning)
+            archive = stored_archive({**parts, _SCHEMA: json.dumps(schema).encode()})
+            model = with_objects(skops.io.loads(archive, trusted=list(trusted)))
+        check_trees(model, str(path))
+    except ModelFileError:
+        raise
+    # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
+    except (Exception, RecursionError, MemoryError) as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be built ({type(error).__name__}: {str(error)[:200]}). {remedy}"
+        ) from error
+    if not hasattr(model, "predict"):
+        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no model. Save an estimator")
+    if caught:
+        warnings.warn(other_version, ModelFileWarning, stacklevel=3)
+    return model
+
+
+def model_info(path: str | PathLike[str]) -> ModelInfo:
+    """What a model file says about itself; the model is not built.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model`, but for the contents of the model.
+    """
+    path = Path(path)
+    return _read_info(unpack(read_file(path), str(path)), path)
+
+
+def _describe(model: Any, metadata: dict[str, Any]) -> ModelInfo:
+    goal = first_goal(model)
+    first = model[0] if hasattr(model, "steps") else model
+    return ModelInfo(
+        model=_class_text(model),
+        classes=np.asarray(getattr(model, "classes_", [])).tolist(),
+        features=[str(name) for name in getattr(first, "feature_names_in_", [])],
+        goal=None if goal is None else str(goal),
+        libraries={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+        metadata=metadata,
+    )
+
+
+def _class_text(model: Any) -> str:
+    name = type(model).__name__
+    return f"{name}({', '.join(_class_text(step) for _, step in model.steps)})" if hasattr(model, "steps") else name
+
+
+def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
+    try:
+        raw = json.loads(parts[_INFO])
+        number = raw["format"]
+        if type(number) is not int or number < 1:
+            raise ValueError(f"format {number!r}")
+        if number <= FORMAT:
+            info = ModelInfo(**raw)
+            for name, kind in _INFO_TYPES.items():
+                if not isinstance(getattr(info, name), kind):
+                    raise TypeError(f"{name} is {getattr(info, name)!r}")
+            return info
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: the part {_INFO} is missing or wrong ({error}). Save the model again") from error
+    raise ModelFileError(
+        f"{path}: format {number} is newer than {FORMAT}, the newest format this version reads. Upgrade widemargin"
+    )

@@ -1,0 +1,302 @@
+"""The proximal method of multipliers with Newton steps: what is the same for linear rows, rows in blocks and kernels.
+
+Outer loop (proximal point in the dual variables): each hinge `max(0, t) = max_{0<=U<=1} U t` gets a proximal term
+`-delta/2 (U - u)^2`, each constraint `max_{0<=v<=rho} v c` a term `-(v - v_old)^2 / (2 tau)`. What is left to minimise
+over (w, b) is convex, once differentiable and piecewise quadratic: Newton with a line search to the minimum. Its
+Hessian touches only the rows inside a band of width delta around the margin and next to it, so a step gets cheaper as
+the solution comes near.
+
+`U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the
+result (see `certificate`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
+multipliers.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.convex.newton_system import SystemOptions
+
+__all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance", "run_to_the_end"]
+
+
+@dataclass(frozen=True)
+class NewtonOptions:
+    """How the proximal method of multipliers walks to its solution. None of these changes what is certified.
+
+    Attributes
+    ----------
+    shrink : float
+        Factor of the width after each outer iteration; 0.15 to 0.35 fail or cost two to three times the steps.
+    cold_width, wide_width, warm_width : float
+        First width from nothing, from nothing with many features, and from a warm start. A wide band steers well from
+        afar and holds more rows.
+    broad : int
+        Features from which the bands of the first cold width cost more than they save.
+    least_width, last_width : float
+        Where the width stops; and where it stops once the gap stops shrinking.
+    most_tau, last_tau : float
+        The same for the weight tau of the constraints.
+    most_outer, most_inner, most_evaluations : int
+        Outer iterations, Newton steps of each, and evaluations of one line search.
+    slope_left : float
+        Share of the first slope at which a line search ends; an Armijo step takes a third more Newton steps.
+    armijo : float
+        Share of the predicted decrease that a step must bring.
+    ahead : float
+        Share of the last step: rows that near to the band count in the curvature, as they enter during a step.
+    fine_gap : float
+        Gap below which rounding counts: sums are made afresh, and no row is multiplied in float32.
+    iterate_from, iterate_thin_from : int
+        Features from which factors of d x d matrices cost more than conjugate gradients; and the same where rows are
+        thin: at 700 the latter take two to five times less time, at 500 a quarter less to a half more.
+    thin : float
+        Share of the numbers that are stored below which rows are thin.
+    system : SystemOptions
+        How the linear systems are solved.
+    """
+
+    shrink: float = 0.5
+    cold_width: float = 1.0
+    wide_width: float = 0.3
+    warm_width: float = 0.1
+    broad: int = 200
+    least_width: float = 1e-3
+    last_width: float = 1e-8
+    most_tau: float = 1e4
+    last_tau: float = 1e8
+    most_outer: int = 60
+    most_inner: int = 50
+    most_evaluations: int = 30
+    slope_left: float = 0.1
+    armijo: float = 1e-4
+    ahead: float = 0.3
+    fine_gap: float = 1e-5
+    iterate_from: int = 1500
+    iterate_thin_from: int = 600
+    thin: float = 0.15
+    system: SystemOptions = field(default_factory=SystemOptions)
+
+
+DEFAULTS = NewtonOptions()
+
+
+class Value(NamedTuple):
+    """Smoothed Lagrangian (without the regulariser) at some scores, and what comes with it.
+
+    Attributes
+    ----------
+    value, slope : float
+        Value, and derivative along the line.
+    vh : ndarray of shape (m,)
+        Multipliers.
+    """
+
+    value: float
+    slope: float
+    vh: Floats
+
+
+class Line(NamedTuple):
+    """What a line search has to know of a Newton direction.
+
+    Attributes
+    ----------
+    initial : float
+        Derivative of the smoothed Lagrangian along it, negative.
+    linear, square : float
+        The regulariser adds `linear + step square` to the derivative at a step.
+    """
+
+    initial: float
+    linear: float
+    square: float
+
+
+class ProximalRun(ABC):
+    """The iterate: multipliers, widths, and the value at the point; what belongs to the rows is left to subclasses.
+
+    Parameters
+    ----------
+    sub : ConstrainedHinge
+    rho : float
+        Upper end of the multipliers.
+    start : ConvexState or None
+    width : float
+        First width.
+    options : NewtonOptions
+
+    Attributes
+    ----------
+    exact_search : bool
+        Whether a line search goes on to the minimum, or ends with the first step that decreases enough, by halving.
+    """
+
+    here: Value
+    exact_search = True
+
+    def __init__(
+        self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, width: float, options: NewtonOptions
+    ) -> None:
+        m = sub.n_constraints
+        self.sub, self.rho, self.options = sub, rho, options
+        self.v = np.zeros(m) if start is None else np.minimum(start.v, rho)
+        self.delta, self.tau = width, 10.0 if m <= 1 else 30.0
+        self.lag, self.steps = np.inf, 0
+
+    # What the kind of rows decides.
+
+    @abstractmethod
+    def smooth(self, step: float) -> Floats:
+        """Smoothed loss and constraints a step along the direction, shape (2, 1 + m), and below their slopes."""
+
+    @abstractmethod
+    def begin(self, gap: float) -> None:
+        """Take the first derivatives of an outer iteration; so far the gap is this."""
+
+    @abstractmethod
+    def remaining(self) -> tuple[float, float]:
+        """Half the squared Newton decrement, about, and what the gradient costs the dual value."""
+
+    @abstractmethod
+    def newton(self) -> Line:
+        """Find the Newton direction."""
+
+    @abstractmethod
+    def go(self, step: float) -> None:
+        """Go a step along the direction, and take the derivatives there."""
+
+    @abstractmethod
+    def extent(self) -> tuple[float, float]:
+        """Largest change of a score along the direction, and largest score."""
+
+    @abstractmethod
+    def certify(self, recorder: CertifiedRecorder) -> None:
+        """Offer the dual value at (U, vh), and an exact primal value (spec 1, section 4b)."""
+
+    @abstractmethod
+    def adopt(self) -> None:
+        """Make the slopes U the proximal point."""
+
+    @abstractmethod
+    def state(self) -> ConvexState:
+        """Where another run can go on; adopts the slopes."""
+
+    def rescale(self, factor: float) -> None:  # noqa: B027  only factored systems keep anything
+        """All curvatures are multiplied by a factor."""
+
+    # What is the same for all.
+
+    def evaluate(self, step: float) -> Value:
+        """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
+        (loss, *constraints), (loss_slope, *slopes) = self.smooth(step)
+        excess = np.asarray(constraints) - self.sub.gamma
+        vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
+        value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
+        return Value(float(value), float(loss_slope + vh @ np.asarray(slopes)), vh)
+
+    def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
+        """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
+        decrement_tol = 1e-2 * min(gap, 1e-4)
+        harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
+        self.here = self.evaluate(0.0)
+        self.begin(gap)
+        for _ in range(self.options.most_inner):
+            decrement, harm = self.remaining()
+            if decrement <= 1e-17 or (decrement <= decrement_tol and harm <= harm_tol):
+                return
+            if self.steps >= max_iter or budget.exhausted:
+                return
+            found = self.search(self.newton())
+            if found is None:  # No step decreases the value: the end of the numbers.
+                return
+            step, self.here = found
+            self.steps += 1
+            self.go(step)
+
+    def search(self, line: Line) -> tuple[float, Value] | None:
+        """The step at which the slope along the direction is next to zero, and the value there.
+
+        Along a line the slope rises, in straight pieces: false position with the weights of the Illinois rule, because
+        a constraint is a wall before which secants creep.
+        """
+        initial, linear, square = line
+        options = self.options
+        noise = 1e-13 * max(abs(self.here.value), 1.0)  # relative accuracy of a sum over all rows
+        low, high, below, above = 0.0, np.inf, initial, 0.0
+        best: tuple[float, Value] | None = None
+        step, side = 1.0, 0
+        for attempt in range(options.most_evaluations):
+            there = self.evaluate(step)
+            change = there.value - self.here.value + step * linear + 0.5 * step * step * square
+            slope = there.slope + linear + step * square
+            # Where values drown in rounding the slope decides (Hager and Zhang's approximate rule).
+            flat = change <= noise and slope <= -(1.0 - 2.0 * options.armijo) * initial
+            if change <= options.armijo * step * initial or flat:
+                best = step, there
+                if not self.exact_search or abs(slope) <= -options.slope_left * initial:
+                    break
+            if not self.exact_search:
+                step *= 0.5 * min(1.0, self._far()) if attempt == 0 else 0.5
+                continue
+            # The minimum lies between a step of negative and one of positive slope. The Illinois rule halves the weight
+            # of an end that stays twice in a row, so that the other end comes nearer, too.
+            if slope < 0.0:
+                low, below = step, slope
+                above *= 0.5 if side < 0 else 1.0
+                side = -1
+            else:
+                high, above = step, slope
+                below *= 0.5 if side > 0 else 1.0
+                side = 1
+            if high == np.inf:
+                step *= 2.0
+            elif attempt == 0 and (far := self._far()) < 0.5:
+                step = far
+            else:
+                width = high - low
+                guess = low - below * width / (above - below)
+                step = min(max(guess, low + 0.05 * width), high - 0.05 * width)
+        return best
+
+    def _far(self) -> float:
+        """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
+        reach, spread = self.extent()
+        return 4.0 * (spread + 1.0) / reach if reach > 0.0 else 1.0
+
+    def advance(self, *, slow: bool) -> None:
+        """One proximal step: the slopes become the new centre, the width shrinks, tau grows where constraints lag."""
+        options = self.options
+        lag = float(np.abs(self.here.vh - self.v).max(initial=0.0)) / self.tau
+        if lag > 0.3 * self.lag:
+            self.tau = min(5.0 * self.tau, max(options.last_tau if slow else options.most_tau, self.tau))
+        self.lag = lag
+        self.adopt()
+        self.v = self.here.vh
+        least = options.last_width if slow else options.least_width
+        before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
+        self.rescale(before / self.delta)
+
+
+def run_to_the_end(run: ProximalRun, tol: float, max_iter: int, budget: Budget) -> ConvexResult:
+    """Outer iterations until the gap is closed, or steps or time run out."""
+    recorder = CertifiedRecorder(run.rho, budget, tol)
+    for _ in range(run.options.most_outer):
+        before = recorder.gap
+        run.minimise(recorder.primal - recorder.dual, max_iter, budget)
+        run.certify(recorder)
+        if recorder.look(run.steps, newton=run.steps) or budget.exhausted or run.steps >= max_iter:
+            break
+        run.advance(slow=recorder.gap > 0.5 * before)
+    return recorder.result(run.steps, run.state())
+
+
+def balance(rise: float, fall: float) -> tuple[float, float]:
+    """Factors of the two sides of a dual point that make their sums the same: an unregularised bias asks for it."""
+    tiny = float(np.finfo(np.float64).tiny)
+    return min(1.0, fall / max(rise, tiny)), min(1.0, rise / max(fall, tiny))

@@ -1,0 +1,276 @@
+"""Block-coordinate Frank-Wolfe (Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013, Algorithm 4), the default learner.
+
+A step asks for the most violating label of one example, and moves the block of that example towards it as far as the
+dual grows most. A block is small (see `dual_point`), so a step costs no more than the argmax and the example's
+features. The certificate needs a pass at fixed weights; it is made when the gaps summed over the last pass promise
+success, and now and then.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.solvers.base import Budget
+from widemargin.structured.compiled import Work
+from widemargin.structured.learners.dual_point import Blocks, begin, dual_value, weights_of, zero_blocks
+from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
+from widemargin.structured.learners.mapped import MappedPasses
+from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
+from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult, next_look
+from widemargin.structured.model import Weights
+
+__all__ = ["Average", "compiled_pass", "one_pass", "remember", "solve", "squared_norm", "update_block"]
+
+
+class Average(NamedTuple):
+    """Sums of the iterates `w_1, w_2, ...` with weights 1, 2, ..., block by block.
+
+    Attributes
+    ----------
+    sums : Blocks
+        Up to the last visit of each block.
+    visited : ndarray of shape (n,)
+        Step of that visit.
+    """
+
+    sums: Blocks
+    visited: Ints
+
+
+@kernel
+def squared_norm(a: Floats, b: Floats, gram: Floats) -> float:
+    """`|sum_r x_r (x) a_r|^2 + |b|^2`, from the products of the rows, `gram` of m^2 numbers."""
+    m, total = a.shape[0], 0.0
+    for j in range(b.shape[0]):
+        total += b[j] * b[j]
+    for r in range(m):
+        for q in range(r + 1):
+            inner = 0.0
+            for s in range(a.shape[1]):
+                inner += a[r, s] * a[q, s]
+            total += gram[r * m + q] * inner * (1.0 if q == r else 2.0)
+    return total
+
+
+@kernel
+def remember(
+    a: Floats, b: Floats, loss: Floats, weight: float, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
+) -> None:
+    """Add a block, as it was for a time of that weight, to the sums of the averaged iterate."""
+    for r in range(a.shape[0]):
+        for s in range(a.shape[1]):
+            sums[r, s] += weight * a[r, s]
+    for j in range(b.shape[0]):
+        b_sums[j] += weight * b[j]
+    loss_sums[i] += weight * loss[i]
+
+
+@kernel
+def update_block(
+    rows: ExampleRows, first: int, last: int, gram: Floats, u: Floats,
+    p: Floats, p_b: Floats, level: float, C: float,
+    a: Floats, b: Floats, loss: Floats, i: int, W: Floats, theta: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Frank-Wolfe step of block i towards `C (p, level)`, with exact line search.
+
+    `p` and `p_b` are overwritten. Returns the gap of the block before the step, and the step's length.
+    """
+    gap = C * level - loss[i]
+    for r in range(p.shape[0]):
+        for s in range(p.shape[1]):
+            p[r, s] = C * p[r, s] - a[r, s]
+            gap -= p[r, s] * u[r, s]
+    for j in range(p_b.shape[0]):
+        p_b[j] = C * p_b[j] - b[j]
+        gap -= p_b[j] * theta[j]
+    curvature = squared_norm(p, p_b, gram)
+    gamma = 0.0
+    if gap > 0.0:
+        gamma = 1.0 if gap >= curvature else gap / curvature
+    if gamma > 0.0:
+        for r in range(p.shape[0]):
+            for s in range(p.shape[1]):
+                a[r, s] += gamma * p[r, s]
+        for j in range(p_b.shape[0]):
+            b[j] += gamma * p_b[j]
+            theta[j] += gamma * p_b[j]
+        loss[i] += gamma * (C * level - loss[i])
+        add_rows(rows, first, last, p, gamma, W)
+    return gap, gamma
+
+
+@kernel
+def compiled_pass(
+    order: Ints, t: int, C: float, training: Training, work: Work, blocks: Blocks, weights: Weights, average: Average,
+    averaging: bool, buffers: Buffers,
+) -> float:  # fmt: skip
+    """Visit the examples of `order`; t steps were made before. Returns the sum of the blocks' gaps."""
+    rows, start, gram, gram_start, truth, truth_start, structure, rescale = training
+    (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
+    (a_sums, b_sums, loss_sums), visited = average
+    total = 0.0
+    for position in range(order.shape[0]):
+        i = order[position]
+        first, last = start[i], start[i + 1]
+        m = last - first
+        mine = truth[truth_start[i] : truth_start[i + 1]]
+        scores(rows, first, last, W, u)
+        level, _ = respond(
+            u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
+        )  # fmt: skip
+        t += 1
+        if averaging:  # the block was as it is for the iterates visited[i], ..., t - 1, of these weights
+            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
+            remember(a[first:last], b[i], loss, weight, a_sums[first:last], b_sums[i], loss_sums, i)
+            visited[i] = t
+        gap, _ = update_block(
+            rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
+            p[:m], p_b, level, C, a[first:last], b[i], loss, i, W, theta,
+        )  # fmt: skip
+        total += gap
+    return total
+
+
+def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
+    """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps of the blocks."""
+    problem, total = passes.problem, 0.0
+    if isinstance(passes, CompiledPasses):
+        passes.queries += order.shape[0]
+        sums = average or Average(blocks, np.empty(0, dtype=np.int64))
+        return float(
+            compiled_pass(
+                order, t, problem.C, passes.training, passes.work, blocks, weights, sums, average is not None,
+                passes.buffers(),
+            )
+        )  # fmt: skip
+    for i, u, seen in passes.violations(order, weights):
+        t += 1
+        first, last = int(problem.start[i]), int(problem.start[i + 1])
+        passes.queries += seen.queries
+        a, b = blocks.a[first:last], blocks.b[i]
+        if average is not None:
+            iterates, visited = average
+            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
+            remember(a, b, blocks.loss, weight, iterates.a[first:last], iterates.b[i], iterates.loss, i)
+            visited[i] = t
+        gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
+        p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
+        gap, _ = update_block(
+            problem.rows, first, last, gram, u, p, p_b, seen.level, problem.C, a, b, blocks.loss, i, *weights
+        )
+        # Labels of a batch may be out of date by now: then there is no step, and the gap may be negative.
+        total += max(0.0, gap) if passes.stale else gap
+    return total
+
+
+def solve(
+    problem: StructuredProblem,
+    *,
+    tol: float = 0.01,
+    max_iter: int = 100,
+    start: Blocks | None = None,
+    budget: Budget | None = None,
+    average: bool = True,
+    check_every: int | None = None,
+    seed: int = 0,
+    compiled: bool | None = None,
+    batch: int | None = None,
+    options: LearnerOptions = DEFAULTS,
+) -> LearnerResult:
+    """Minimise the structured hinge loss.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+    tol : float, default=0.01
+        Relative duality gap at which to stop. It is certified only with an exact oracle and search.
+    max_iter : int, default=100
+        Most passes.
+    start : Blocks, default=None
+        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+    budget : Budget, default=None
+        Time limit and callbacks; a limit is looked at every 512 steps, and one certificate comes after it.
+    average : bool, default=True
+        Evaluate the averaged iterate too, and return the better one.
+    check_every : int, default=None
+        Passes between certificates; None: rarely, as they cost a pass or two each.
+    seed : int, default=0
+        Of the order of the examples.
+    compiled : bool, default=None
+        False: steps in Python even where the model has compiled ones.
+    batch : int, default=None
+        Ask for the labels of so many examples at the same weights, side by side (see `mapped`).
+    options : LearnerOptions
+
+    Returns
+    -------
+    LearnerResult
+        `n_iter` counts passes.
+    """
+    budget = budget or Budget()
+    passes = choose_passes(problem, seed, compiled) if batch is None else MappedPasses(problem, batch)
+    recorder = LearnerRecorder(problem, passes, budget, "bcfw", tol)
+    blocks, weights = begin(problem, start)
+    iterates = Average(zero_blocks(problem), np.zeros(problem.n, dtype=np.int64)) if average else None
+    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or options.first_look, False
+    t, last_look = 0, -1
+
+    def look() -> bool:
+        nonlocal last_look
+        last_look = t
+        # Many small steps leave rounding errors in the weights: before they are judged, they are added up anew.
+        weights.W[:], weights.theta[:] = weights_of(problem, blocks)
+        recorder.bound(dual_value(blocks, weights))
+        if iterates is None or not budget.exhausted:
+            recorder.evaluate(weights)
+        if iterates is not None and t:
+            mean = _mean_iterate(problem, blocks, iterates, t)
+            mean_weights = weights_of(problem, mean)
+            recorder.bound(dual_value(mean, mean_weights))
+            recorder.evaluate(mean_weights, averaged=True)
+        return recorder.look(done)
+
+    try:
+        while done < max_iter and not converged:
+            order, promised = rng.permutation(problem.n).astype(np.int64), 0.0
+            for first in range(0, problem.n, options.examples_between_clocks):
+                part = order[first : first + options.examples_between_clocks]
+                promised += one_pass(passes, part, t, blocks, weights, iterates)
+                t += part.shape[0]
+                if budget.exhausted:
+                    break
+            recorder.calls = t
+            if t < (done + 1) * problem.n:
+                break
+            done += 1
+            # The gaps of the blocks, each as it was when visited, add up to about the gap of now: where that is small
+            # enough, a certificate is worth its pass, unless hardly anything has changed since the last one.
+            promising = promised <= tol * (dual_value(blocks, weights) + promised) and t > 1.1 * last_look
+            if done >= due or promising:
+                converged = look()
+                due = done + check_every if check_every else next_look(done, recorder.gap, tol)
+            else:
+                budget.tell("bcfw", done, recorder.primal, recorder.gap, 0.0)
+            if budget.exhausted:
+                break
+        if last_look < t:
+            converged = look()
+    except KeyboardInterrupt:
+        budget.interrupted = True
+        weights = weights_of(problem, blocks)
+        recorder.bound(dual_value(blocks, weights))
+    return recorder.result(weights, blocks, done, converged)
+
+
+def _mean_iterate(problem: StructuredProblem, blocks: Blocks, average: Average, t: int) -> Blocks:
+    """The iterates 1, ..., t averaged with weights 1, ..., t: a dual point, as every iterate is one."""
+    sums, visited = average
+    # A block has been as it is since its last visit: the sum of the weights since then is still missing in its sum.
+    rest = 0.5 * (float(t) * (t + 1) - visited * (visited - 1.0))
+    per_row = np.repeat(rest, np.diff(problem.start))
+    return Blocks(
+        sums.a + per_row[:, None] * blocks.a, sums.b + rest[:, None] * blocks.b, sums.loss + rest * blocks.loss
+    ).scaled(2.0 / (float(t) * (t + 1)))

@@ -1,0 +1,198 @@
+"""Rows of all examples in one matrix, and rows times weights.
+
+Weights are stored a row per feature, W of shape (d, S), so a sparse row of X touches contiguous rows of W.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints, Matrix
+from widemargin.exceptions import DataError
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.structured.model import Examples, StructuredModel
+
+__all__ = [
+    "ExampleRows", "add_blocks", "add_rows", "as_examples", "count", "grams", "model_rows", "potentials_of", "scores",
+    "stack_rows",
+]  # fmt: skip
+
+
+class ExampleRows(NamedTuple):
+    """Rows of all examples, one after the other: CSR, or dense with empty indices.
+
+    Attributes
+    ----------
+    data : ndarray
+        Of shape (1, stored) in CSR form, else (rows, d); float32 or float64.
+    indices, indptr : ndarray
+    """
+
+    data: Floats
+    indices: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+
+
+def as_examples(X: Examples) -> Examples:
+    """Examples or labels that `X[i]` counts through: a table or a column (pandas, polars) becomes its array."""
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
+
+
+def count(X: Examples) -> int:
+    """Number of examples of a sequence or matrix.
+
+    Raises
+    ------
+    DataError
+        If it has no length.
+    """
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise DataError(f"{X!r} is no sequence of examples or labels: give a list or an array, one entry per example.")
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def model_rows(model: StructuredModel, X: Examples, d: int) -> tuple[ExampleRows, Ints]:
+    """Rows of all examples, by the model's own `stack(X)` where it has one; and where each example begins.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the model, or are not finite.
+    """
+    stack = getattr(model, "stack", None)
+    if stack is not None:
+        whole, start = stack(X)
+        return stack_rows([whole], d)[0], start
+    parts = [model.rows(x) for x in X]
+    for i, part in enumerate(parts):
+        if not (hasattr(part, "ndim") and hasattr(part, "shape")):
+            raise DataError(
+                f"{type(model).__name__}.rows returned {type(part).__name__} for example {i}; give a NumPy array or "
+                "CSR matrix of shape (m, d)."
+            )
+    return stack_rows(parts, d)
+
+
+def stack_rows(parts: Sequence[Matrix], d: int) -> tuple[ExampleRows, Ints]:
+    """Rows of all examples in one matrix, and where each example begins.
+
+    Raises
+    ------
+    DataError
+        If the rows of an example are not of shape (m, d), or not finite.
+    """
+    for i, part in enumerate(parts):
+        if part.ndim != 2 or part.shape[1] != d:
+            raise DataError(f"the rows of example {i} have shape {part.shape}; the model says (m, {d}).")
+    start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+    if any(sp.issparse(part) for part in parts):
+        whole = canonical_rows(sp.vstack([sp.csr_matrix(part) for part in parts], format="csr"))
+        rows = ExampleRows(_floating(whole.data)[None, :], whole.indices, whole.indptr)
+    else:
+        none = np.empty(0, dtype=np.int32)
+        data = np.concatenate(parts) if parts else np.empty((0, d))
+        rows = ExampleRows(np.ascontiguousarray(_floating(data)), none, none)
+    if not np.isfinite(rows.data).all():
+        raise DataError("the rows hold NaN or infinity; impute or leave out these examples.")
+    return rows, start
+
+
+def _floating(data: Floats) -> Floats:
+    return data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
+
+
+def potentials_of(model: StructuredModel, X: Examples, W: Floats) -> Iterator[Floats]:
+    """`rows(x) W` of every example, shape (m, S) each.
+
+    Raises
+    ------
+    DataError
+        If rows do not fit the weights.
+    """
+    rows, start = model_rows(model, X, W.shape[0])
+    u = np.empty((int(start[-1]), W.shape[1]))
+    scores(rows, 0, u.shape[0], W, u)
+    for first, last in itertools.pairwise(start.tolist()):
+        yield u[first:last]
+
+
+@kernel
+def scores(rows: ExampleRows, first: int, last: int, W: Floats, u: Floats) -> None:
+    """`u[r] = x_(first + r) W` for the rows of one example."""
+    data, indices, indptr = rows
+    S, dense = W.shape[1], indptr.shape[0] == 0
+    for r in range(first, last):
+        out = u[r - first]
+        for s in range(S):
+            out[s] = 0.0
+        line, place, end = (r, 0, data.shape[1]) if dense else (0, indptr[r], indptr[r + 1])
+        while place + 4 <= end:  # four features at a time, so that `out` is loaded and stored less often
+            x0, x1, x2, x3 = data[line, place], data[line, place + 1], data[line, place + 2], data[line, place + 3]
+            f0, f1, f2, f3 = place, place + 1, place + 2, place + 3
+            if not dense:
+                f0, f1, f2, f3 = indices[f0], indices[f1], indices[f2], indices[f3]
+            w0, w1, w2, w3 = W[f0], W[f1], W[f2], W[f3]
+            for s in range(S):
+                out[s] = (((out[s] + x0 * w0[s]) + x1 * w1[s]) + x2 * w2[s]) + x3 * w3[s]
+            place += 4
+        while place < end:
+            x, w = data[line, place], W[place if dense else indices[place]]
+            for s in range(S):
+                out[s] += x * w[s]
+            place += 1
+
+
+@kernel
+def add_rows(rows: ExampleRows, first: int, last: int, change: Floats, factor: float, W: Floats) -> None:
+    """`W += factor sum_r x_(first + r) (x) change[r]`."""
+    data, indices, indptr = rows
+    S = W.shape[1]
+    for r in range(first, last):
+        row = change[r - first]
+        if indptr.shape[0] == 0:
+            for f in range(data.shape[1]):
+                x, w = factor * data[r, f], W[f]
+                if x != 0.0:
+                    for s in range(S):
+                        w[s] += x * row[s]
+        else:
+            for place in range(indptr[r], indptr[r + 1]):
+                x, w = factor * data[0, place], W[indices[place]]
+                for s in range(S):
+                    w[s] += x * row[s]
+
+
+@kernel
+def add_blocks(rows: ExampleRows, start: Ints, a: Floats, W: Floats) -> None:
+    """`W += X' a`, all examples."""
+    for i in range(start.shape[0] - 1):
+        add_rows(rows, start[i], start[i + 1], a[start[i] : start[i + 1]], 1.0, W)
+
+
+@kernel
+def grams(rows: ExampleRows, start: Ints, place: Ints, gram: Floats) -> None:
+    """Products of the rows of every example with each other, its square in `gram[place[i] : place[i + 1]]`."""
+    data, indices, indptr = rows
+    for i in range(start.shape[0] - 1):
+        first, m = start[i], start[i + 1] - start[i]
+        for r in range(m):
+            for q in range(r + 1):
+                total = 0.0
+                if indptr.shape[0] == 0:
+                    for f in range(data.shape[1]):
+                        total += float(data[first + r, f]) * data[first + q, f]
+                else:
+                    j, k = indptr[first + r], indptr[first + q]
+                    while j < indptr[first + r + 1] and k < indptr[first + q + 1]:
+                        left, right = indices[j], indices[k]
+                        if left == right:
+                            total += float(data[0, j]) * data[0, k]
+                        j += 1 if left <= right else 0
+                        k += 1 if right <= left else 0
+                gram[place[i] + r * m + q] = total
+                gram[place[i] + q * m + r] = total

@@ -1,0 +1,159 @@
+"""Oracles whose argmax is compiled: dynamic programmes by loss, and local search."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, Desk, Structure
+from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
+from widemargin.structured.oracles import argmax as loops
+from widemargin.structured.oracles.roof_duality import RoofOracle
+
+__all__ = ["GreedyOracle", "LossOracle"]
+
+
+def largest_loss(truth: Ints, structure: Structure) -> float:
+    """Upper bound of the loss of a label of this example: the loss where everything is wrong."""
+    if structure.kind == CHAIN:
+        return float(structure.weight[0, truth].sum())
+    if structure.kind == HIERARCHY:
+        return float(structure.weight.sum())
+    return float(structure.weight[0].sum())
+
+
+class LossOracle(PartialOracle):
+    """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
+
+    Parameters
+    ----------
+    u : ndarray of shape (rows, S)
+        Potentials of the example.
+    theta : ndarray of shape (P,)
+    truth : ndarray of int64
+    structure : Structure
+        Of a kind with levels. Where the weights of its loss have no common unit the oracle answers `free` alone; where
+        the unit is not 1, `free` and `direct`.
+    desk : Desk, optional
+        Shared by the oracles of a model.
+    restore : callable, optional
+        From an int64 label to the user's.
+    """
+
+    def __init__(
+        self,
+        u: Floats,
+        theta: Floats,
+        truth: Ints,
+        structure: Structure,
+        desk: Desk | None = None,
+        restore: Callable[[Ints], object] | None = None,
+    ) -> None:
+        self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
+        self._desk = desk or Desk(structure)
+        self._restore = restore or np.copy
+        able = [FREE]
+        if structure.unit > 0.0:
+            able += [DIRECT]
+        if structure.unit == 1.0:
+            able += [LEVEL, LEVELS]
+        self.capabilities = frozenset(able)
+        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
+        self.largest_loss = largest_loss(truth, structure)
+
+    def _fill(self) -> Floats:
+        """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
+        work = self._desk.work(self._u.shape[0])
+        if self._desk.owner is not self:
+            loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
+            self._desk.owner = self
+        return work.H
+
+    def _answer(self, label: Ints, h: float, g: float) -> Answer:
+        return Answer(self._restore(label), float(h), float(g))
+
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`."""
+        work = self._desk.work(self._u.shape[0])
+        label = np.empty_like(self._truth)
+        self._desk.owner = None
+        h, g = loops.free(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
+        return self._answer(label, h, g)
+
+    def level(self, c: int) -> Answer | None:
+        """The label with the largest h among those of loss c."""
+        H = self._fill()
+        if not 0 <= c < H.shape[0] or H[c] == -np.inf:
+            return None
+        label = np.empty_like(self._truth)
+        loops.label_of_loss(int(c), self._truth, self._structure, self._desk.work(self._u.shape[0]), label)
+        return self._answer(label, H[c], c * self._structure.unit)
+
+    def levels(self) -> Floats:
+        """The largest h of every loss 0, 1, ...; -inf where there is no label."""
+        return self._fill().copy()
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`; y_i, (1, 0) where that is not positive."""
+        work = self._desk.work(self._u.shape[0])
+        label = np.empty_like(self._truth)
+        self._desk.owner = None
+        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
+        return self._answer(label, h, g)
+
+
+class GreedyOracle(PartialOracle):
+    """Pairs of any sign on any graph: a greedy path, climbing, seeded restarts; bounds from the roof dual.
+
+    Parameters
+    ----------
+    u : ndarray of shape (1, k)
+    theta : ndarray of shape (P,)
+    truth : ndarray of shape (k,)
+    structure : Structure
+        Of kind GREEDY.
+    desk, restore
+        As in `LossOracle`.
+
+    Attributes
+    ----------
+    exact : bool
+        False: the labels of `direct` and `free` need not be the best ones; `relaxed` gives bounds.
+    """
+
+    exact = False
+    capabilities = frozenset({FREE, DIRECT})
+
+    def __init__(
+        self,
+        u: Floats,
+        theta: Floats,
+        truth: Ints,
+        structure: Structure,
+        desk: Desk | None = None,
+        restore: Callable[[Ints], object] | None = None,
+    ) -> None:
+        self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
+        self._desk = desk or Desk(structure)
+        self._restore = restore or np.copy
+        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
+        self.largest_loss = largest_loss(truth, structure)
+
+    def free(self, lam: float) -> Answer:
+        """A label with a large `h + lam g`."""
+        lam = float(lam)
+        scaled = self._structure._replace(weight=lam * self._structure.weight)
+        label = np.empty_like(self._truth)
+        h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
+        wrong = label != self._truth
+        return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
+
+    def direct(self) -> Answer:
+        """A label with a large `h g`; y_i, (1, 0) where none is positive."""
+        label = np.empty_like(self._truth)
+        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, self._desk.work(1), label)
+        return Answer(self._restore(label), float(h), float(g))
+
+    def relaxed(self) -> RoofOracle:
+        """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""
+        return RoofOracle(self._u, self._theta, self._truth, self._structure)

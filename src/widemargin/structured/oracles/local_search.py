@@ -1,0 +1,154 @@
+"""Local search for pairs of any sign on any graph: a path over the levels, then climbing by flips and swaps.
+
+Not exact. The first path starts at the truth and flips the best label k times; its best labelling is improved by single
+flips and swaps until neither helps; random starts do the same climb.
+"""
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import MARGIN, SLACK, Structure, Work
+
+__all__ = ["search"]
+
+_PATIENCE = 10  # flips of the path without a better labelling after which it ends
+
+
+@kernel
+def _value(h: float, g: float, rescale: int) -> float:
+    """What is maximised."""
+    if rescale == SLACK:
+        return h * g
+    return h + g if rescale == MARGIN else h
+
+
+@kernel
+def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
+    """Flip a label; keeps the slopes, returns the gain in score."""
+    up = 1.0 - 2.0 * y[index]
+    gain: float = up * slope[index]
+    y[index] = 1 - y[index]
+    for other in range(y.shape[0]):
+        slope[other] += up * T[index, other]
+    return gain
+
+
+@kernel
+def _climb(
+    h: float, g: float, truth: Ints, rescale: int, weight: Floats, T: Floats, slope: Floats, y: Ints
+) -> tuple[float, float]:
+    """Best flips, then best swaps of a flipped label against another, as long as they improve; returns (h, g)."""
+    k = truth.shape[0]
+    value = _value(h, g, rescale)
+    while True:
+        first, second = -1, -1
+        bound = value + 1e-12 * (1.0 + abs(value))
+        for p in range(k):
+            wrong = weight[0, p] if y[p] == truth[p] else -weight[0, p]
+            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, rescale)
+            if x > bound:
+                bound, first = x, p
+        if first < 0:
+            for p in range(k):
+                if y[p] == truth[p]:
+                    continue
+                up_p = 1.0 - 2.0 * y[p]
+                for q in range(k):
+                    if y[q] != truth[q]:
+                        continue
+                    up_q = 1.0 - 2.0 * y[q]
+                    gain = up_p * slope[p] + up_q * slope[q] + up_p * up_q * T[p, q]
+                    x = _value(h + gain, g - weight[0, p] + weight[0, q], rescale)
+                    if x > bound:
+                        bound, first, second = x, p, q
+        if first < 0:
+            return h, g
+        for index in (first, second):
+            if index >= 0:
+                g += weight[0, index] if y[index] == truth[index] else -weight[0, index]
+                h += _flip(index, T, slope, y)
+        value = _value(h, g, rescale)
+
+
+@kernel
+def _path(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
+    """Fill T and the slopes at the truth, then flip the best label again and again; the best labelling into `label`."""
+    k = truth.shape[0]
+    T, slope, y = work.values[0], work.rows[0], work.scratch[0, : truth.shape[0]]
+    for p in range(k):
+        slope[p], y[p], label[p] = u[0, p], truth[p], truth[p]
+    for e in range(structure.pairs.shape[0]):
+        p, q = structure.pairs[e, 0], structure.pairs[e, 1]
+        T[p, q] = theta[e]
+        T[q, p] = theta[e]
+        slope[p] += theta[e] * truth[q]
+        slope[q] += theta[e] * truth[p]
+    for p in range(k):
+        work.rows[1, p] = slope[p]
+    h, g, best_h, best_g = 1.0, 0.0, 1.0, 0.0
+    best = _value(h, g, rescale)
+    since = 0
+    for _ in range(k):
+        chosen, gain = -1, -np.inf
+        for p in range(k):
+            x = (1.0 - 2.0 * y[p]) * slope[p]
+            if y[p] == truth[p] and x > gain:
+                chosen, gain = p, x
+        h += _flip(chosen, T, slope, y)
+        g += structure.weight[0, chosen]
+        value = _value(h, g, rescale)
+        since += 1
+        if value > best:
+            best, best_h, best_g, since = value, h, g, 0
+            for p in range(k):
+                label[p] = y[p]
+        elif since >= _PATIENCE:
+            break
+    return best_h, best_g
+
+
+@kernel
+def _start(truth: Ints, flips: Ints, weight: Floats, work: Work) -> tuple[float, float]:
+    """Slopes and state of the truth with some labels flipped; returns (h, g)."""
+    k = truth.shape[0]
+    slope, y = work.rows[0], work.scratch[0, : truth.shape[0]]
+    h, g = 1.0, 0.0
+    for p in range(k):
+        slope[p], y[p] = work.rows[1, p], truth[p]
+    for p in range(k):
+        if flips[p]:
+            h += _flip(p, work.values[0], slope, y)
+            g += weight[0, p]
+    return h, g
+
+
+@kernel
+def search(
+    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
+    """The best label found for a rescaling (0 margin, 1 slack, 2 score alone); returns its (h, g).
+
+    The cursor in the table of random draws is `work.scratch[3, 0]`.
+    """
+    k = truth.shape[0]
+    y, flips, cursor = work.scratch[0, : truth.shape[0]], work.scratch[1], work.scratch[3]
+    best_h, best_g = _path(u, theta, truth, rescale, structure, work, label)
+    for start in range(structure.restarts + 1):
+        density = work.draws[cursor[0]] ** 2
+        for p in range(k):
+            if start == 0:
+                flips[p] = label[p] ^ truth[p]
+            else:
+                cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
+                flips[p] = 1 if work.draws[cursor[0]] < density else 0
+        h, g = _start(truth, flips, structure.weight, work)
+        h, g = _climb(h, g, truth, rescale, structure.weight, work.values[0], work.rows[0], y)
+        cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
+        if start == 0 or _value(h, g, rescale) > _value(best_h, best_g, rescale):
+            best_h, best_g = h, g
+            for p in range(k):
+                label[p] = y[p]
+    return best_h, best_g

@@ -1,0 +1,93 @@
+"""Sequences: Viterbi with an error count; `D[t, c, s]` is the best prefix of cost c that ends in state s."""
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+from widemargin.structured.compiled import Structure, Work
+
+__all__ = ["best_of_losses", "free", "label_of_loss"]
+
+
+@kernel
+def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
+    """H[c] for every cost c, into `work.H` (-inf beyond the last); the decisions stay in `work` for `label_of_loss`."""
+    T, n_states = u.shape
+    D, before, H, best, came = work.values, work.split, work.H, work.rows[0], work.scratch[0]
+    own, size = 0.0, 1
+    for t in range(T):
+        w = structure.cost[0, truth[t]]
+        own += u[t, truth[t]]
+        for c in range(size + w):
+            for s in range(n_states):
+                D[t, c, s] = -np.inf
+        for c in range(size):
+            for s in range(n_states):
+                best[s], came[s] = 0.0 if t == 0 else -np.inf, 0
+            for r in range(n_states if t > 0 else 0):
+                base = D[t - 1, c, r]
+                if base == -np.inf:
+                    continue
+                row = r * n_states
+                for s in range(n_states):  # without jumps
+                    x = base + theta[row + s]
+                    better = x > best[s]
+                    best[s] = x if better else best[s]
+                    came[s] = r if better else came[s]
+            for s in range(n_states):
+                level = c if s == truth[t] else c + w
+                if best[s] + u[t, s] > D[t, level, s]:
+                    D[t, level, s] = best[s] + u[t, s]
+                    before[t, level, s] = came[s]
+        if t > 0:
+            own += theta[truth[t - 1] * n_states + truth[t]]
+        size += w
+    for c in range(H.shape[0]):
+        H[c] = -np.inf
+    for c in range(size):
+        for s in range(n_states):
+            if D[T - 1, c, s] + 1.0 - own > H[c]:
+                H[c] = D[T - 1, c, s] + 1.0 - own
+                work.choice[0, c, 0] = s
+
+
+@kernel
+def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
+    """The label of cost c, after `best_of_losses`."""
+    s = np.int64(work.choice[0, c, 0])
+    for t in range(truth.shape[0] - 1, -1, -1):
+        label[t] = s
+        came = np.int64(work.split[t, c, s])
+        if s != truth[t]:
+            c -= structure.cost[0, truth[t]]
+        s = came
+
+
+@kernel
+def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
+    """The label with the largest score plus `lam` times its loss: Viterbi."""
+    T, n_states = u.shape
+    now, then, before = work.rows[0], work.rows[1], work.split
+    for t in range(T):
+        extra = lam * structure.weight[0, truth[t]]
+        for s in range(n_states):
+            own = u[t, s] + (extra if s != truth[t] else 0.0)
+            if t == 0:
+                now[s] = own
+                continue
+            best, came = -np.inf, 0
+            for r in range(n_states):
+                x = then[r] + theta[r * n_states + s]
+                if x > best:
+                    best, came = x, r
+            now[s] = best + own
+            before[t, 0, s] = came
+        for s in range(n_states):
+            then[s] = now[s]
+    last = np.int64(0)
+    for s in range(n_states):
+        if then[s] > then[last]:
+            last = np.int64(s)
+    for t in range(T - 1, -1, -1):
+        label[t] = last
+        last = np.int64(before[t, 0, last])

@@ -1,0 +1,84 @@
+"""What every search keeps while it asks: the best label met, an upper bound of the optimum, the number of questions.
+
+Searches of your own may use it, too; see `widemargin.structured.oracle.Search`.
+"""
+
+import math
+
+from widemargin.exceptions import OracleError
+from widemargin.structured.oracle import Answer, Found, Oracle
+
+__all__ = ["MOST_QUERIES", "BestLabel", "least_loss"]
+
+MOST_QUERIES = 1000
+"""Questions after which a search gives up, where nobody says otherwise: exact searches ask ten or so."""
+
+
+def least_loss(oracle: Oracle) -> float:
+    """The smallest positive loss that a range of lam has to cover; relaxed labels have no least one."""
+    # Fractional labels have losses as small as one likes. Those below a millionth of the largest are worth next to
+    # nothing, and leaving them out keeps the range of lam finite.
+    return max(oracle.smallest_loss, 1e-6 * oracle.largest_loss)
+
+
+class BestLabel:
+    """State of a search.
+
+    Attributes
+    ----------
+    answer : Answer or None
+        The best label of positive value.
+    best : float
+        Its `h g`; 0 without one.
+    upper : float
+        `h g` of every label is at most this.
+    queries : int
+    """
+
+    def __init__(self, best: Answer | None = None) -> None:
+        self.answer: Answer | None = None
+        self.best = 0.0
+        self.upper = math.inf
+        self.queries = 0
+        if best is not None:
+            self.meet(best)
+
+    def meet(self, answer: Answer) -> None:
+        """Keep a label if it is the best so far.
+
+        Raises
+        ------
+        OracleError
+            Where the answer's point is no number.
+        """
+        value = answer.h * answer.g
+        if math.isnan(value):
+            raise OracleError(f"the oracle answered h = {answer.h:g} and g = {answer.g:g}; both must be finite.")
+        if answer.h > 0.0 and value > self.best:
+            self.best, self.answer = value, answer
+
+    def line(self, lam: float, answer: Answer) -> float:
+        """Use an answer of `free(lam)`: no label lies above the line through it, `h + lam g <= K` (Lemma 5).
+
+        Returns
+        -------
+        float
+            K.
+        """
+        self.queries += 1
+        self.meet(answer)
+        K = answer.h + lam * answer.g
+        if K <= 0.0:
+            self.upper = 0.0
+        elif lam > 0.0:
+            # h g is largest on the line where h = lam g = K / 2.
+            self.upper = min(self.upper, K * K / (4.0 * lam))
+        return K
+
+    def found(self, eps: float, *, exact: bool | None = None) -> Found:
+        """End of the search: exact if the bound meets the best value up to the factor `1 + eps`."""
+        upper = max(self.upper, self.best)
+        if exact is None:
+            exact = upper <= self.best * (1.0 + eps)
+        y, h, g = self.answer if self.answer is not None else (None, 1.0, 0.0)
+        return Found(y, h, g, upper, self.queries, exact)
