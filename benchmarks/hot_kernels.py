@@ -50,16 +50,16 @@ def sdca_epoch() -> Action:
 
 def smo_pairs() -> Action:
     """Pair steps of the working-set solver on one block of 512 kernel rows, in float32."""
-    from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
+    from widemargin.solvers.kernel_svm.dual import pair_steps
 
     X, y = _clouds(512)
     K = _kernel_rows(X).full()
     lower, upper = np.minimum(10 * y, 0), np.maximum(10 * y, 0)
 
     def run() -> None:
-        room, lanes = np.empty((5, 512), np.float32), np.empty(loops.LANES, np.float32)
+        room, lanes = np.empty((5, 512), np.float32), np.empty(pair_steps.LANES, np.float32)
         g, b = y.astype(float), np.zeros(512)
-        loops.solve_pairs(K, K.diagonal().copy(), g, b, lower, upper, room, lanes, 1e-3, 1e-4, 2000)
+        pair_steps.solve_pairs(K, K.diagonal().copy(), g, b, lower, upper, room, lanes, 1e-3, 1e-4, 2000)
 
     return run
 

@@ -159,7 +159,7 @@ def perceptron_algorithms(options: argparse.Namespace) -> list[Row]:
     cases = {
         "default, tol=.05": (X, y, {"nu": 0.05, "gamma": 1.0, "tol": 0.05}),
         "published, 10,000 steps": (X, y, {
-            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "algorithm": "published", "max_iter": steps}),
+            "nu": 0.05, "gamma": 1.0, "tol": 0.05, "solver_options": {"algorithm": "published"}, "max_iter": steps}),
         "nu = 0, gamma 2": (clean, classes, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
         "nu = 0, gamma 1": (clean, classes, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
     }  # fmt: skip
@@ -199,7 +199,7 @@ def classes(options: argparse.Namespace) -> list[Row]:
         "pairs, float64, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), X),
         "pairs, float32, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), single),
         "against the rest, float32, whole matrix": (
-            KernelSVC(C=10, gamma=gamma, cache_size=1000, multi_class="ovr"), single),
+            KernelSVC(C=10, gamma=gamma, cache_size=1000, solver_options={"multi_class": "ovr"}), single),
     }  # fmt: skip
     fits = interleave(
         {way: partial(model.fit, rows_of, y) for way, (model, rows_of) in ways.items()}, options.repeats, warm_up=False

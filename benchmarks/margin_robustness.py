@@ -41,13 +41,14 @@ from benchmarks.common import (
     verdict,
     write,
 )
-from widemargin.datasets import data_folder, load_spruce, synthetic_rows
+from widemargin.datasets import data_folder
 from widemargin_papers.baselines import (
     CatoniRiskClassifier,
     LDMClassifier,
     MarginDistributionClassifier,
     MedianOfMeansClassifier,
 )
+from widemargin_papers.data.two_classes import load_spruce, synthetic_rows
 
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SHARES = (0.1, 0.2)

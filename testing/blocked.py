@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin.distributed.blocked_rows import BlockedRows
-from widemargin.distributed.local import SerialMap
+from widemargin.distributed.backends import SerialMap
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem

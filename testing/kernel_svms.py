@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.dual.working_set import bounds
-from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin.solvers.kernel_svm.problem import KernelProblem, bounds
 
 __all__ = ["RBF", "Counting", "data", "exact", "problem"]
 

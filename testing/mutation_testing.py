@@ -46,7 +46,6 @@ GROUPS: dict[str, dict[str, list[str]]] = {
     },
     "water": {
         "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,
-        "solvers/kernel_svm/batch_perceptron/water_level_loops.py": WATER,
     },
     "searches": {f"structured/search/{name}.py": SEARCHES for name in ("angular", "hull", "by_loss", "best_label")},
     "sdca": {

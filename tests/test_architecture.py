@@ -17,7 +17,7 @@ MAP = ROOT / "docs" / "architecture.md"
 LONGEST = 600
 
 GROUND = {
-    "_byte_dots", "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
+    "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
     "rows",
 }  # fmt: skip
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
@@ -27,7 +27,6 @@ EVERYTHING = LEARNING | EXPLAINING | {"cli", "datasets", "estimators", "persiste
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
-    "_byte_dots": set(),
     "_files": set(),
     "_numba": set(),
     "_papers": {"exceptions"},  # the one door to the second distribution
@@ -82,10 +81,16 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
+def runs_later(node):
+    """Whether what a node holds is not run when its module is imported: functions, and imports for types alone."""
+    types_only = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef) or types_only
+
+
 def imported(path, *, module_level_only=False):
     """Full names of what a file imports, types only included."""
     tree = parsed(path)
-    inside = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef) for node in ast.walk(outer)}
+    inside = {id(node) for outer in ast.walk(tree) if runs_later(outer) for node in ast.walk(outer)}
     for node in ast.walk(tree):
         if module_level_only and id(node) in inside:
             continue

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 import widemargin
-from widemargin import baselines, diagnostics, goals, losses, persistence, plotting, preprocessing
+from widemargin import diagnostics, goals, losses, persistence, plotting, preprocessing
 from widemargin.goals.language import rates
 from widemargin.structured import models
+from widemargin_papers import baselines
 
 DOCS = Path(__file__).parents[1] / "docs"
 

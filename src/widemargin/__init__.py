@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svm.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_svm.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC as KernelSVC
+    from widemargin.estimators.kernel_svm.options import KernelOptions as KernelOptions
+    from widemargin.estimators.kernel_svm.options import SBPOptions as SBPOptions
     from widemargin.estimators.kernel_svm.pareto import C_from_nu as C_from_nu
     from widemargin.estimators.kernel_svm.pareto import nu_from_C as nu_from_C
     from widemargin.estimators.kernel_svm.pareto import pareto_path as pareto_path
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.structured.structural_search import structural_path as structural_path
     from widemargin.estimators.structured.structural_search import structural_search as structural_search
     from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
+    from widemargin.estimators.structured.training import StructuralOptions as StructuralOptions
     from widemargin.estimators.thresholds.goal_scorer import goal_scorer as goal_scorer
     from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
     from widemargin.goals.binding.sources import External as External
@@ -52,6 +55,7 @@ __all__ = [
     "External",
     "GoalThresholdClassifier",
     "HierarchicalSVC",
+    "KernelOptions",
     "KernelPerceptron",
     "KernelSVC",
     "MarginPursuitClassifier",
@@ -61,6 +65,8 @@ __all__ = [
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "SBPClassifier",
+    "SBPOptions",
+    "StructuralOptions",
     "StructuralSVM",
     "ThermometerEncoder",
     "TrainingOptions",
@@ -86,6 +92,7 @@ _HOMES = {
     "External": "widemargin.goals.binding.sources",
     "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
     "HierarchicalSVC": "widemargin.estimators.structured.hierarchical_svc",
+    "KernelOptions": "widemargin.estimators.kernel_svm.options",
     "KernelPerceptron": "widemargin.estimators.kernel_svm.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svm.kernel_svc",
     "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
@@ -95,6 +102,8 @@ _HOMES = {
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
+    "SBPOptions": "widemargin.estimators.kernel_svm.options",
+    "StructuralOptions": "widemargin.estimators.structured.training",
     "StructuralSVM": "widemargin.estimators.structured.structural_svm",
     "ThermometerEncoder": "widemargin.preprocessing",
     "TrainingOptions": "widemargin.estimators.rate_constrained.options",

@@ -79,7 +79,7 @@ class InfeasibleGoalError(GoalError):
     best_values: Mapping[str, float] = MappingProxyType({})
     asked: Mapping[str, float] = MappingProxyType({})
 
-    def __init__(self, message: str, **facts: Any) -> None:
+    def __init__(self, message: str, **facts: object) -> None:
         super().__init__(message)
         vars(self).update(facts)
 

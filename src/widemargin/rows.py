@@ -5,7 +5,7 @@ kept aside for a proof, and blocks of rows that do not fit in memory. Rows in me
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -50,6 +50,8 @@ class Rows:
         Predictions are sliced with the rows; classifiers are asked about whatever rows are there.
     source : str or None
         Name of the external data set that the rows are; None: the training or audited rows.
+    feature_names : sequence of str, or None
+        Columns of X, where it is an array of a table's numbers.
 
     Raises
     ------
@@ -64,6 +66,7 @@ class Rows:
     external: "Mapping[str, Rows]" = field(default_factory=dict)
     baselines: Mapping[str, Column | Classifier] = field(default_factory=dict)
     source: str | None = None
+    feature_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         n_rows = None

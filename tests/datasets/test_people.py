@@ -6,6 +6,7 @@ import pytest
 
 from widemargin.datasets import CATALOGUE, PEOPLE_FILES, load_people
 from widemargin.exceptions import DataError, MissingDataError
+from widemargin_papers.data.two_classes import load_ijcnn1
 
 ADULT = (
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
@@ -110,7 +111,7 @@ def test_the_catalogue_finds_what_loaders_look_for(tmp_path, name):
 
 
 LOADERS = {
-    "a9a": lambda d, folder: d.load_a9a(folder), "ijcnn1": lambda d, folder: d.load_ijcnn1(folder),
+    "a9a": lambda d, folder: d.load_a9a(folder), "ijcnn1": lambda d, folder: load_ijcnn1(folder),
     "covtype": lambda d, folder: d.load_covtype(folder), "mnist": lambda d, folder: d.load_mnist(folder),
     "yeast": lambda d, folder: d.load_yeast(folder), "rcv1subset1": lambda d, folder: d.load_rcv1(folder),
     **{name: lambda d, folder, name=name: d.load_hierarchy(folder, name) for name in ("Enron_corr", "Diatoms")},

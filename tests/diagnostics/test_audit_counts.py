@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from widemargin.diagnostics import AuditBlock, AuditCounts, audit, audit_stream
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import External, Goal
+from widemargin.goals.binding.digest import CountingLimits
 from widemargin.goals.language.metrics import METRICS
 from widemargin.goals.measuring.counting import CountedRows
 
@@ -265,7 +266,7 @@ def test_what_cannot_be_counted_is_named(kind):
 
 
 def test_too_many_kinds_are_named(monkeypatch):
-    monkeypatch.setattr("widemargin.goals.measuring.counting.MAX_KINDS", 3)
+    monkeypatch.setattr("widemargin.goals.measuring.counting.COUNTED", CountingLimits(kinds=3))
     with pytest.raises(DataError, match="more than 3 kinds of rows"):
         audit_stream(blocks_of(rows(0, 50), []), TEXT, pos_label=1)
 

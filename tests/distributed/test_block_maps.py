@@ -22,8 +22,8 @@ from widemargin.distributed import (
     parquet_rows,
     spool,
 )
-from widemargin.distributed.base import bytes_of
-from widemargin.distributed.joined import JoinedMap
+from widemargin.distributed.backends import JoinedMap
+from widemargin.distributed.blocks import bytes_of
 from widemargin.exceptions import DataError, MissingDataError, WorkerLostError
 
 N = 5003

@@ -91,8 +91,8 @@ def test_kernel_search(dask_client):
     def run(workers=None):
         seen = []
         found = kernel_search(
-            KernelSVC(callbacks=[seen.append]), X, Y, Cs=[0.1, 1.0, 10.0], gammas=[0.5, 2.0], n_rows=200,
-            callbacks=[seen.append], workers=workers, random_state=0,
+            KernelSVC(solver_options={"callbacks": [seen.append]}), X, Y, Cs=[0.1, 1.0, 10.0], gammas=[0.5, 2.0],
+            n_rows=200, callbacks=[seen.append], workers=workers, random_state=0,
         )  # fmt: skip
         assert len(seen) >= 6
         return found.cells, found.best_params, found.evaluations
@@ -166,7 +166,7 @@ def test_pieces_of_a_path(dask_client):
 
 
 def has_client(_):
-    from widemargin.distributed.choice import client_in_force
+    from widemargin.distributed.backends import client_in_force
 
     return client_in_force() is not None
 

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.exceptions import KernelError
-from widemargin.kernels.definiteness import SAMPLE, Spectrum, refuse_indefinite, sampled_spectrum
-from widemargin.kernels.functions import Kernel
+from widemargin.kernels.functions import Kernel, Spectrum, refuse_indefinite, sampled_spectrum
 from widemargin.kernels.rows import KernelRows
 
 
@@ -77,11 +76,11 @@ def test_matrices_of_low_rank_in_single_precision_are_not():
 def test_what_a_look_costs():
     for n, kernel, expected in (
         (100, Kernel("sigmoid"), 100),
-        (1000, Kernel("sigmoid"), SAMPLE),
+        (1000, Kernel("sigmoid"), 256),
         (50, Kernel("callable", function=cut_distance), 50),
         (100, Kernel("callable", function=cut_distance), 64),
         (600, Kernel("callable", function=cut_distance), 150),
-        (2000, Kernel("callable", function=cut_distance), SAMPLE),
+        (2000, Kernel("callable", function=cut_distance), 256),
     ):
         rows = rows_of(kernel, n)
         assert sampled_spectrum(rows).n_rows == expected

@@ -39,7 +39,7 @@ def test_the_batch_perceptron_on_a_cluster(dask_client):
     with pytest.warns(MarginConvergenceWarning, match="30 steps"):
         alone = SBPClassifier(**settings).fit(X, Y)
     with pytest.warns(MarginConvergenceWarning, match="30 steps"):
-        there = SBPClassifier(**settings, backend="dask").fit(X, Y)
+        there = SBPClassifier(**settings, solver_options={"backend": "dask"}).fit(X, Y)
     np.testing.assert_allclose(there.decision_function(X[:50]), alone.decision_function(X[:50]), rtol=1e-7)
     assert there.n_evaluations_ == alone.n_evaluations_
 
@@ -47,7 +47,7 @@ def test_the_batch_perceptron_on_a_cluster(dask_client):
 def test_what_cannot_be_done_there(dask_client):
     with pytest.raises(CapabilityError, match="'precomputed' cannot be computed in blocks"):
         PartitionedRows(Kernel("precomputed"), np.eye(3), workers=2)
-    clf = KernelSVC(backend="dask", solver="sbp", max_iter=5, random_state=0)
+    clf = KernelSVC(solver_options={"backend": "dask"}, solver="sbp", max_iter=5, random_state=0)
     with pytest.warns(MarginConvergenceWarning, match="max_iter"):
         clf.fit(X[:300], Y[:300])
     assert clf.predict(X[:5]).shape == (5,)

@@ -111,7 +111,7 @@ def test_the_whole_matrix_is_symmetric_to_the_bit(dtype):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_products_with_new_rows(sparse, monkeypatch):
-    monkeypatch.setattr("widemargin.kernels.rows._BLOCK", 150)  # blocks of three rows
+    monkeypatch.setattr(KernelRows, "at_once", 150)  # blocks of three rows
     X, new = rows(), rows(11, seed=1)
     if sparse:
         X, new = sp.csr_matrix(X), sp.csr_matrix(new)

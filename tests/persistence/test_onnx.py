@@ -96,8 +96,8 @@ def test_two_classes(data, name, tmp_path):
 
 @pytest.mark.parametrize(
     "model",
-    [KernelSVC(multi_class="ovr"), MarginPursuitClassifier(), KernelSVC(), KernelSVC(break_ties=True),
-     KernelSVC(kernel="poly", decision_function_shape="ovo")],
+    [KernelSVC(solver_options={"multi_class": "ovr"}), MarginPursuitClassifier(), KernelSVC(),
+     KernelSVC(break_ties=True), KernelSVC(kernel="poly", decision_function_shape="ovo")],
 )  # fmt: skip
 def test_several_classes(data, model, tmp_path):
     X, _, y = data

@@ -14,7 +14,7 @@ from widemargin import External, audit
 from widemargin.exceptions import DataError, GoalError
 from widemargin.report import CARD, HtmlReport, html_report
 from widemargin.report.markup import fingerprint
-from widemargin.report.numbers import Unit, shown
+from widemargin.report.words import Unit, shown
 
 
 @pytest.fixture(scope="module")

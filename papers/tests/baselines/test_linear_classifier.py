@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from testing.linear_baselines import classes
 
-from widemargin import baselines
 from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin_papers import baselines
 
 ORDER = "rows come in a random order, and solutions agree within tol only"
 EXPECTED = {

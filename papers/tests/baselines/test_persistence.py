@@ -9,8 +9,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from testing.linear_baselines import classes
 
-from widemargin import baselines, load_model, save_model
+from widemargin import load_model, save_model
 from widemargin.goals import Population, col
+from widemargin_papers import baselines
 
 ONE, OTHER = (Population(f"group_{number}", where=col("group") == number) for number in (0, 1))
 
@@ -21,6 +22,8 @@ MODELS = [
     baselines.CatoniRiskClassifier(),
     baselines.MedianOfMeansClassifier(max_iter=50, random_state=0),
     baselines.FourierSVC(gamma=0.5, n_pairs=20, max_iter=1000, random_state=0),
+    baselines.NormBallSVC(gamma=0.5, random_state=0),
+    baselines.SimbaClassifier(tol=0.6, max_iter=5000, random_state=0),
     baselines.ShiftedSVC("minimize false_positive_rate()\nsubject to recall() >= 0.6"),
     baselines.ZafarClassifier(ONE, OTHER),
 ]

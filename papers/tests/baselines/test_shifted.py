@@ -80,7 +80,7 @@ def test_an_interrupt_leaves_a_model_that_was_shifted(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(choice._BY_NAME, "newton", interrupted)
+    monkeypatch.setitem(choice._SOLVE, "newton", interrupted)
     clf = ShiftedSVC("subject to recall() >= 0.7")
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)

@@ -146,7 +146,7 @@ def test_an_interrupt_leaves_a_model_and_is_raised(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(choice._BY_NAME, "newton", interrupted)
+    monkeypatch.setitem(choice._SOLVE, "newton", interrupted)
     clf = ZafarClassifier(A, B)
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         clf.fit(X, y, populations=table)

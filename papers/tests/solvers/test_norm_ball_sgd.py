@@ -6,7 +6,7 @@ from testing.kernel_svms import data, problem
 
 from widemargin.exceptions import KernelError
 from widemargin.solvers.kernel_svm import smo
-from widemargin.solvers.kernel_svm.dual.working_set import responses
+from widemargin.solvers.kernel_svm.problem import responses
 from widemargin_papers.solvers import norm_ball_sgd
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._typing import Classifier, Features, Label
 from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import Block, TableBlocks
@@ -41,7 +43,7 @@ class Answer(NamedTuple):
         `decision_function` and `predict_proba`; of two classes for the second one.
     """
 
-    labels: Any
+    labels: npt.NDArray[Any]
     ramp: Any = None
     scores: Any = None
     probabilities: Any = None
@@ -117,7 +119,7 @@ class TableModel:
 class FrameModel:
     """Any other model with `predict`: it gets its feature columns, or those of the goals file, as a pandas frame."""
 
-    def __init__(self, model: Any, title: str, features: Sequence[str] | None) -> None:
+    def __init__(self, model: Classifier, title: str, features: Sequence[str] | None) -> None:
         self.title, self.last = title, model
         self.words: list[str] = []
         own = getattr(model, "classes_", None)
@@ -247,7 +249,7 @@ class PredictionsFile:
 class Renamed:
     """A candidate with labels of its own (0 and 1, say), told which of them is the positive one."""
 
-    def __init__(self, inner: Candidate, wanted: str, positive: Any, negative: Any) -> None:
+    def __init__(self, inner: Candidate, wanted: str, positive: Label, negative: Label) -> None:
         self.inner, self._wanted, self._pair = inner, wanted, (negative, positive)
         self._seen: set[str] = set()
         self.title, self.features, self.words = inner.title, inner.features, inner.words
@@ -288,7 +290,7 @@ def _of_file(error: DataError, block: Block) -> DataError:
     return DataError(f"{block.title}: {error}{place}" if block.title else str(error))
 
 
-def _answer(model: Any, X: Any, table: Any, everything: bool) -> Answer:
+def _answer(model: Classifier, X: Features, table: pa.Table, everything: bool) -> Answer:
     """Ask an estimator; the table of populations goes to those whose `predict` takes it."""
 
     def ask(name: str) -> Any:

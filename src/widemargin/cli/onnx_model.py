@@ -17,7 +17,7 @@ from widemargin.cli.candidates import Answer, lacking
 from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
-from widemargin.persistence.onnx_tables import MISSING_KEY
+from widemargin.persistence.onnx_graph import MISSING_KEY
 from widemargin.preprocessing.schema import words_of
 
 __all__ = ["OnnxModel"]
@@ -124,13 +124,13 @@ class OnnxModel:
         """See `Candidate`."""
         return []
 
-    def _feed(self, table: Any) -> dict[str, npt.NDArray[Any]]:
+    def _feed(self, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
         if not self._is_matrix:
             return {name: self._column(table[name], name, kind)[:, None] for name, kind in self._inputs}
         name, kind = self._inputs[0]
         return {name: np.column_stack([_values(table[column], column, kind) for column in self.features or []])}
 
-    def _column(self, column: Any, name: str, kind: str) -> npt.NDArray[Any]:
+    def _column(self, column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
         """A column as the model takes it; words as our own graphs spell them, with their text for missing ones."""
         if kind != _STRING or self._missing is None:
             return _values(column, name, kind)
@@ -138,7 +138,7 @@ class OnnxModel:
         return np.array([self._missing if word is None else word for word in spelt], dtype=object)
 
 
-def _values(column: Any, name: str, kind: str) -> npt.NDArray[Any]:
+def _values(column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
     """A column as the model takes it; missing numbers become NaN where the type has one."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -2,12 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from widemargin import __version__
 from widemargin.cli.console import CARD_KEYS
 
 __all__ = ["make_parser"]
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _TRUST_HELP = "open .joblib and .pkl files, which runs whatever code is in them"
 _MODEL_HELP = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
@@ -81,8 +83,8 @@ def _finite(text: str) -> float:
     return value
 
 
-def _init(commands: Any) -> argparse.ArgumentParser:
-    init: argparse.ArgumentParser = commands.add_parser(
+def _init(commands: Commands) -> argparse.ArgumentParser:
+    init = commands.add_parser(
         "init",
         help="write a first goals file by looking at a table",
         description="Look at a table and write a first goals file: target, protected columns, columns to leave out, "
@@ -96,8 +98,8 @@ def _init(commands: Any) -> argparse.ArgumentParser:
     return init
 
 
-def _check(commands: Any) -> argparse.ArgumentParser:
-    check: argparse.ArgumentParser = commands.add_parser(
+def _check(commands: Commands) -> argparse.ArgumentParser:
+    check = commands.add_parser(
         "check",
         help="say everything that is wrong with a goals file",
         description="Check a goals file, and with --data its table, without training: every problem with its line and "
@@ -112,8 +114,8 @@ def _check(commands: Any) -> argparse.ArgumentParser:
     return check
 
 
-def _train(commands: Any) -> argparse.ArgumentParser:
-    train: argparse.ArgumentParser = commands.add_parser(
+def _train(commands: Commands) -> argparse.ArgumentParser:
+    train = commands.add_parser(
         "train",
         help="train a model to the goal of a goals file",
         description="Train a linear classifier that meets the goal of a goals file, and save it. Exit code 0: the goal "
@@ -129,8 +131,8 @@ def _train(commands: Any) -> argparse.ArgumentParser:
     return train
 
 
-def _predict(commands: Any) -> argparse.ArgumentParser:
-    predict: argparse.ArgumentParser = commands.add_parser(
+def _predict(commands: Commands) -> argparse.ArgumentParser:
+    predict = commands.add_parser(
         "predict",
         help="labels, scores and probabilities of new rows",
         description="Write what a model says of the rows of a table: label, score and, if calibrated, probability of "
@@ -155,8 +157,8 @@ def _predict(commands: Any) -> argparse.ArgumentParser:
     return predict
 
 
-def _compare(commands: Any) -> argparse.ArgumentParser:
-    compare: argparse.ArgumentParser = commands.add_parser(
+def _compare(commands: Commands) -> argparse.ArgumentParser:
+    compare = commands.add_parser(
         "compare",
         help="measure two classifiers against one goal, and where they differ",
         description="Which of two classifiers meets the goal, what one gains and loses over the other, and how many "
@@ -178,8 +180,8 @@ def _compare(commands: Any) -> argparse.ArgumentParser:
     return compare
 
 
-def _audit(commands: Any) -> argparse.ArgumentParser:
-    audit: argparse.ArgumentParser = commands.add_parser(
+def _audit(commands: Commands) -> argparse.ArgumentParser:
+    audit = commands.add_parser(
         "audit",
         help="measure a classifier, or its predictions, on rows of a table",
         description="Measure a model of any kind, or a file of predictions, on the goal of a goals file ([goal.audit] "
@@ -232,8 +234,8 @@ def _add_decide(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _tradeoff(commands: Any) -> argparse.ArgumentParser:
-    tradeoff: argparse.ArgumentParser = commands.add_parser(
+def _tradeoff(commands: Commands) -> argparse.ArgumentParser:
+    tradeoff = commands.add_parser(
         "tradeoff",
         help="say what a bound costs: train along its values",
         description="Train one model for each of some values of a bound, each from its neighbour, and measure them on "
@@ -253,8 +255,8 @@ def _tradeoff(commands: Any) -> argparse.ArgumentParser:
     return tradeoff
 
 
-def _report(commands: Any) -> argparse.ArgumentParser:
-    report: argparse.ArgumentParser = commands.add_parser(
+def _report(commands: Commands) -> argparse.ArgumentParser:
+    report = commands.add_parser(
         "report",
         help="write one HTML page about a model and its goal",
         description="Write a self-contained HTML page: the goal in words, verdicts, prices of the rules, other models "
@@ -280,8 +282,8 @@ def _report(commands: Any) -> argparse.ArgumentParser:
     return report
 
 
-def _reproduce(commands: Any) -> argparse.ArgumentParser:
-    reproduce: argparse.ArgumentParser = commands.add_parser(
+def _reproduce(commands: Commands) -> argparse.ArgumentParser:
+    reproduce = commands.add_parser(
         "reproduce",
         help="run an experiment of the papers and draw its figure",
         description="Run an experiment of the papers: numbers and settings are saved as JSON, the figure as PNG. "
@@ -309,8 +311,8 @@ def _reproduce(commands: Any) -> argparse.ArgumentParser:
     return reproduce
 
 
-def _data(commands: Any) -> argparse.ArgumentParser:
-    data: argparse.ArgumentParser = commands.add_parser(
+def _data(commands: Commands) -> argparse.ArgumentParser:
+    data = commands.add_parser(
         "data",
         help="list the data sets of experiments and examples, or write one as a table",
         description="Without NAME: which data sets there are, where they are looked for and whether they are there. "

@@ -16,7 +16,6 @@ from widemargin.datasets.hierarchies import HIERARCHIES, Hierarchy, load_hierarc
 from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
 from widemargin.datasets.people import PEOPLE_FILES, load_people
-from widemargin.datasets.two_classes import Rows, load_ijcnn1, load_spruce, synthetic_rows
 
 __all__ = [
     "CATALOGUE",
@@ -33,21 +32,17 @@ __all__ = [
     "Forest",
     "Hierarchy",
     "LabelSets",
-    "Rows",
     "data_folder",
     "load_a9a",
     "load_covtype",
     "load_hierarchy",
-    "load_ijcnn1",
     "load_mnist",
     "load_people",
     "load_rcv1",
-    "load_spruce",
     "load_yeast",
     "synthetic_a9a",
     "synthetic_digits",
     "synthetic_forest",
     "synthetic_hierarchy",
     "synthetic_label_sets",
-    "synthetic_rows",
 ]

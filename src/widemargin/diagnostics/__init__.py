@@ -2,8 +2,9 @@
 
 from widemargin.diagnostics.audit import audit
 from widemargin.diagnostics.audit_counts import AuditBlock, AuditCounts, audit_stream
-from widemargin.diagnostics.compare import ComparisonReport, compare_models, comparison_report
+from widemargin.diagnostics.compare import compare_models, comparison_report
 from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
+from widemargin.diagnostics.comparison_report import ComparisonReport
 from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of

@@ -5,6 +5,7 @@ rows, made in other processes perhaps, merge in any order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -19,7 +20,8 @@ from widemargin.goals.binding.sources import make_source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import Counted, CountedRows
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.rows import Rows, is_asked
 
 __all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]
@@ -119,9 +121,13 @@ class AuditCounts:
             raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
         self.goal = found
         self._pair = ClassPair(classes, pos_label)
-        self._uses = baselines_used(found)
-        looked_at = columns_used(found)
-        self._parts = {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
+        self._uses = baselines_used(self.goal)
+
+    @cached_property
+    def _parts(self) -> dict[str | None, CountedRows]:
+        """Kinds of rows of every source; rows that are measured as they are need none."""
+        looked_at = columns_used(self.goal)
+        return {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
 
     @property
     def positive(self) -> Label:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from widemargin._typing import Classifier
-from widemargin.distributed.base import BlockMap
-from widemargin.distributed.choice import block_map
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import as_frame, part_recipes
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing

@@ -1,144 +1,36 @@
 """Two classifiers against one goal: who meets it, what one gains and loses over the other, and what proves it."""
 
-import dataclasses
-import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
-from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
-from widemargin.diagnostics.comparison_layout import comparison_html, comparison_text
+from widemargin.diagnostics.comparison_counts import ComparisonCounts
+from widemargin.diagnostics.comparison_report import ComparisonReport
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import column_of, find_classes
-from widemargin.goals.binding.sources import External, external_data
+from widemargin.goals.binding.sources import External, rows_of_source
 from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.metrics import METRICS
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.rows import Rows, is_asked
 
-__all__ = ["ComparisonReport", "PopulationComparison", "compare_models", "comparison_report", "needs_labels"]
-
-FORMAT = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class ComparisonReport:
-    """Two classifiers side by side. `print(report)`, `.to_frame()`, `.to_dict()`; notebooks show a table.
-
-    Attributes
-    ----------
-    names : tuple of two str
-        What the classifiers are called; the second is compared with the first.
-    data_name : str
-    n_rows, n_labelled : int
-    confidence : float
-        Of each interval.
-    power : float
-        Probability with which `labels_needed` labels prove the difference.
-    assumed_gain : float
-        Difference in accuracy that is to be proved where there are no labels.
-    populations : tuple of PopulationComparison
-        All rows first, then the goal's populations of the main rows.
-    reports : tuple of two GoalReport, or None
-        None where the goal needs labels that are not there.
-    notes : tuple of str
-    """
-
-    names: tuple[str, str]
-    data_name: str
-    n_rows: int
-    n_labelled: int
-    confidence: float
-    power: float
-    assumed_gain: float
-    populations: tuple[PopulationComparison, ...]
-    reports: tuple[GoalReport, GoalReport] | None = None
-    notes: tuple[str, ...] = ()
-
-    def __getitem__(self, name: str) -> PopulationComparison:
-        """The population of that name; "all rows" is the whole."""
-        for item in self.populations:
-            if item.name == name:
-                return item
-        raise KeyError(f"no population {name!r}; there are {[item.name for item in self.populations]}")
-
-    @property
-    def overall(self) -> PopulationComparison:
-        """All rows."""
-        return self.populations[0]
-
-    @property
-    def exit_code(self) -> int:
-        """1 if the second classifier does not meet the goal, else 0 (also where the goal was not measured)."""
-        return 0 if self.reports is None else self.reports[1].exit_code
-
-    def __str__(self) -> str:
-        return comparison_text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return comparison_html(self, html.escape)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain: dict[str, Any] = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "reports"
-        }
-        plain |= {"names": list(self.names), "notes": list(self.notes), "format": FORMAT}
-        plain["populations"] = [dataclasses.asdict(item) for item in self.populations]
-        plain["reports"] = None if self.reports is None else [report.to_dict() for report in self.reports]
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> "ComparisonReport":
-        """A report from what `to_dict` returned (also after JSON).
-
-        Raises
-        ------
-        DataError
-            If the dict is no such report, or of a newer format.
-        """
-        values = dict(plain)
-        version = values.pop("format", None)
-        if not isinstance(version, int) or version > FORMAT:
-            raise DataError(f"a comparison of format {version!r} cannot be read; this version reads format {FORMAT}.")
-        try:
-            values["names"] = tuple(values["names"])
-            values["notes"] = tuple(values["notes"])
-            values["populations"] = tuple(PopulationComparison(**item) for item in values["populations"])
-            if values["reports"] is not None:
-                values["reports"] = tuple(GoalReport.from_dict(item) for item in values["reports"])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no comparison: {error}.") from None
-
-    def to_frame(self) -> Any:
-        """One row per population as a pandas DataFrame, indexed by name.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
-        """
-        pd = pandas_for_frames()
-        return pd.DataFrame([dataclasses.asdict(item) for item in self.populations]).set_index("name")
+__all__ = ["compare_models", "comparison_report", "needs_labels"]
 
 
 def compare_models(
-    model_a: Any,
-    model_b: Any,
+    model_a: Classifier | Column | Mapping[str | None, Column],
+    model_b: Classifier | Column | Mapping[str | None, Column],
     goal: Goal | str,
-    X: Any = None,
-    y: Any = None,
+    X: Features | None = None,
+    y: Column | None = None,
     *,
-    populations: Any = None,
+    populations: Table | None = None,
     external: Mapping[str, External] | None = None,
-    baselines: Mapping[str, Any] | None = None,
-    sample_weight: Any = None,
-    pos_label: Any = None,
+    baselines: Mapping[str, Column | Classifier] | None = None,
+    sample_weight: Column | None = None,
+    pos_label: Label = None,
     names: Sequence[str] = ("A", "B"),
     confidence: float = 0.95,
     power: float = 0.8,
@@ -195,27 +87,22 @@ def compare_models(
     >>> [found.passed for found in report.reports]
     [False, True]
     """
-    found = Goal.parse(goal) if isinstance(goal, str) else goal
-    given: dict[str | None, External] = {
-        None: External(X, y, sample_weight=sample_weight, populations=populations),
-        **{name: external_data(name, external or {}) for name in found.sources},
-    }
-    said = [_said(model, given[None], None) for model in (model_a, model_b)]
-    classes = _classes((model_a, model_b), said, y, pos_label)
-    own = own_pos_label(model_b) if pos_label is None else pos_label
-    counts = ComparisonCounts(found, classes=classes, pos_label=own)
-    for name, rows in given.items():
-        both_say = said if name is None else [_said(model, rows, name) for model in (model_a, model_b)]
-        arrays = {**(baselines or {})} if name is None else {**_models(baselines), **rows.baselines}
-        counts.update(
-            both_say[0], both_say[1], rows.y, X=rows.X, sample_weight=rows.sample_weight,
-            populations=rows.populations, baselines=arrays, source=name,
-        )  # fmt: skip
+    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    main = Rows(X, y, sample_weight, populations, external or {}, baselines or {})
+    classes = None
+    for name in (None, *goal.sources):
+        rows = rows_of_source(main, name)
+        both_say = [_said(model, rows) for model in (model_a, model_b)]
+        if classes is None:
+            classes = _classes((model_a, model_b), both_say, y, pos_label)
+            own = own_pos_label(model_b) if pos_label is None else pos_label
+            counts = ComparisonCounts(goal, classes=classes, pos_label=own)
+        counts.add(rows, both_say[0], both_say[1])
     reports = None
-    if counts.is_labelled or not needs_labels(found):
+    if counts.is_labelled or not needs_labels(goal):
         both = [
             audit(
-                model, found, X, y if counts.is_labelled else None, populations=populations, external=external,
+                model, goal, X, y if counts.is_labelled else None, populations=populations, external=external,
                 baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
                 decide=decide, data_name=data_name,
             )
@@ -243,12 +130,12 @@ def comparison_report(
     for what, value in (("confidence", confidence), ("power", power), ("gain", gain)):
         if not 0.0 < value < 1.0:
             raise DataError(f"{what} is {value!r}; it must lie between 0 and 1.")
-    found, notes = counts.compared(names, confidence=confidence, power=power, gain=gain)
+    lines, notes = counts.compared(names, confidence=confidence, power=power, gain=gain)
     if reports is None:
         notes.append("the goal needs labels of all rows, so its verdicts are left out.")
     return ComparisonReport(
         (str(names[0]), str(names[1])), data_name, counts.n_rows, counts.n_labelled, confidence, power, gain,
-        found, reports, tuple(notes),
+        lines, reports, tuple(notes),
     )  # fmt: skip
 
 
@@ -268,31 +155,30 @@ def needs_labels(goal: Goal) -> bool:
     return False
 
 
-def _said(model: Any, rows: External, name: str | None) -> Any:
+def _said(model: Classifier | Column | Mapping[str | None, Column], rows: Rows) -> Column:
     """Predictions for the main rows, or those of an external data set."""
-    where = "" if name is None else f" for external {name!r}"
-    if hasattr(model, "predict"):
+    where = "" if rows.source is None else f" for external {rows.source!r}"
+    if is_asked(model):
         if rows.X is None:
             raise DataError(f"a classifier needs rows to classify; give X{where}.")
         return ask_model(model.predict, rows.X, rows.populations)
-    found = model if name is None else None
-    if isinstance(model, dict):
-        found = model.get(None, model.get("")) if name is None else model.get(name)
-    if found is None:
+    if not isinstance(model, Mapping):
+        said = model if rows.source is None else None
+    else:
+        said = model.get(None, model.get("")) if rows.source is None else model.get(rows.source)
+    if said is None:
         raise DataError(
             f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
         )
-    return found
+    return said
 
 
-def _models(baselines: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (baselines or {}).items() if hasattr(value, "predict")}
-
-
-def _classes(models: Sequence[Any], said: Sequence[Any], y: Any, pos_label: Any) -> Sequence[Any]:
-    own = next((model.classes_ for model in models if hasattr(model, "classes_")), None)
-    if own is not None:
-        return list(own)
+def _classes(models: Sequence[object], said: Sequence[Column], y: Column | None, pos_label: Label) -> Sequence[Label]:
+    """The classes that a model was fitted to, else those that occur in the predictions and labels."""
+    for model in models:
+        own = getattr(model, "classes_", None)
+        if own is not None:
+            return list(own)
     vectors = {"the predictions of A": said[0], "the predictions of B": said[1]}
     if y is not None and len(column_of("y", y).distinct()) > 0:
         vectors["y"] = y

@@ -3,11 +3,11 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from widemargin._typing import Bools, Classifier, Column, Features, Label, Signs, Table
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
@@ -24,10 +24,8 @@ from widemargin.goals.measuring.counting import CountedRows
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, length_of
 
-__all__ = ["ALL_ROWS", "ComparisonCounts", "PopulationComparison"]
+__all__ = ["ComparisonCounts", "PopulationComparison"]
 
-ALL_ROWS = "all rows"
-MOST_GROUPS = 50
 _OTHER = "the first classifier"
 
 _Estimate = tuple[float | None, float | None, float | None]
@@ -98,7 +96,7 @@ class ComparisonCounts:
         Of the main rows.
     """
 
-    def __init__(self, goal: Goal, *, classes: Sequence[Any] | None = None, pos_label: Any = None) -> None:
+    def __init__(self, goal: Goal, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
         self.goal = goal
         self.n_rows = 0
         self.n_labelled = 0
@@ -113,7 +111,7 @@ class ComparisonCounts:
             self._parts[name] = CountedRows(name, looked_at.get(name, {}), (*self._baselines[name], _OTHER))
 
     @property
-    def positive(self) -> Any:
+    def positive(self) -> Label:
         """The positive class."""
         return self._pair.positive
 
@@ -124,14 +122,14 @@ class ComparisonCounts:
 
     def update(
         self,
-        predictions_a: Any,
-        predictions_b: Any,
-        y: Any = None,
+        predictions_a: Column,
+        predictions_b: Column,
+        y: Column | None = None,
         *,
-        X: Any = None,
-        sample_weight: Any = None,
-        populations: Any = None,
-        baselines: Mapping[str, Any] | None = None,
+        X: Features | None = None,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
         source: str | None = None,
     ) -> None:
         """Count a block of rows, the main ones or those of an external data set (`source`); labels may be missing.
@@ -141,21 +139,27 @@ class ComparisonCounts:
         DataError
             The goal has no such external data set, or the rows do not fit together.
         """
-        if source not in self._parts:
-            raise DataError(f"rows of {source!r} were given, and the goal uses {listing(self.goal.sources)}.")
+        rows = Rows(X, y, sample_weight, populations, baselines=baselines or {}, source=source)
+        self.add(rows, predictions_a, predictions_b)
+
+    def add(self, rows: Rows, predictions_a: Column, predictions_b: Column) -> None:
+        """Count a block of rows; errors as in `update`."""
+        if rows.source not in self._parts:
+            raise DataError(f"rows of {rows.source!r} were given, and the goal uses {listing(self.goal.sources)}.")
         n_rows = length_of(predictions_b)
-        where = "" if source is None else f" for external {source!r}"
+        where = "" if rows.source is None else f" for external {rows.source!r}"
         vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
-        pair = self._pair.learn(vectors if y is None else {**vectors, "y": y})
-        given = Rows(X, None, sample_weight, populations, baselines=baselines or {}, source=source)
-        rows = make_source(given, self._baselines[source], classes=pair, n_rows=n_rows)
+        pair = self._pair.learn(vectors if rows.y is None else {**vectors, "y": rows.y})
+        # Labels may be missing here, in the main rows, too, so they are encoded apart.
+        source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
         labels = np.zeros(n_rows, np.int8)
-        if y is not None:
-            labels = encode_labels(y, pair, pair[1], allow_missing=True)
+        if rows.y is not None:
+            labels = encode_labels(rows.y, pair, pair[1], allow_missing=True)
         first, second = (encode_labels(values, pair, pair[1], what=what) for what, values in vectors.items())
-        known = {**rows.baselines, _OTHER: first}
-        self._parts[source].add(dataclasses.replace(rows, labels=labels, baselines=known), second > 0, None)
-        if source is None:
+        signs = {**source.baselines, _OTHER: first}
+        counted = dataclasses.replace(source, labels=labels, baselines=signs)
+        self._parts[rows.source].add(counted, second > 0, None)
+        if rows.source is None:
             self.n_rows += n_rows
             self.n_labelled += int(np.count_nonzero(labels))
 
@@ -174,7 +178,7 @@ class ComparisonCounts:
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
         """The populations, all rows first, those of external data sets last, and what is to be said about them."""
-        found, notes = [], list[str]()
+        lines, notes = [], list[str]()
         for part_name, part in self._parts.items():
             if part_name is not None and not part.n_rows:
                 notes.append(f"external data set {part_name}: no rows were given.")
@@ -182,12 +186,13 @@ class ComparisonCounts:
             counted = part.counted()
             source = counted.source
             labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
+            # Only rows on which the two differ tell which one is better; B is right there if it says the label.
             differ = counted.positive != (source.baselines[_OTHER] > 0)
             right = differ & ((labels > 0) == counted.positive) & (labels != 0)
             wrong = differ & ~right & (labels != 0)
             for name, inside in self._memberships(source, labels, notes):
                 tallies = [_tally(source, inside & rows) for rows in (np.ones_like(differ), differ, right, wrong)]
-                found.append(_compared(name, tallies, names, confidence, power, gain))
+                lines.append(_compared(name, tallies, names, confidence, power, gain))
             if source.weight is not None:
                 everyone = _tally(source, np.ones_like(differ))
                 where = "rows" if part_name is None else f"the rows of {part_name}"
@@ -195,13 +200,11 @@ class ComparisonCounts:
                     f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
                     f"effective numbers of rows (Kish), {everyone.effective:.6g} of all {everyone.rows}."
                 )
-        return tuple(found), notes
+        return tuple(lines), notes
 
-    def _memberships(
-        self, source: Source, labels: npt.NDArray[np.int8], notes: list[str]
-    ) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    def _memberships(self, source: Source, labels: Signs, notes: list[str]) -> Iterator[tuple[str, Bools]]:
         prefix = "" if source.name is None else f"{source.name}: "
-        yield source.name or ALL_ROWS, np.ones(source.n_rows, bool)
+        yield source.name or "all rows", np.ones(source.n_rows, bool)
         named = self._named[source.name]
         for name, population in named.items():
             if population.uses_label and not labels.any():
@@ -211,7 +214,7 @@ class ComparisonCounts:
         bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
         for column in dict.fromkeys(entry.column for entry in bundles if _source_of(entry) == source.name):
             values = [] if source.table is None else source.table.column(column).distinct()
-            if len(values) > MOST_GROUPS:
+            if len(values) > 50:  # more lines would bury the others
                 notes.append(f"column {column} has {len(values)} values; they are not compared one by one.")
                 continue
             for value in values:
@@ -239,7 +242,7 @@ class _Tally(NamedTuple):
         return self.weight**2 / self.squares
 
 
-def _tally(source: Source, inside: npt.NDArray[np.bool_]) -> _Tally:
+def _tally(source: Source, inside: Bools) -> _Tally:
     count = source.repeats.count[inside] if source.repeats is not None else np.ones(int(inside.sum()), np.int64)
     if source.weight is None:
         rows = int(count.sum())
@@ -254,14 +257,14 @@ def _source_of(entry: Bundle) -> str | None:
 
 def _populations(goal: Goal, source: str | None) -> Iterator[tuple[str, Population]]:
     """The goal's populations of the main rows or an external data set, each once, by name (or condition)."""
-    seen: set[Any] = {(source, None)}
+    seen: set[object] = {(source, None)}
     for entry in goal.constraints:
-        found: list[Population] = []
+        mentioned: list[Population] = []
         if isinstance(entry, Constraint):
-            found = [*entry.lhs.populations, *entry.rhs.populations]
+            mentioned = [*entry.lhs.populations, *entry.rhs.populations]
         elif isinstance(entry, Bundle) and entry.population is not None:
-            found = [entry.population]
-        for population in found:
+            mentioned = [entry.population]
+        for population in mentioned:
             if population.source == source and population.rows not in seen:
                 seen.add(population.rows)
                 yield population.name or str(population.where), population

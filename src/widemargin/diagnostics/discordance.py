@@ -16,9 +16,6 @@ from widemargin.exceptions import DataError
 
 __all__ = ["gain_interval", "labels_needed", "mcnemar_p", "power_of"]
 
-EXACT_UP_TO = 20_000
-"""Labels up to which the power is computed exactly for each number."""
-
 
 def mcnemar_p(wins: float, losses: float) -> float:
     """Two-sided p value of the exact test of McNemar that a win is as likely as a loss.
@@ -95,7 +92,7 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
     z_alpha, z_power = (float(scipy.stats.norm.ppf(level)) for level in (1.0 - alpha / 2.0, power))
     spread = z_alpha / 2.0 + z_power * math.sqrt(better * (1.0 - better))
     guess = max(1.0, spread / (better - 0.5)) ** 2 + 1.0 / (better - 0.5)
-    if guess > EXACT_UP_TO:
+    if guess > 20_000:  # beyond, computing the power of each number takes long, and the guess is near
         return math.ceil(guess)
     numbers = np.arange(1, int(1.2 * guess) + 100)
     short = np.flatnonzero(power_of(numbers, better, alpha) < power)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import printable
+from widemargin._text import aligned, html_table, printable
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
-from widemargin.distributed.base import Block
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
@@ -111,25 +111,15 @@ class MarginReport:
         raise KeyError(f"no group {name!r}; there are {[item.name for item in self.groups]}")
 
     def __str__(self) -> str:
-        head, *rows = _table(self)
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = [_headline(self), ""]
-        for row in (head, *rows):
-            first = row[0].ljust(widths[0])
-            lines.append(
-                "  ".join([first, *(text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True))])
-            )
-        return "\n".join([*lines, "", *_legend(self)])
+        return "\n".join([_headline(self), "", *aligned(_table(self)), "", *_legend(self)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         head, *rows = _table(self)
-        cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows)
         notes = "".join(f"<p>{html.escape(line)}</p>" for line in _legend(self))
         title = f"<p><strong>{html.escape(_headline(self))}</strong></p>"
-        return f"<div>{title}<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+        return f"<div>{title}{html_table(head, rows)}{notes}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
@@ -385,8 +375,13 @@ def _summary(
     values = values / size
     sd = float(np.sqrt(variance))
     *quantiles, low, median, high = weighted_quantiles(values, weight, [*levels, 0.25, 0.5, 0.75])
-    scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
-    radius = float(catoni_radius(variance, scale, n_effective, delta))
+    location = catoni_location(values, "catoni", delta, sample_weight=weight)
+    centre, radius = location.value, location.radius
+    if sketch.rows is None:
+        # Buckets hide a little of the variance, and rows of one bucket count as one, so both come from the exact sums.
+        scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
+        centre = catoni_location(values, scale, delta, sample_weight=weight).value
+        radius = catoni_radius(variance, scale, n_effective, delta)
     flat = sd <= 1e-12 * sketch.largest / size  # rounding would make up a skewness of equal margins
     return MarginSummary(
         name=name,
@@ -394,8 +389,8 @@ def _summary(
         weight=moments.weight,
         mean=moments.mean / size,
         median=float(median),
-        catoni=float(catoni_location(values, scale, delta, sample_weight=weight).value),
-        catoni_radius=radius if np.isfinite(radius) else None,
+        catoni=float(centre),
+        catoni_radius=float(radius) if np.isfinite(radius) else None,
         sd=sd,
         iqr=float(high - low),
         skewness=None if flat else moments.third / moments.weight / (sd * size) ** 3,

@@ -117,7 +117,7 @@ def _scores(
         raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
-        known = _distinct(y) if classes is None else np.asarray(classes)
+        labels = _distinct(y) if classes is None else np.asarray(classes)
     else:
         if isinstance(clf, BaseEstimator):
             check_is_fitted(clf)
@@ -130,21 +130,21 @@ def _scores(
             )
         if X is None:
             raise DataError("margins of a classifier need its rows; give X.")
-        source, known, cure = methods[0], np.asarray(classes), "give the scores themselves"
-        _refuse_pairs(clf, known)
+        source, labels, cure = methods[0], np.asarray(classes), "give the scores themselves"
+        _refuse_pairs(clf, labels)
         scores = getattr(clf, source)(X)
     scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim == 2 and scores.shape[1] == 2 and len(known) == 2:
+    if scores.ndim == 2 and scores.shape[1] == 2 and len(labels) == 2:
         scores = scores[:, 1] - scores[:, 0]
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    expected = 1 if len(known) == 2 else 2
-    if len(known) < 2 or scores.ndim != expected or (expected == 2 and scores.shape[1] != len(known)):
+    expected = 1 if len(labels) == 2 else 2
+    if len(labels) < 2 or scores.ndim != expected or (expected == 2 and scores.shape[1] != len(labels)):
         raise DataError(
-            f"scores have the shape {scores.shape} and the classes are {listing(known.tolist())}; scores of two "
+            f"scores have the shape {scores.shape} and the classes are {listing(labels.tolist())}; scores of two "
             f"classes have the shape (n,), of more (n, n_classes): {cure}."
         )
-    return scores, source, known
+    return scores, source, labels
 
 
 def _distinct(y: Column | None) -> npt.NDArray[Any]:
@@ -156,12 +156,12 @@ def _distinct(y: Column | None) -> npt.NDArray[Any]:
     return np.unique(labels)
 
 
-def _innermost(clf: Any) -> object:
+def _innermost(clf: object) -> object:
     """The classifier inside searches and pipelines, whose scores they give."""
     for _ in range(100):
-        inner = getattr(clf, "best_estimator_", None)
-        if inner is None and callable(getattr(clf, "__getitem__", None)) and getattr(clf, "steps", None):
-            inner = clf.steps[-1][1]
+        inner, steps = getattr(clf, "best_estimator_", None), getattr(clf, "steps", None)
+        if inner is None and steps and callable(getattr(clf, "__getitem__", None)):
+            inner = steps[-1][1]
         if inner is None:
             return clf
         clf = inner
@@ -252,13 +252,13 @@ def group_rows(groups: Column | None, n: int) -> tuple[list[Group], int]:
     column = column_of("groups", groups)
     if column.values.shape[0] != n:
         raise DataError(f"groups has {column.values.shape[0]} values and there are {n} rows.")
-    known = np.ones(n, dtype=np.bool_) if column.missing is None else ~column.missing
+    has_group = np.ones(n, dtype=np.bool_) if column.missing is None else ~column.missing
     names = column.categories
     parts = []
-    for value in np.unique(column.values[known]):
-        rows = np.flatnonzero(known & (column.values == value))
+    for value in np.unique(column.values[has_group]):
+        rows = np.flatnonzero(has_group & (column.values == value))
         parts.append((names[int(value)] if names else str(value), rows))
-    return parts, int(n - known.sum())
+    return parts, int(n - has_group.sum())
 
 
 def weighted_quantiles(values: Floats, weight: Floats, levels: Sequence[float]) -> Floats:

@@ -3,19 +3,21 @@
 import dataclasses
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._text import printable
+from widemargin._text import aligned, printable
+from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
@@ -26,7 +28,7 @@ from widemargin.goals.measuring.rates_of_predictions import RateTable, form_valu
 __all__ = ["GroupRates", "as_metric", "metric_frame"]
 
 Method = Literal["between_groups", "to_overall"]
-Group = Any
+Group: TypeAlias = Hashable
 Value = float | None
 
 
@@ -63,28 +65,30 @@ class GroupRates:
     def difference(self, method: Method = "between_groups") -> dict[str, Value]:
         """Largest difference between two groups, or between a group and all rows."""
         self._check(method)
-        found: dict[str, Value] = {}
+        differences: dict[str, Value] = {}
         for rate in self.rates:
             values, whole = self._known(rate), self.overall[rate]
             if method == "between_groups":
-                found[rate] = max(values) - min(values) if values else None
+                differences[rate] = max(values) - min(values) if values else None
             else:
-                found[rate] = max(abs(value - whole) for value in values) if values and whole is not None else None
-        return found
+                differences[rate] = (
+                    max(abs(value - whole) for value in values) if values and whole is not None else None
+                )
+        return differences
 
     def ratio(self, method: Method = "between_groups") -> dict[str, Value]:
         """Smallest ratio of two groups' values, or of a group's and that of all rows (or its inverse): at most 1."""
         self._check(method)
-        found: dict[str, Value] = {}
+        ratios: dict[str, Value] = {}
         for rate in self.rates:
             values, whole = self._known(rate), self.overall[rate]
             if method == "between_groups":
-                found[rate] = _quotient(min(values), max(values)) if values else None
+                ratios[rate] = _quotient(min(values), max(values)) if values else None
             else:
                 pairs = [] if whole is None else [(min(value, whole), max(value, whole)) for value in values]
                 shares = [share for low, high in pairs if (share := _quotient(low, high)) is not None]
-                found[rate] = min(shares, default=None)
-        return found
+                ratios[rate] = min(shares, default=None)
+        return ratios
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, fit for JSON."""
@@ -106,12 +110,7 @@ class GroupRates:
         return pd.DataFrame.from_dict(self.by_group, orient="index", columns=list(self.rates)).astype(float)
 
     def __str__(self) -> str:
-        table = self._table()
-        widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
-        return "\n".join(
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-            for row in table
-        )
+        return "\n".join(aligned(self._table()))
 
     __repr__ = __str__
 
@@ -140,13 +139,13 @@ class GroupRates:
 
 def metric_frame(
     rates: Goal | str | Expression | Sequence[str | Expression],
-    y_true: Any,
-    y_pred: Any,
-    groups: Any,
+    y_true: Column | None,
+    y_pred: Column,
+    groups: Column | Table,
     *,
-    sample_weight: Any = None,
-    baselines: Mapping[str, Any] | None = None,
-    pos_label: Any = None,
+    sample_weight: Column | None = None,
+    baselines: Mapping[str, Column] | None = None,
+    pos_label: Label = None,
 ) -> GroupRates:
     """Rates of predictions over all rows and by group, with the numbers of fairlearn's MetricFrame.
 
@@ -199,7 +198,7 @@ def metric_frame(
     return GroupRates(tuple(forms), whole, by_group, counts, int(np.count_nonzero(numbers < 0)))
 
 
-def as_metric(rate: str | Expression, *, pos_label: Any = None) -> Callable[..., float]:
+def as_metric(rate: str | Expression, *, pos_label: Label = None) -> Callable[..., float]:
     """A rate of the goal language as a function `metric(y_true, y_pred, sample_weight=None)`.
 
     Such functions can be given to fairlearn's MetricFrame and to `sklearn.metrics.make_scorer`. The value is NaN where
@@ -216,16 +215,16 @@ def as_metric(rate: str | Expression, *, pos_label: Any = None) -> Callable[...,
         raise DataError(f"one rate is needed; got {listing(list(forms))}.")
     name = next(iter(forms))
 
-    def metric(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    def metric(y_true: Column, y_pred: Column, sample_weight: Column | None = None) -> float:
         y_pred = np.asarray(y_pred)
         classes = None if pos_label is None else pos_label
         if pos_label is None:  # a group may hold one class only; then 1 stands for the positive one
             seen = {value for values in (y_true, y_pred) for value in column_of("labels", values).distinct()}
             classes = 1 if seen <= {0, 1} else None
-        found = metric_frame(
+        frame = metric_frame(
             name, y_true, y_pred, np.zeros(len(y_pred)), sample_weight=sample_weight, pos_label=classes
         )
-        value = found.overall[name]
+        value = frame.overall[name]
         return math.nan if value is None else value
 
     metric.__name__ = metric.__qualname__ = name
@@ -256,22 +255,15 @@ def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[
     return forms
 
 
-def _sides(entry: Any) -> tuple[Linear, ...]:
-    return (entry.lhs, entry.rhs) if hasattr(entry, "lhs") else ()
+def _sides(entry: Constraint | Bundle) -> tuple[Linear, ...]:
+    return (entry.lhs, entry.rhs) if isinstance(entry, Constraint) else ()
 
 
 def _parsed(text: str) -> Linear:
     """Read an expression: the left-hand side of a constraint that is always true to its form."""
-    return Goal.parse(f"minimize {text}").objective if "/" not in text and not _is_ratio(text) else _ratio_of(text)
-
-
-def _is_ratio(text: str) -> bool:
-    return text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio"))
-
-
-def _ratio_of(text: str) -> Linear:
-    entry = Goal.parse(f"subject to {text} >= 0.5").constraints[0]
-    return _sides(entry)[0]
+    if "/" in text or text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio")):
+        return _sides(Goal.parse(f"subject to {text} >= 0.5").constraints[0])[0]
+    return Goal.parse(f"minimize {text}").objective
 
 
 def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:
@@ -286,13 +278,13 @@ def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:
     return Ratio(numerator, denominator, atom.name, population, atom.baseline, atom.beta)
 
 
-def _groups(groups: Any, n: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
+def _groups(groups: Column | Table, n: int) -> tuple[list[Group], Ints]:
     """The groups in order, and the number of each row's one (-1: none)."""
-    columns = [column_of("groups", groups)] if not is_frame(groups) else []
     if is_frame(groups):
         table = PopulationTable.build(groups)
-        assert table is not None
-        columns = [table.column(name) for name in table.columns]
+        columns = [] if table is None else [table.column(name) for name in table.columns]
+    else:
+        columns = [column_of("groups", groups)]
     if not columns or any(len(column.values) != n for column in columns):
         raise DataError(f"groups must have a value for each of the {n} rows.")
     rows: list[Any] = list(zip(*(column.to_values().tolist() for column in columns), strict=True))
@@ -307,7 +299,7 @@ def _groups(groups: Any, n: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
     return [key[0] if len(columns) == 1 else key for key in keys], numbers
 
 
-def _part(source: Source, rows: npt.NDArray[np.bool_]) -> Source:
+def _part(source: Source, rows: Bools) -> Source:
     return Source(
         None,
         None if source.labels is None else source.labels[rows],
@@ -318,7 +310,7 @@ def _part(source: Source, rows: npt.NDArray[np.bool_]) -> Source:
     )
 
 
-def _measured(forms: Mapping[str, Linear], source: Source, positive: npt.NDArray[np.bool_]) -> dict[str, Value]:
+def _measured(forms: Mapping[str, Linear], source: Source, positive: Bools) -> dict[str, Value]:
     rates = list(dict.fromkeys(rate for form in forms.values() for rate in form.rates))
     needy = [rate for rate in rates if rate.definition.needs_label]
     if needy and source.labels is None:
@@ -331,5 +323,5 @@ def _measured(forms: Mapping[str, Linear], source: Source, positive: npt.NDArray
     cell = space.parts[None].cell
     said = positive.astype(np.float64) if source.weight is None else source.weight * positive
     values = table.values(np.bincount(cell, said, space.n_cells).astype(np.float64))
-    found = {name: float(form_value(form, table, values)) for name, form in forms.items()}
-    return {name: None if math.isnan(value) else value for name, value in found.items()}
+    measured = {name: float(form_value(form, table, values)) for name, form in forms.items()}
+    return {name: None if math.isnan(value) else value for name, value in measured.items()}

@@ -11,15 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from widemargin.distributed.base import Block as Block
-    from widemargin.distributed.base import BlockMap as BlockMap
-    from widemargin.distributed.choice import block_map as block_map
+    from widemargin.distributed.backends import JoblibMap as JoblibMap
+    from widemargin.distributed.backends import JoinedMap as JoinedMap
+    from widemargin.distributed.backends import SerialMap as SerialMap
+    from widemargin.distributed.backends import block_map as block_map
+    from widemargin.distributed.blocks import Block as Block
+    from widemargin.distributed.blocks import BlockMap as BlockMap
     from widemargin.distributed.dask_map import DaskMap as DaskMap
-    from widemargin.distributed.joined import JoinedMap as JoinedMap
-    from widemargin.distributed.labelled import labelled_parquet as labelled_parquet
-    from widemargin.distributed.labelled import labelled_rows as labelled_rows
-    from widemargin.distributed.local import JoblibMap as JoblibMap
-    from widemargin.distributed.local import SerialMap as SerialMap
     from widemargin.distributed.predict import predict_files as predict_files
     from widemargin.distributed.predict import predict_in_blocks as predict_in_blocks
     from widemargin.distributed.recipes import ArrayRows as ArrayRows
@@ -33,14 +31,14 @@ if TYPE_CHECKING:
     from widemargin.distributed.recipes import parquet_rows as parquet_rows
     from widemargin.distributed.recipes import spool as spool
     from widemargin.distributed.sweep import side_by_side as side_by_side
+    from widemargin.distributed.tables import labelled_parquet as labelled_parquet
+    from widemargin.distributed.tables import labelled_rows as labelled_rows
 
 _HOMES = {
-    "base": ("Block", "BlockMap"),
-    "choice": ("block_map",),
+    "backends": ("JoblibMap", "JoinedMap", "SerialMap", "block_map"),
+    "blocks": ("Block", "BlockMap"),
     "dask_map": ("DaskMap",),
-    "joined": ("JoinedMap",),
-    "labelled": ("labelled_parquet", "labelled_rows"),
-    "local": ("JoblibMap", "SerialMap"),
+    "tables": ("labelled_parquet", "labelled_rows"),
     "predict": ("predict_files", "predict_in_blocks"),
     "recipes": (
         "ArrayRows", "FramePartition", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions", "npy_rows",

@@ -13,14 +13,21 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from widemargin.distributed.base import Block, BlockFunction, BlockMap, Step, bytes_of, filled_blocks
-from widemargin.distributed.local import SerialMap, called
-from widemargin.distributed.recipes import FramePartition, Recipe, rows_of
-from widemargin.distributed.sums import FAN_IN, combined
+from widemargin.distributed.backends import SerialMap, called
+from widemargin.distributed.blocks import (
+    FAN_IN,
+    Block,
+    BlockFunction,
+    BlockMap,
+    Step,
+    bytes_of,
+    combined,
+    filled_blocks,
+)
+from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
 __all__ = ["DaskMap", "dask_client"]
@@ -95,12 +102,12 @@ class DaskMap:
         """Number of blocks."""
         return len(self._recipes)
 
-    def map(self, function: BlockFunction, message: Any = None) -> list[Any]:
+    def map(self, function: BlockFunction, message: object = None) -> list[Any]:
         """See `BlockMap`."""
         step = Step(function, message)
         return self._sure(lambda: self._calls(step), step, gather=True)
 
-    def stream(self, function: BlockFunction, message: Any = None) -> Iterator[Any]:
+    def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
         """See `BlockMap`; what is not asked for any more is given up."""
         step = Step(function, message)
         waiting = dict(enumerate(self._calls(step)))
@@ -115,7 +122,7 @@ class DaskMap:
             if is_connected(self._client):
                 self._client.cancel(list(waiting.values()))
 
-    def sum(self, function: BlockFunction, message: Any = None) -> Any:
+    def sum(self, function: BlockFunction, message: object = None) -> Any:
         """See `BlockMap`; of many blocks the workers add, and only the sum comes here."""
         if self.n_blocks <= _FEW:
             return combined(self.map(function, message))
@@ -131,7 +138,7 @@ class DaskMap:
 
         return self._sure(tree, step, gather=True)[0]
 
-    def advance(self, function: BlockFunction, message: Any = None, *, restart: bool = False) -> None:
+    def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
         """See `BlockMap`."""
         step = Step(function, message)
         if restart:
@@ -145,7 +152,7 @@ class DaskMap:
         self._log.append(step)
 
     def prepared(
-        self, function: Callable[[Any, Any], Any], message: Any = None, *, hold: bool | None = None
+        self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
     ) -> "DaskMap":
         """See `BlockMap`."""
         other = object.__new__(type(self))
@@ -159,18 +166,18 @@ class DaskMap:
         if n_bytes <= 0 or sum(self.map(_bytes)) > n_bytes:  # rows are read to be measured
             return self
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
-        return SerialMap([_Held(data) for data in self.map(_rows)])
+        return SerialMap([HeldRows(data) for data in self.map(_rows)])
 
     def filled(self) -> "DaskMap":
         """See `BlockMap`; rows that are held are read once."""
-        kept = filled_blocks(self, self._recipes)
-        if len(kept) == self.n_blocks:
+        filled = filled_blocks(self, self._recipes)
+        if len(filled) == self.n_blocks:
             return self
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._take([self._recipes[i] for i in kept], self._steps, self._hold)
+        other._take([self._recipes[i] for i in filled], self._steps, self._hold)
         if self._hold:
-            other._blocks = [self._submit("block", Block.numbered, self._block(i), n) for n, i in enumerate(kept)]
+            other._blocks = [self._submit("block", Block.numbered, self._block(i), n) for n, i in enumerate(filled)]
         return other
 
     def close(self) -> None:
@@ -189,15 +196,16 @@ class DaskMap:
     def _block(self, i: int) -> Any:
         """The task that makes block i."""
         if self._blocks[i] is None:
-            recipe: Any = self._recipes[i]
+            recipe: Recipe = self._recipes[i]
+            source: Any
             steps = _packed(self._steps if self._source is None else self._steps[-1:])
             if self._source is not None:  # rows that a worker holds
-                self._blocks[i] = self._submit("block", _block_of_block, self._source._block(i), steps, self._hold)
+                source = self._source._block(i)
             elif isinstance(recipe, FramePartition):
-                raw = self._client.compute(recipe.delayed)
-                self._blocks[i] = self._submit("block", _block_of_rows, i, raw, steps, self._hold)
+                source = self._client.compute(recipe.delayed)
             else:
-                self._blocks[i] = self._submit("block", _block_of_recipe, i, _packed(recipe), steps, self._hold)
+                source = _packed(recipe)
+            self._blocks[i] = self._submit("block", _built, i, source, steps, self._hold)
         return self._blocks[i]
 
     def _state(self, i: int) -> Any:
@@ -210,9 +218,9 @@ class DaskMap:
     def _sent(self, step: Step) -> Any:
         """A function and its message as the workers get them: in every call, or once for all if they are large."""
         packed = _packed(step)
-        return packed if len(packed) < _LARGE else self._submit("message", _same, packed)
+        return packed if len(packed) < _LARGE else self._submit("message", bytes, packed)
 
-    def _submit(self, name: str, function: Callable[..., Any], *values: Any) -> Any:
+    def _submit(self, name: str, function: Callable[..., Any], *values: object) -> Any:
         with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
             warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
             try:
@@ -287,41 +295,10 @@ class DaskMap:
         return lost
 
 
-@dataclass(frozen=True)
-class _Held:
-    """The recipe of a block that Dask has read: the rows travel with it."""
-
-    rows: Any
-
-    @property
-    def n_rows(self) -> int:
-        return rows_of(self.rows)
-
-    def load(self) -> Any:
-        return self.rows
-
-
-def _packed(value: Any) -> bytes:
+def _packed(value: object) -> bytes:
     import cloudpickle
 
     return bytes(cloudpickle.dumps(value))
-
-
-def _same(packed: bytes) -> bytes:
-    return packed
-
-
-def _block_of_recipe(i: int, recipe: bytes, steps: bytes, hold: bool) -> Block:
-    return _built(i, pickle.loads(recipe), steps, hold)
-
-
-def _block_of_rows(i: int, rows: Any, steps: bytes, hold: bool) -> Block:
-    return _built(i, _Held(rows), steps, hold)
-
-
-def _block_of_block(block: Block, steps: bytes, hold: bool) -> Block:
-    """The rows of a block that is there, and what more steps make of them."""
-    return _built(block.index, _Held(block.data), steps, hold)
 
 
 def _bytes(block: Block, _: None) -> int:
@@ -332,14 +309,19 @@ def _rows(block: Block, _: None) -> Any:
     return block.data
 
 
-def _built(i: int, recipe: Recipe, steps: bytes, hold: bool) -> Block:
+def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
+    """The block of a packed recipe, of rows that Dask has computed, or of the rows of a block that is there."""
+    if isinstance(source, bytes):
+        recipe: Recipe = pickle.loads(source)
+    else:
+        recipe = HeldRows(source.data if isinstance(source, Block) else source)
     block = Block(i, recipe, pickle.loads(steps), hold=hold)
     if hold:
         block.data  # noqa: B018  read now, so that Dask knows its size
     return block
 
 
-def _call(sent: bytes, block: Block, state: Any, n_advances: int) -> Any:
+def _call(sent: bytes, block: Block, state: object, n_advances: int) -> Any:
     function, message = pickle.loads(sent)
     return called(function, block.with_state(state, n_advances), message)
 

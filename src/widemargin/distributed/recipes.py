@@ -9,11 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._files import parquet_files
+from widemargin._typing import Features
 from widemargin.exceptions import DataError, MissingDataError
+from widemargin.rows import Rows, length_of
 
 __all__ = [
-    "ArrayRows", "FramePartition", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions", "npy_rows",
-    "parquet_columns", "parquet_rows", "rows_of", "spool",
+    "ArrayRows", "FramePartition", "HeldRows", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions",
+    "npy_rows", "parquet_columns", "parquet_rows", "rows_of", "spool",
 ]  # fmt: skip
 
 _BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
@@ -44,6 +46,27 @@ class ArrayRows:
     def load(self) -> dict[str, Any]:
         """The arrays."""
         return dict(self.arrays)
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows that are there: they travel with the recipe.
+
+    Attributes
+    ----------
+    rows : Rows, table, array or mapping of str to arrays
+    """
+
+    rows: Any
+
+    @property
+    def n_rows(self) -> int:
+        """See `Recipe`."""
+        return rows_of(self.rows)
+
+    def load(self) -> Any:
+        """The rows."""
+        return self.rows
 
 
 @dataclass(frozen=True)
@@ -225,7 +248,7 @@ def parquet_columns(path: str | Path) -> list[str]:
     return list(pq.read_schema(parquet_rows(path)[0].path).names)
 
 
-def frame_partitions(frame: Any) -> list[FramePartition]:
+def frame_partitions(frame: object) -> list[FramePartition]:
     """Recipes for a Dask data frame or array: a block for every partition.
 
     Raises
@@ -249,12 +272,13 @@ def _as_first(file: Path, have: list[str], first: Path, wanted: list[str]) -> li
     return wanted
 
 
-def rows_of(data: Any) -> int:
-    """Rows of what a recipe has read: a table, an array, or a dict of them."""
+def rows_of(data: Rows | Mapping[str, Any] | Features) -> int:
+    """Rows of what a recipe has read: `Rows`, a table, an array, or a mapping of them."""
+    if isinstance(data, Rows):
+        return data.n_rows
     if isinstance(data, Mapping):
         data = next(part for part in data.values() if part is not None)
-    shape = getattr(data, "shape", None)
-    return int(shape[0]) if shape else len(data)
+    return length_of(data)
 
 
 def _joined(rows: Sequence[int], block_rows: int | None) -> list[tuple[tuple[int, ...], int]]:

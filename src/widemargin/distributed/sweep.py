@@ -2,26 +2,29 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from joblib import effective_n_jobs
 
 from widemargin._threads import limit_threads
-from widemargin.distributed.base import Block, BlockMap
-from widemargin.distributed.choice import block_map
-from widemargin.distributed.local import JoblibMap
+from widemargin.distributed.backends import JoblibMap, block_map
+from widemargin.distributed.blocks import Block, BlockMap
+from widemargin.distributed.recipes import HeldRows
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 __all__ = ["Deadline", "is_serial", "side_by_side"]
 
 
-def is_serial(workers: Any = None) -> bool:
+def is_serial(workers: object = None) -> bool:
     """Whether `side_by_side` would call in this process, one item after the other."""
     return bool(workers == 1) if workers is not None else int(effective_n_jobs(None)) == 1
 
 
 def side_by_side(
-    function: Callable[[Any], Any], items: Iterable[Any], workers: Any = None, *, n_jobs: int | None = None
-) -> Iterator[Any]:
+    function: Callable[[Item], Result], items: Iterable[Item], workers: object = None, *, n_jobs: int | None = None
+) -> Iterator[Result]:
     """Call a function on every item, on the workers that are asked for; results in the order of the items.
 
     Parameters
@@ -60,11 +63,11 @@ def side_by_side(
     if is_serial(workers):
         yield from map(function, values)
         return
-    recipes = [_Item(value) for value in values]
-    is_number = isinstance(workers, int) and not isinstance(workers, bool)
+    recipes = [HeldRows(value) for value in values]
+    n_workers = workers if isinstance(workers, int) and not isinstance(workers, bool) else None
     blocks: BlockMap
-    if workers is None or (is_number and (workers > 0 or workers == -1)):
-        blocks = JoblibMap(recipes, workers, prefer="processes")
+    if workers is None or (n_workers is not None and (n_workers > 0 or n_workers == -1)):
+        blocks = JoblibMap(recipes, n_workers, prefer="processes")
     else:
         blocks = block_map(recipes, workers)
     try:
@@ -95,22 +98,7 @@ class Deadline(NamedTuple):
         return None if self.time is None else max(1e-3, self.time - time.time())
 
 
-class _Item(NamedTuple):
-    """The recipe of a block that is one item."""
-
-    value: Any
-
-    @property
-    def n_rows(self) -> int:
-        """See `Recipe`."""
-        return 1
-
-    def load(self) -> Any:
-        """See `Recipe`."""
-        return self.value
-
-
-def _on_item(block: Block, message: tuple[Callable[[Any], Any], int | None]) -> Any:
+def _on_item(block: Block, message: tuple[Callable[[Item], Result], int | None]) -> Result:
     function, n_jobs = message
     with limit_threads(n_jobs):
         return function(block.data)

@@ -166,8 +166,8 @@ class FactorSpace(_KernelSpace):
         if megabytes > self.cache_size:
             self._refuse_size(n, megabytes)
         rows = check_precomputed(X) if self.kernel.name == "precomputed" else X
-        whole = KernelRows(self.kernel, rows, cache_size=max(self.cache_size, 1.0), dtype=np.float64).full()
-        self._X, self._factor = X, kernel_features(whole)
+        whole = KernelRows(self.kernel, rows, cache_size=max(self.cache_size, 1.0), dtype=np.float64)
+        self._X, self._factor = X, kernel_features(whole.full().astype(np.float64, copy=False))
         return [self._factor.features]
 
     def attributes(self, w: Floats) -> dict[str, object]:

@@ -6,29 +6,25 @@ NumPy arrays. Everything above it (cache, counters, solvers) does not know which
 
 import importlib
 import logging
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
+from widemargin._typing import Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.kernels import _loops
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.levels import levels_of
-from widemargin.kernels.packed import Packed
-from widemargin.kernels.thin import Thin, is_thin
+from widemargin.kernels.gaussian import LOG2_E, gaussian
+from widemargin.kernels.mostly_zero import Entries, MostlyZero, is_mostly_zero, list_entries
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "pack", "usable_name"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "usable_name"]
 
 
 logger = logging.getLogger("widemargin")
-
-_NARROW = 1000  # columns up to which rows are made dense (a9a, 123 columns, float64: 12 against 32 ns a value)
-_DENSE_BYTES = 256 << 20
-_WORTH = 1 << 21  # values that are worth a thread
-_MANY = 16  # rows of the left side from which a loop over the entries that are not 0 beats BLAS
 
 
 class Placed:
@@ -38,42 +34,40 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
-    packed : Packed or None
+    packed : MostlyZero or None
         These rows packed for products, where X allows it; a slice shares it with the whole.
     first : int
         Number of the first row in `packed`.
     """
 
-    def __init__(self, X: Any, square: Any, packed: Packed | None = None, first: int = 0) -> None:
+    def __init__(self, X: Any, square: Any, packed: MostlyZero | None = None, first: int = 0) -> None:
         self.X, self.square, self.packed, self.first = X, square, packed, first
-        self._listed: tuple[Packed, Any] | None = None
 
-    def __getitem__(self, rows: Any) -> "Placed":
+    def __getitem__(self, rows: Index) -> "Placed":
         X, square = self.X[rows], None if self.square is None else self.square[rows]
         if self.packed is None:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
             return Placed(X, square, self.packed, self.first + rows.indices(len(self))[0])
-        return Placed(X, square, self.packed.part(rows, X))
+        return Placed(X, square, self.packed.part(X))
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    def listed(self, right: Packed) -> Any:
-        """X, dense, as the left side of products with these rows; listed once for all of them in a row."""
-        if self._listed is None or self._listed[0] is not right:
-            self._listed = right, right.listed(self.X, self.packed, self.first)
-        return self._listed[1]
+    @cached_property
+    def entries(self) -> Entries:
+        """The entries that are not 0, for the left side of products; listed once."""
+        return list_entries(self.X)
 
 
 class Backend(Protocol):
     """Computes blocks of kernel values."""
 
-    def place(self, X: Any, kernel: Kernel, dtype: Any) -> Placed:
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
         """Take over rows (dense or CSR)."""
         ...
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
+    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right))."""
         ...
 
@@ -81,19 +75,24 @@ class Backend(Protocol):
 class NumpyBackend:
     """BLAS or sparse products, finished in place."""
 
-    def place(self, X: Any, kernel: Kernel, dtype: Any) -> Placed:
+    worth = 1 << 21
+    """Values that are worth a thread: their powers take about a millisecond."""
+
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
         """Rows of the wanted precision, narrow sparse ones as dense ones; a copy only where something changes."""
         if kernel.name == "callable":  # the user's function sees the rows as they are
             return Placed(X, None)
-        if sp.issparse(X):
-            narrow = X.shape[1] <= _NARROW and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= _DENSE_BYTES
+        if not isinstance(X, np.ndarray):
+            # Dense products are the faster ones up to about 1,000 columns (a9a, 123 columns, float64: 12 against 32 ns
+            # a value), and 256 MB for a copy is little beside the cache.
+            narrow = X.shape[1] <= 1000 and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= 256 << 20
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
-        X = X if sp.issparse(X) else np.asarray(X, dtype=dtype)
+        X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
-        packed = pack(X) if products and not sp.issparse(X) else None
+        packed = MostlyZero(X) if products and not sp.issparse(X) and is_mostly_zero(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
+    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right))."""
         if kernel.name == "callable":
             return kernel.called(left.X, right.X)
@@ -102,21 +101,21 @@ class NumpyBackend:
             distances *= -kernel.gamma
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
-        if right.packed is not None and len(left) >= _MANY:
-            made = np.empty((len(left), len(right)), dtype=right.X.dtype)
-            if fill_packed(kernel, left, right, made, np.arange(len(left))):
-                return made
+        if right.packed is not None and len(left) >= 16:  # a few rows take BLAS no longer than listing their entries
+            filled = np.empty((len(left), len(right)), dtype=right.X.dtype)
+            if fill_packed(kernel, left, right, filled, np.arange(len(left))):
+                return filled
         block = left.X @ right.X.T
         if sp.issparse(block):
             block = block.toarray()
         if kernel.name == "rbf" and block.dtype == np.float32:
 
             def part(first: int, last: int) -> None:
-                _loops.gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
+                gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
 
-            in_threads(len(left), max(1, _WORTH // max(1, len(right))), part)
-            return block  # type: ignore[no-any-return]
-        return _finish(np, kernel, block, left.square, right.square)  # type: ignore[no-any-return]
+            in_threads(len(left), max(1, self.worth // max(1, len(right))), part)
+            return np.asarray(block)
+        return np.asarray(_finish(np, kernel, block, left.square, right.square))
 
 
 class TorchBackend:
@@ -139,7 +138,7 @@ class TorchBackend:
             raise CapabilityError("backend 'torch' needs PyTorch: install widemargin[torch].") from error
         self._device = device
 
-    def place(self, X: Any, kernel: Kernel, dtype: Any) -> Placed:
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
         """Rows on the device; sparse rows, callables and the Laplacian kernel are refused."""
         if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
             kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
@@ -156,10 +155,10 @@ class TorchBackend:
             ) from error
         return Placed(placed, norms)
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> np.ndarray[Any, Any]:
+    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
         block = _finish(self._torch, kernel, left.X @ right.X.T, left.square, right.square)
-        return block.cpu().numpy()  # type: ignore[no-any-return]
+        return np.asarray(block.cpu().numpy())
 
 
 def backend_named(name: str) -> Backend:
@@ -196,30 +195,22 @@ def usable_name(name: str) -> str:
     return name
 
 
-def squared_norms(X: Any) -> Any:
+def squared_norms(X: Matrix) -> Reals:
     """Squared Euclidean norms of the rows, shape (n,), summed in double precision, in the precision of X."""
-    if sp.issparse(X):
+    if not isinstance(X, np.ndarray):
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
-        return np.asarray(squares).ravel().astype(X.dtype)
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype)
+        return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
 
 
-def pack(X: np.ndarray[Any, Any]) -> Packed | None:
-    """Dense rows packed for products; None where BLAS is as fast."""
-    thin = Thin(X) if is_thin(X) else None
-    if thin is not None and thin.value:
-        return thin
-    return levels_of(X) or thin
-
-
-def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any) -> bool:
+def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
     if right.packed is None or sp.issparse(left.X):
         return False
     fused = kernel.name == "rbf" and out.dtype == np.float32
-    ranges = right.first, right.first + len(right)
+    ends = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
-    if not right.packed.fill(left.listed(right.packed), squares, -kernel.gamma * _loops.LOG2_E, *ranges, out, rows):
+    if not right.packed.fill(left.entries, squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
     if not fused:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)
@@ -227,7 +218,13 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Any, rows: Any
 
 
 def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
-    """From inner products to kernel values, in place, in the array namespace `xp`."""
+    """From inner products to kernel values, in place, in the array namespace `xp`.
+
+    Raises
+    ------
+    KernelError
+        If a power of a polynomial kernel is not a finite number: a broken power of a negative number, or an overflow.
+    """
     if kernel.name == "rbf":
         block *= -2.0
         block += left[:, None]
@@ -238,18 +235,10 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
     if kernel.name in ("poly", "sigmoid"):
         block *= kernel.gamma
         block += kernel.coef0
-        return xp.tanh(block, out=block) if kernel.name == "sigmoid" else _power(xp, kernel, block)
-    return block
-
-
-def _power(xp: Any, kernel: Kernel, block: Any) -> Any:
-    """Powers of the degree of a polynomial kernel.
-
-    Raises
-    ------
-    KernelError
-        If one is not a finite number: a broken power of a negative number, or an overflow.
-    """
+    if kernel.name == "sigmoid":
+        return xp.tanh(block, out=block)
+    if kernel.name != "poly":
+        return block
     with np.errstate(all="ignore"):
         values = block**kernel.degree
     if not bool(xp.isfinite(values).all()):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
+from widemargin._typing import Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 
@@ -79,9 +80,9 @@ class FourierPairs:
         directions = np.random.default_rng(seed).standard_normal((n_features, n_pairs))
         self.directions = directions * np.sqrt(2.0 * gamma)
 
-    def __call__(self, X: Any) -> np.ndarray[Any, Any]:
+    def __call__(self, X: Matrix) -> Reals:
         """The features of rows, shape (n, 2 k), in the precision of X."""
         angle = np.asarray(X @ self.directions.astype(X.dtype))
-        made: np.ndarray[Any, Any] = np.hstack((np.cos(angle), np.sin(angle)))
-        made /= np.sqrt(self.directions.shape[1])
-        return made
+        features: Reals = np.hstack((np.cos(angle), np.sin(angle)))
+        features /= np.sqrt(self.directions.shape[1])
+        return features

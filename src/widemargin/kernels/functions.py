@@ -1,4 +1,4 @@
-"""Kernel functions by name, with the names and parameters of `sklearn.svm.SVC`, and the Laplacian kernel.
+"""Kernel functions by name, as in `sklearn.svm.SVC`, and the Laplacian; whether they are positive semi-definite.
 
 | name | K(x, y) |
 |---|---|
@@ -9,25 +9,33 @@
 | sigmoid | `tanh(gamma <x, y> + coef0)`, which is not positive semi-definite for many parameters |
 | a function | `function(X, Y)` returns the matrix of all pairs |
 | precomputed | X itself holds the values |
+
+Definiteness is judged by the eigenvalues of the kernel matrix of some of the rows. No eigenvalue of a part of a
+symmetric matrix is below the least one of the whole: one that is negative beyond rounding proves that the kernel is not
+positive semi-definite. The converse does not hold; solvers that meet a negative squared norm later say so.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Index, Matrix, Reals
 from widemargin.exceptions import DataError, KernelError
 
-__all__ = ["KERNELS", "Kernel", "check_precomputed", "resolve_kernel", "settled_kernel"]
+__all__ = [
+    "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite", "resolve_kernel",
+    "sampled_spectrum", "settled_kernel",
+]  # fmt: skip
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
 
-_WITH_GAMMA = ("poly", "rbf", "laplacian", "sigmoid")
+KernelFunction: TypeAlias = Callable[[Any, Any], Any]
+"""A user's kernel: `function(X, Y)` returns the values of all pairs of rows."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class Kernel:
     gamma: float = 1.0
     degree: float = 3
     coef0: float = 0.0
-    function: Callable[[Any, Any], Any] | None = None
+    function: KernelFunction | None = None
 
     @property
     def unit_diagonal(self) -> bool:
@@ -62,7 +70,7 @@ class Kernel:
             return self.gamma > 0.0 and self.coef0 >= 0.0 and float(self.degree).is_integer()
         return self.name in ("linear", "rbf", "laplacian")
 
-    def called(self, X: Any, Y: Any) -> np.ndarray[Any, Any]:
+    def called(self, X: Matrix, Y: Matrix) -> Reals:
         """What the user's function returns for two sets of rows, checked.
 
         Raises
@@ -86,8 +94,8 @@ class Kernel:
 
 
 def resolve_kernel(
-    kernel: str | Callable[[Any, Any], Any],
-    X: Any,
+    kernel: str | KernelFunction,
+    X: Matrix,
     *,
     gamma: str | float = "scale",
     degree: float = 3,
@@ -120,20 +128,18 @@ def resolve_kernel(
         raise KernelError(f"degree={degree!r} must be a number >= 0.")
     if not math.isfinite(coef0):
         raise KernelError(f"coef0={coef0!r} must be finite.")
-    value = _gamma(gamma, X, sample_weight) if kernel in _WITH_GAMMA else 1.0
+    value = _gamma(gamma, X, sample_weight) if kernel in ("poly", "rbf", "laplacian", "sigmoid") else 1.0
     return Kernel(kernel, value, degree, coef0)
 
 
-def settled_kernel(
-    kernel: str | Callable[[Any, Any], Any], *, gamma: float, degree: float = 3, coef0: float = 0.0
-) -> Kernel:
+def settled_kernel(kernel: str | KernelFunction, *, gamma: float, degree: float = 3, coef0: float = 0.0) -> Kernel:
     """The kernel of a fitted model, whose gamma is a number."""
     if callable(kernel):
         return Kernel("callable", function=kernel)
     return Kernel(kernel, gamma, degree, coef0)
 
 
-def check_precomputed(K: Any, *, square: bool = True, n_columns: int | None = None) -> Any:
+def check_precomputed(K: Matrix, *, square: bool = True, n_columns: int | None = None) -> Reals:
     """A dense matrix of kernel values.
 
     Raises
@@ -144,7 +150,7 @@ def check_precomputed(K: Any, *, square: bool = True, n_columns: int | None = No
     DataError
         If it has another number of columns than `n_columns`.
     """
-    K = K.toarray() if sp.issparse(K) else np.asarray(K)
+    K = np.asarray(K) if isinstance(K, np.ndarray) else K.toarray()
     if n_columns is not None and K.shape[1] != n_columns:
         raise DataError(
             f"a precomputed kernel of {K.shape[1]} columns was given and there are {n_columns} training rows; "
@@ -161,7 +167,7 @@ def check_precomputed(K: Any, *, square: bool = True, n_columns: int | None = No
     return K
 
 
-def _gamma(gamma: str | float, X: Any, weight: Floats | None) -> float:
+def _gamma(gamma: str | float, X: Matrix, weight: Floats | None) -> float:
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise KernelError(f"gamma={gamma!r} is unknown; use 'scale', 'auto' or a number > 0.")
@@ -173,9 +179,9 @@ def _gamma(gamma: str | float, X: Any, weight: Floats | None) -> float:
     return float(gamma)
 
 
-def _variance(X: Any, weight: Floats | None) -> float:
+def _variance(X: Matrix, weight: Floats | None) -> float:
     """Variance of all entries, those that a sparse matrix does not store included."""
-    if not sp.issparse(X):
+    if isinstance(X, np.ndarray):
         if weight is None:
             return float(np.var(X, dtype=np.float64))
         mean = np.average(X.mean(axis=1, dtype=np.float64), weights=weight)
@@ -184,3 +190,69 @@ def _variance(X: Any, weight: Floats | None) -> float:
     sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
     mean, square = (float(share @ part) / X.shape[1] for part in sums)
     return max(float(square - mean * mean), 0.0)
+
+
+class _Rows(Protocol):
+    kernel: Kernel
+    n_rows: int
+
+    def block(self, rows: Index, columns: Index | None = None) -> Reals: ...
+
+
+class Spectrum(NamedTuple):
+    """The ends of the eigenvalues of a kernel matrix.
+
+    Attributes
+    ----------
+    least, largest : float
+    n_rows : int
+        Rows of the matrix.
+    """
+
+    least: float
+    largest: float
+    n_rows: int
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether the least eigenvalue is negative by more than values in single precision, which many are, explain."""
+        rounding = self.n_rows * float(np.finfo(np.float32).eps)
+        return self.least < -rounding * max(abs(self.least), abs(self.largest))
+
+    def __str__(self) -> str:
+        return f"eigenvalues from {self.least:.2g} to {self.largest:.2g} on {self.n_rows} of them"
+
+
+def sampled_spectrum(rows: _Rows) -> Spectrum | None:
+    """Eigenvalues on at most 256 rows, always the same ones; None where the kernel is known (`Kernel.positive`).
+
+    Parameters
+    ----------
+    rows : KernelRows
+        The values are counted in its `evaluations`.
+    """
+    if rows.kernel.positive or rows.n_rows == 0:
+        return None
+    n = rows.n_rows
+    count = min(n, 256)  # whose eigenvalues take 7 ms
+    if rows.kernel.name == "callable":  # it may be slow: no more than a quarter of its values
+        count = min(count, max(64, n // 4))
+    some = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+    values = rows.block(some, some).astype(np.float64)
+    eigenvalues = np.linalg.eigvalsh(0.5 * (values + values.T))
+    return Spectrum(float(eigenvalues[0]), float(eigenvalues[-1]), count)
+
+
+def refuse_indefinite(spectrum: Spectrum | None) -> None:
+    """Refuse a kernel for methods that need squared norms.
+
+    Raises
+    ------
+    KernelError
+        If it is not positive semi-definite.
+    """
+    if spectrum is not None and spectrum.indefinite:
+        raise KernelError(
+            f"the kernel is not positive semi-definite on these rows ({spectrum}), and this method needs it to be. "
+            "Use another kernel (rbf, laplacian, linear, or poly with coef0 >= 0), or other parameters."
+        )

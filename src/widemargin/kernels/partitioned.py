@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Index
-from widemargin.distributed.base import Block, BlockMap
-from widemargin.distributed.choice import block_map
+from widemargin._typing import Floats, Index, Ints, Matrix, Reals
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import Block, BlockMap
 from widemargin.distributed.dask_map import dask_client
 from widemargin.distributed.recipes import array_rows
 from widemargin.exceptions import CapabilityError
@@ -20,10 +20,6 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 
 __all__ = ["PartitionedRows"]
-
-_BLOCKS = 4  # a worker
-_LEAST = 1024  # rows of a block
-_TILE = 4096  # rows whose values are held at a time
 
 
 class PartitionedRows(KernelRows):
@@ -47,24 +43,23 @@ class PartitionedRows(KernelRows):
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, *, cache_size: float = 200.0, dtype: Any = None, workers: Any = None
-    ) -> None:
+        self, kernel: Kernel, X: Matrix, *, cache_size: float = 200.0, dtype: npt.DTypeLike | None = None,
+        workers: Any = None,
+    ) -> None:  # fmt: skip
         if kernel.name in ("precomputed", "callable"):
             raise CapabilityError(f"kernel {kernel.name!r} cannot be computed in blocks; use backend='numpy'.")
         super().__init__(kernel, X, cache_size=cache_size, dtype=dtype)
         self._workers = workers if isinstance(workers, int) else dask_client(workers)
         self._map: BlockMap | None = None
 
-    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "PartitionedRows":
+    def subset(self, rows: Ints) -> "PartitionedRows":
         """See `KernelRows`; its blocks are others."""
-        made = super().subset(rows)
-        assert isinstance(made, PartitionedRows)
-        made._map = None
-        return made
+        part = super().subset(rows)
+        assert isinstance(part, PartitionedRows)
+        part._map = None
+        return part
 
-    def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
-    ) -> None:
+    def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """See `KernelRows`; side by side for all rows."""
         if columns is not None:
             super().add(rows, change, scores, columns)
@@ -72,7 +67,7 @@ class PartitionedRows(KernelRows):
         scores += np.concatenate(self._blocks().map(_sums, _Asked(self._rows.X[rows], change)))
         self._count.evaluations += rows.shape[0] * self.n_rows
 
-    def _fill(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> None:
+    def _fill(self, rows: Ints, places: Ints) -> None:
         first = 0
         for part in self._blocks().map(_values, _Asked(self._rows.X[rows], None)):
             self._buffer[places, first : first + part.shape[1]] = part
@@ -82,7 +77,8 @@ class PartitionedRows(KernelRows):
     def _blocks(self) -> BlockMap:
         if self._map is None:
             n_workers = self._workers if isinstance(self._workers, int) else len(self._workers.nthreads())
-            size = max(_LEAST, -(-self.n_rows // (_BLOCKS * max(1, n_workers))))
+            # Four blocks a worker even out their speeds; below 1,024 rows a block costs more messages than arithmetic.
+            size = max(1024, -(-self.n_rows // (4 * max(1, n_workers))))
             recipes = array_rows({"X": self._rows.X}, block_rows=size)
             self._map = block_map(recipes, self._workers).prepared(_placed, (self.kernel, self.dtype))
         return self._map
@@ -108,7 +104,7 @@ def _placed(data: Any, message: tuple[Kernel, Any]) -> _Held:
     return _Held(kernel, dtype, NumpyBackend().place(data["X"], kernel, dtype))
 
 
-def _values(block: Block, asked: _Asked) -> npt.NDArray[Any]:
+def _values(block: Block, asked: _Asked) -> Reals:
     """Kernel values of the few rows with those of the block, shape (k, rows of the block)."""
     held, backend = block.data, NumpyBackend()
     return backend.block(held.kernel, backend.place(asked.X, held.kernel, held.dtype), held.placed)
@@ -119,7 +115,7 @@ def _sums(block: Block, asked: _Asked) -> Floats:
     held, backend = block.data, NumpyBackend()
     few = backend.place(asked.X, held.kernel, held.dtype)
     sums = np.empty(len(held.placed))
-    for low in range(0, sums.shape[0], _TILE):
-        tile = slice(low, low + _TILE)
+    for low in range(0, sums.shape[0], 4096):
+        tile = slice(low, low + 4096)  # their values need no more memory than a row of the cache
         sums[tile] = asked.change @ backend.block(held.kernel, few, held.placed[tile]).astype(np.float64, copy=False)
     return sums

@@ -1,4 +1,4 @@
-"""Index of a kernel matrix: blocks by one product, a cache of rows, and an exact count of kernel evaluations.
+"""Rows of a kernel matrix: blocks by one product, a cache of rows, and an exact count of kernel evaluations.
 
 Every kernel solver of the library asks here, so their costs can be compared in evaluations: `evaluations` is what an
 instrumented kernel function would have counted.
@@ -7,41 +7,32 @@ instrumented kernel function would have counted.
 import copy
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from widemargin._threads import in_threads
-from widemargin._typing import Floats, Index
+from widemargin._typing import Floats, Index, Integers, Ints, Matrix, Reals
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
-from widemargin.kernels.tiles import Count, Tiles
+from widemargin.kernels.spatial import Count, Tiles
 from widemargin.linalg.products import add_rows
 
 __all__ = ["KernelRows"]
 
 MEGABYTE = 1 << 20
 
-_BLOCK = 1 << 20  # entries of a block made at a time: 8 MB
-_STRIP = 4096  # columns whose rows are copied at a time for sums: memory that is new is slow
-_HEIGHT, _WIDTH = 256, 1024  # of a block whose values are summed at once
-_WORTH = 1 << 21  # values that are worth a thread
-
-Array = npt.NDArray[Any]
-
 
 class _Memory:
     """The memory of the cache, made at its first use and kept: fresh pages cost more than the values in them."""
 
-    def __init__(self, size: int, dtype: Any) -> None:
-        self.size = size
-        self.owner: Any = None
-        self._dtype = dtype
-        self._flat: Array | None = None
+    def __init__(self, size: int, dtype: npt.DTypeLike) -> None:
+        self.size, self._dtype = size, dtype
+        self.owner: KernelRows | None = None
+        self._flat: Reals | None = None
 
-    def take(self, owner: Any, shape: tuple[int, int]) -> Array:
+    def take(self, owner: "KernelRows", shape: tuple[int, int]) -> Reals:
         """Room for some rows; the former owner's are lost."""
         if self._flat is None:
             self._flat = np.empty(self.size, self._dtype)
@@ -74,7 +65,7 @@ class KernelRows:
     evaluations : int
         Kernel values computed (or, precomputed ones, read) so far.
     hits, misses : int
-        Index that `cached` found, and those it had computed.
+        Rows that `cached` found, and those it had to compute.
 
     Raises
     ------
@@ -82,15 +73,27 @@ class KernelRows:
         If not even one row fits into the cache, or a precomputed matrix is not square and symmetric.
     """
 
+    at_once = 1 << 20
+    """Values of a block that is kept only until it is used: 8 MB stay in the caches of most processors."""
+
+    sum_height, sum_width, copied = 256, 1024, 4096
+    """Rows and columns of a block whose values are summed at once, and rows that are copied for it at a time: memory
+    that is new is slow."""
+
+    worth = 1 << 21
+    """Values that are worth a thread: they take about a millisecond."""
+
     def __init__(
-        self, kernel: Kernel, X: Any, *, cache_size: float = 200.0, dtype: Any = None, backend: str = "numpy"
-    ) -> None:
-        self._given: Array | None = None
+        self, kernel: Kernel, X: Matrix, *, cache_size: float = 200.0, dtype: npt.DTypeLike | None = None,
+        backend: str = "numpy",
+    ) -> None:  # fmt: skip
+        self._given: Reals | None = None
         if kernel.name == "precomputed":
             X = self._given = check_precomputed(X)
         if dtype is None:
             dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-        self.kernel, self.dtype, self.n_rows = kernel, np.dtype(dtype), int(X.shape[0])
+        self.kernel, self.n_rows = kernel, int(X.shape[0])
+        self.dtype: np.dtype[np.floating] = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
         self._count = Count()
         self.hits = self.misses = 0
         self._backend: Backend = backend_named(backend)
@@ -138,24 +141,24 @@ class KernelRows:
         """Kernel values computed so far, those of every `subset` included."""
         return self._count.evaluations
 
-    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "KernelRows":
+    def subset(self, rows: Ints) -> "KernelRows":
         """The kernel matrix of some of the rows, which counts and caches with this one.
 
         Both use the same memory: what one of them has cached is forgotten when the other one caches. The subset's rows
         are shorter, so more of them fit.
         """
-        made = copy.copy(self)
-        made.n_rows = int(rows.shape[0])
+        part = copy.copy(self)
+        part.n_rows = int(rows.shape[0])
         if self._given is not None:
-            made._given = self._given[np.ix_(rows, rows)]
+            part._given = self._given[np.ix_(rows, rows)]
         else:
-            made._rows = self._rows[rows]
-        made.capacity = min(made.n_rows, self._memory.size // max(made.n_rows, 1))
-        made._slots = OrderedDict()
-        made.hits = made.misses = 0
-        return made
+            part._rows = self._rows[rows]
+        part.capacity = min(part.n_rows, self._memory.size // max(part.n_rows, 1))
+        part._slots = OrderedDict()
+        part.hits = part.misses = 0
+        return part
 
-    def tiles(self, rows: npt.NDArray[np.integer[Any]]) -> "Tiles":
+    def tiles(self, rows: Ints) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.
 
         Raises
@@ -165,7 +168,7 @@ class KernelRows:
         """
         return Tiles(self.kernel, self._rows[rows].X, self._count)
 
-    def block(self, rows: Index, columns: Index | None = None) -> Array:
+    def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
         if self._given is not None:
             given = self._given[rows] if columns is None else self._given[rows][:, columns]
@@ -173,7 +176,7 @@ class KernelRows:
             return given.astype(self.dtype)
         return self._evaluate(self._rows[rows], self._rows if columns is None else self._rows[columns])
 
-    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[Array, npt.NDArray[np.int64]]:
+    def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """Whole rows through the cache.
 
         Parameters
@@ -207,26 +210,28 @@ class KernelRows:
                 missing.append(row)
         self.hits += len(wanted) - len(missing)
         self.misses += len(missing)
-        places = [self._claim(row) for row in missing]  # those found are now the newest, so none of them is evicted
+        places = []
+        for row in missing:  # those found are now the newest, so none of them is evicted
+            free = len(self._slots) < self.capacity
+            self._slots[row] = len(self._slots) if free else self._slots.popitem(last=False)[1]
+            places.append(self._slots[row])
         height = max(1, min(512, len(missing)))
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
             self._fill(part, np.asarray(places[low : low + height], dtype=np.int64))
         return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
 
-    def _fill(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> None:
+    def _fill(self, rows: Ints, places: Ints) -> None:
         """Write rows into the cache: at once where they are packed, else from small blocks (fresh memory is slow)."""
         if self._given is None and fill_packed(self.kernel, self._rows[rows], self._rows, self._buffer, places):
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
-        width = max(1, min(2048, _BLOCK // rows.shape[0]))
+        width = max(1, min(2048, self.at_once // rows.shape[0]))
         for left in range(0, self.n_rows, width):
             tile = slice(left, min(left + width, self.n_rows))
             self._buffer[places, tile] = self.block(rows, tile)
 
-    def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
-    ) -> None:
+    def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.
 
         Parameters
@@ -242,13 +247,13 @@ class KernelRows:
             numbers = slice(None) if columns is None else columns
             add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
             return
-        parts = [slice(low, low + _HEIGHT) for low in range(0, rows.shape[0], _HEIGHT)]
+        parts = [slice(low, low + self.sum_height) for low in range(0, rows.shape[0], self.sum_height)]
         left = [self._rows[rows[part]] for part in parts]
         if columns is None or isinstance(columns, slice):
             self._add(parts, left, change, scores, self._rows if columns is None else self._rows[columns])
         else:
-            for low in range(0, columns.shape[0], _STRIP):
-                strip = slice(low, low + _STRIP)
+            for low in range(0, columns.shape[0], self.copied):
+                strip = slice(low, low + self.copied)
                 self._add(parts, left, change, scores[strip], self._rows[columns[strip]])
         self._count.evaluations += rows.shape[0] * scores.shape[0]
 
@@ -256,15 +261,17 @@ class KernelRows:
         self, parts: Sequence[slice], left: Sequence[Placed], change: Floats, scores: Floats, right: Placed
     ) -> None:
         def add_columns(first: int, last: int) -> None:
-            room = np.empty(_HEIGHT * _WIDTH, dtype=self.dtype)  # one for all blocks: memory that is new is slow
+            room = np.empty(
+                self.sum_height * self.sum_width, dtype=self.dtype
+            )  # one for all blocks: memory that is new is slow
             for part, placed in zip(parts, left, strict=True):
-                for low in range(first, last, _WIDTH):
-                    tile = slice(low, min(low + _WIDTH, last))
+                for low in range(first, last, self.sum_width):
+                    tile = slice(low, min(low + self.sum_width, last))
                     block = self._values(placed, right[tile], room)
                     add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
         alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
-        least = scores.shape[0] if alone else max(_WIDTH, _WORTH // max(change.shape[0], 1))
+        least = scores.shape[0] if alone else max(self.sum_width, self.worth // max(change.shape[0], 1))
         in_threads(scores.shape[0], least, add_columns)
 
     def diagonal(self) -> Floats:
@@ -274,11 +281,11 @@ class KernelRows:
         values = [self.block(slice(i, i + 1), slice(i, i + 1)) for i in range(self.n_rows)]
         return np.concatenate(values).ravel().astype(np.float64)
 
-    def full(self) -> Array:
+    def full(self) -> Reals:
         """The whole matrix, shape (n, n), exactly symmetric; about half of it is evaluated."""
         n = self.n_rows
         K = np.empty((n, n), dtype=self.dtype)
-        step = max(1, min(256, _BLOCK // max(n, 1)))
+        step = max(1, min(256, self.at_once // max(n, 1)))
         for low in range(0, n, step):
             high = min(low + step, n)
             K[low:high, low:] = self.block(slice(low, high), slice(low, n))
@@ -290,7 +297,7 @@ class KernelRows:
             np.fill_diagonal(K, 1.0)
         return K
 
-    def products(self, X: Any, coefficients: Floats) -> Floats:
+    def products(self, X: Matrix, coefficients: Floats) -> Floats:
         """`K(X, rows) @ coefficients` for new rows, in blocks of bounded memory.
 
         Parameters
@@ -306,24 +313,18 @@ class KernelRows:
         if self._given is not None:
             return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
         out = np.empty((X.shape[0], *coefficients.shape[1:]))
-        step = max(1, _BLOCK // max(self.n_rows, 1))
+        step = max(1, self.at_once // max(self.n_rows, 1))
         for low in range(0, X.shape[0], step):
             new = self._backend.place(X[low : low + step], self.kernel, self.dtype)
             out[low : low + step] = self._evaluate(new, self._rows) @ coefficients
         return out
 
-    def _evaluate(self, left: Placed, right: Placed) -> Array:
+    def _evaluate(self, left: Placed, right: Placed) -> Reals:
         self._count.evaluations += len(left) * len(right)
         return self._backend.block(self.kernel, left, right)
 
-    def _values(self, left: Placed, right: Placed, room: Array) -> Array:
+    def _values(self, left: Placed, right: Placed, room: Reals) -> Reals:
         """Values of all pairs, in `room` where the rows are packed."""
         block = room[: len(left) * len(right)].reshape(len(left), len(right))
         packed = fill_packed(self.kernel, left, right, block, np.arange(len(left)))
         return block if packed else self._backend.block(self.kernel, left, right)
-
-    def _claim(self, row: int) -> int:
-        """A slot for a row: a free one, or that of the row that was not used for longest."""
-        place = len(self._slots) if len(self._slots) < self.capacity else self._slots.popitem(last=False)[1]
-        self._slots[row] = place
-        return place

@@ -154,6 +154,7 @@ def add_weighted(indptr: Integers, column: Integers, value: Floats, v: Floats, A
     """Add `sum_j alpha[c, j] v[j]` to `A[c]` and `sum_j beta[c, j] v[j]` to `B[c]`."""
     for c in range(A.shape[0]):
         for e in range(indptr[c], indptr[c + 1]):
+            # The sign says whether the coefficient belongs to the positive or to the negative prediction.
             if value[e] > 0.0:
                 A[c] += value[e] * v[column[e]]
             else:
@@ -167,6 +168,7 @@ def add_totals(
     """Add `sum_c alpha[c, j] positive[c] + beta[c, j] negative[c]` to `out[j]`."""
     for c in range(positive.shape[0]):
         for e in range(indptr[c], indptr[c + 1]):
+            # One signed number a pair of coefficients: its sign says which side it belongs to.
             out[column[e]] += value[e] * positive[c] if value[e] > 0.0 else -value[e] * negative[c]
 
 
@@ -211,6 +213,7 @@ def fill_columns(
     out[:] = 0.0
     for i in range(cell.shape[0]):
         for e in range(indptr[cell[i]], indptr[cell[i] + 1]):
+            # A row has an entry for every constraint that looks at its cell; those not asked for have no column.
             j = place[column[e]]
             if j >= 0:
                 out[i, j] += value[e] * (plus[i] if value[e] > 0.0 else minus[i])

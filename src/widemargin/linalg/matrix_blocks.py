@@ -110,6 +110,7 @@ class RowBlocks:
 
     def take(self, positions: Ints) -> "RowBlocks":
         """The rows at these increasing positions; the data are not copied."""
+        # Increasing positions fall into the blocks in runs, so two cuts a block say which are its own.
         cuts = np.searchsorted(positions, [block.start for block in self.blocks] + [self.n_rows])
         return RowBlocks(
             [
@@ -124,6 +125,7 @@ class RowBlocks:
         A product that is not written to an `out` is remembered: solver, majorisation and judge ask for it in turn.
         """
         if out is None:
+            # The solver, the majorisation and the judge ask for the same product one after the other.
             if self._last is None or not np.array_equal(self._last[0], w):
                 self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
             return self._last[1].copy()
@@ -221,12 +223,13 @@ class RowBlocks:
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
             if block.sparse:
-                # Centring by hand: X'DX less the products of the sums with the centre, without filling in zeros.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
                 products.csr_gram(*block.csr, mine, pairs, squares, own)
                 products.add_folded(pairs, squares, out)
                 if centred:
                     total = float(mine.sum(dtype=np.float64))
+                    # Centred, X'DX is X'DX - s c' - c s' + total c c' with the sums s and the centre c: one
+                    # symmetric update, which leaves the zeros of the rows alone.
                     half = own - 0.5 * total * self.centre
                     out = dsyr2(-1.0, half, self.centre, a=out, lower=1, overwrite_a=1)
                     own -= total * self.centre
@@ -260,6 +263,7 @@ class RowBlocks:
         """Dense rows times the root of |scale|, a cache full of one sign at a time, with the roots and the sign."""
         dtype: type[np.float32 | np.float64] = np.float32 if single else np.float64
         size = min(_CHUNK, max(512, 400_000 // self.n_features))  # fewer where rows are wide, for the same cache
+        # A symmetric product takes roots of the weights, so rows of negative weight are taken off by themselves.
         for sign in (1.0, -1.0):
             band = np.flatnonzero(sign * scale > 0.0)
             for low in range(0, band.shape[0], size):

@@ -28,6 +28,7 @@ def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: F
         r = row_of[i]
         total = 0.0
         for k in range(indptr[r], indptr[r + 1]):
+            # Only what is stored counts; the rest of the row is zero.
             total += data[k] * w[indices[k]]
         out[i] = total
 
@@ -215,6 +216,7 @@ def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> No
             for j in range(high - low):
                 part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
         for k in range(m - m % 4, m):
+            # The up to three rows that are left.
             row, a = buffer[slot[k], low:high], change[k]
             for j in range(high - low):
                 part[j] += a * row[j]

@@ -12,9 +12,10 @@ of the scale (`g = gamma/s`, `Psi_{gamma,s} = s^2 Psi_{g,1}`) the minimiser u, f
 On the left psi is a cubic polynomial; on the right it is one where `g + u <= sqrt 2` and constant beyond.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
@@ -22,13 +23,15 @@ from widemargin.losses.margin import KNEE, TOP
 
 __all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
 
+Complexes: TypeAlias = npt.NDArray[np.complexfloating[Any]] | Floats
+
 _TINY = 1e-50
 """Powers up to the fourth neither vanish nor overflow beside it."""
 
 _UNIT = 1e-12  # relative: numbers so little out of range are rounded into it
 
 
-def psi_transform(theta: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
     """Psi of margin pursuit in closed form.
 
     Parameters
@@ -69,7 +72,7 @@ def psi_transform(theta: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
     return _plain(s * (s * found))
 
 
-def psi_transform_inverse(value: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
     """The theta in [0, 1] of which Psi is `value`, in closed form.
 
     Psi lies above all lines `phi(0) - A(u) + theta B(u)`, u in (0, gamma], and touches them at its minimisers. So theta
@@ -107,7 +110,9 @@ def psi_transform_inverse(value: Any, margin_level: Any = 1.0, scale: Any = 1.0)
     return _plain(np.where(a > 0.0, found, 0.0 * found))
 
 
-def excess_risk_bound(surrogate_excess: Any, margin_level: Any = 1.0, scale: Any = 1.0) -> Any:
+def excess_risk_bound(
+    surrogate_excess: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0
+) -> Any:
     """Bound of the excess error rate of a classifier, from its excess surrogate risk: `Psi^-1(surrogate excess)`.
 
     Parameters
@@ -136,7 +141,9 @@ def excess_risk_bound(surrogate_excess: Any, margin_level: Any = 1.0, scale: Any
     return psi_transform_inverse(np.minimum(excess, s * (s * _rho(g))), g * s, s)
 
 
-def _arguments(value: Any, margin_level: Any, scale: Any) -> tuple[Floats, Floats, Floats]:
+def _arguments(
+    value: npt.ArrayLike, margin_level: npt.ArrayLike, scale: npt.ArrayLike
+) -> tuple[Floats, Floats, Floats]:
     """Value, `g = gamma / s` and s, of one shape."""
     given = (np.asarray(item, dtype=np.float64) for item in (value, margin_level, scale))
     value, level, s = np.broadcast_arrays(*given)
@@ -149,12 +156,12 @@ def _arguments(value: Any, margin_level: Any, scale: Any) -> tuple[Floats, Float
     return value, g, s
 
 
-def _plain(found: Any) -> Any:
+def _plain(values: Floats) -> Any:
     """A float where all arguments were numbers."""
-    return found if np.ndim(found) else float(found)
+    return values if np.ndim(values) else float(values)
 
 
-def _parts(u: Any, g: Floats) -> tuple[Floats, Floats]:
+def _parts(u: Floats, g: Floats) -> tuple[Floats, Floats]:
     """`A(u) - rho(g)` and B: half the sum and half the difference of `rho(g + u)` and `rho(g - u)`, u in [0, g].
 
     Free of cancellation: u may be so small that `rho(g + u)` and `rho(g - u)` agree in all their digits. Around the
@@ -173,7 +180,7 @@ def _parts(u: Any, g: Floats) -> tuple[Floats, Floats]:
     return np.where(inside, inside_rise, 0.5 * dip), np.where(inside, inside_odd, TOP * u - 0.5 * dip)
 
 
-def _rho(u: Any) -> Floats:
+def _rho(u: Floats) -> Floats:
     """rho at scale 1."""
     c = np.minimum(np.abs(u), KNEE)
     return np.asarray(c**2 * (0.5 - c**2 / 24.0) + (np.abs(u) - c) * TOP)
@@ -206,21 +213,21 @@ def _small_root(a: Floats, g: Floats) -> Floats:
     return np.asarray(np.sqrt(np.clip(v, 0.0, g**2)))
 
 
-def _slope_roots_inside(a: Floats, g: Floats) -> list[Any]:
+def _slope_roots_inside(a: Floats, g: Floats) -> list[Complexes]:
     """With v = u^2, A = 1/2 - g^2/4, B = 1 - g^2/6:  v^3/144 + (A/6 - B/8) v^2 + (A B + a/2) v = a B."""
     alpha, beta = 0.5 - 0.25 * g**2, 1.0 - g**2 / 6.0
     roots = _cubic(144.0 * (alpha / 6.0 - beta / 8.0), 144.0 * (alpha * beta + 0.5 * a), -144.0 * a * beta)
     return [np.sqrt(v) for v in roots]
 
 
-def _slope_roots_beyond(a: Floats, g: Floats) -> list[Any]:
+def _slope_roots_beyond(a: Floats, g: Floats) -> list[Complexes]:
     """With x = g - u, k = psi(g + u), b = a - rho(g), e = b + 2 k g - 1/2: k/8 x^4 - e/6 x^3 - k/2 x^2 + e x = -k b."""
     b = a - _rho(g)
     e = b + 2.0 * TOP * g - 0.5
     return [g - x for x in _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)]
 
 
-def _cubic(b: Any, c: Any, d: Any) -> list[Any]:
+def _cubic(b: Complexes, c: Complexes, d: Complexes) -> list[Complexes]:
     """The three complex roots of `x^3 + b x^2 + c x + d`, by Cardano's formula, elementwise."""
     b, c, d = (np.asarray(item, dtype=np.complex128) for item in (b, c, d))
     p, q = c - b**2 / 3.0, 2.0 * b**3 / 27.0 - b * c / 3.0 + d
@@ -232,7 +239,7 @@ def _cubic(b: Any, c: Any, d: Any) -> list[Any]:
     return [larger * turn**k - np.where(larger == 0.0, 0.0, p / (3.0 * safe * turn**k)) - b / 3.0 for k in range(3)]
 
 
-def _quartic(b: Any, c: Any, d: Any, e: Any) -> list[Any]:
+def _quartic(b: Floats, c: Floats, d: Floats, e: Floats) -> list[Complexes]:
     """The four complex roots of `x^4 + b x^3 + c x^2 + d x + e`, by Ferrari's formula, elementwise."""
     p = c - 3.0 * b**2 / 8.0
     q = b**3 / 8.0 - b * c / 2.0 + d

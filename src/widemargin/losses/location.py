@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats
+from widemargin._typing import Column, Floats
 from widemargin.exceptions import DataError
 from widemargin.losses.margin import CATONI, psi, psi_slope
 
@@ -24,12 +24,12 @@ _LARGEST = 1e150
 class Location(NamedTuple):
     """Estimate and confidence radius; floats for one sample, else arrays."""
 
-    value: Any
-    radius: Any
+    value: float | Floats
+    radius: float | Floats
 
 
 @kernel
-def influence(theta: float, m: Any, weight: Any, scale: float, kind: int) -> tuple[float, float, float]:
+def influence(theta: float, m: Floats, weight: Floats, scale: float, kind: int) -> tuple[float, float, float]:
     """`sum_i weight_i psi((theta - m_i)/scale)`, the sum of its terms' sizes, and its derivative by theta."""
     total, size, slope, inverse = 0.0, 0.0, 0.0, 1.0 / scale
     for i in range(m.shape[0]):
@@ -42,7 +42,7 @@ def influence(theta: float, m: Any, weight: Any, scale: float, kind: int) -> tup
 
 
 @kernel
-def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) -> float:
+def location_root(m: Floats, weight: Floats, scale: float, kind: int, start: float) -> float:
     """The root theta of `sum_i weight_i psi((theta - m_i)/scale)`: Newton steps from `start`, kept inside a bracket.
 
     Where the sum is 0 on an interval (no point is near it), its middle.
@@ -80,7 +80,7 @@ def location_root(m: Any, weight: Any, scale: float, kind: int, start: float) ->
     return float(theta)
 
 
-def catoni_scale(variance: Any, n: Any, delta: float = 0.05) -> Any:
+def catoni_scale(variance: float | Floats, n: float | Floats, delta: float = 0.05) -> Floats:
     """The scale that minimises the bound of Lemma 6: `s^2 = n var / (2 log(2/delta))`.
 
     Parameters
@@ -91,10 +91,10 @@ def catoni_scale(variance: Any, n: Any, delta: float = 0.05) -> Any:
     delta : float, default=0.05
         One minus the confidence.
     """
-    return np.sqrt(n * np.asarray(variance) / (2.0 * np.log(2.0 / delta)))
+    return np.asarray(np.sqrt(n * np.asarray(variance) / (2.0 * np.log(2.0 / delta))))
 
 
-def catoni_radius(variance: Any, scale: Any, n: Any, delta: float = 0.05) -> Any:
+def catoni_radius(variance: float | Floats, scale: float | Floats, n: float | Floats, delta: float = 0.05) -> Floats:
     """How far off the estimate of that scale may be: the bound of Lemma 6, infinite where the lemma does not hold.
 
     Parameters
@@ -109,13 +109,13 @@ def catoni_radius(variance: Any, scale: Any, n: Any, delta: float = 0.05) -> Any
 
 
 def catoni_location(
-    sample: Any,
-    scale: Any = "catoni",
+    sample: npt.ArrayLike,
+    scale: npt.ArrayLike = "catoni",
     delta: float = 0.05,
     *,
-    groups: Any = None,
-    sample_weight: Any = None,
-    variance: Any = None,
+    groups: Column | None = None,
+    sample_weight: Column | None = None,
+    variance: npt.ArrayLike | None = None,
 ) -> Location:
     """Catoni's estimator of the mean of each column, in each group, and how far off it may be.
 
@@ -210,14 +210,14 @@ def catoni_location(
     return Location(*(item if item.ndim else float(item) for item in found))
 
 
-def _numbers(name: str, given: Any) -> Floats:
+def _numbers(name: str, given: object) -> Floats:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} does not hold numbers: {error}.") from None
 
 
-def _vector(name: str, given: Any, n: int) -> npt.NDArray[Any]:
+def _vector(name: str, given: object, n: int) -> npt.NDArray[Any]:
     """A vector of length n; ones where nothing is given."""
     if given is None:
         return np.ones(n)
@@ -227,7 +227,7 @@ def _vector(name: str, given: Any, n: int) -> npt.NDArray[Any]:
     return made
 
 
-def _like(name: str, given: Any, one: Floats, ndim: int) -> Floats:
+def _like(name: str, given: object, one: Floats, ndim: int) -> Floats:
     """Numbers for the results, broadcast to (groups, columns); for a vector of rows they come without columns."""
     made = _numbers(name, given)
     try:

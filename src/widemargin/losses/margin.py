@@ -12,15 +12,19 @@ that of the distance of f(x) from the target `y gamma`.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 
-__all__ = ["CATONI", "LOG_COSH", "LOSSES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "psi", "psi_slope", "rho"]
+__all__ = [
+    "CATONI", "LOG_COSH", "LOSSES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "fill", "psi", "psi_slope",
+    "rho",
+]  # fmt: skip
 
 CATONI, LOG_COSH = 0, 1
 """The `kind` of the compiled formulas."""
@@ -67,7 +71,7 @@ def psi_slope(kind: int, u: float) -> float:
 
 
 @kernel
-def sum_losses(kind: int, level: float, scale: float, m: Any, weight: Any, slope: Any) -> float:
+def sum_losses(kind: int, level: float, scale: float, m: Floats, weight: Floats, slope: Floats) -> float:
     """`sum_i weight_i phi(m_i)`; sets `slope_i = weight_i phi'(m_i)`."""
     total = 0.0
     for i in range(m.shape[0]):
@@ -78,7 +82,7 @@ def sum_losses(kind: int, level: float, scale: float, m: Any, weight: Any, slope
 
 
 @kernel
-def fill(kind: int, order: int, level: float, scale: float, m: Any, out: Any) -> None:
+def fill(kind: int, order: int, level: float, scale: float, m: Floats, out: Floats) -> None:
     """Set `out` to phi (order 0), its slope (1) or its curvature (2) at the margins m, both flat."""
     for i in range(m.shape[0]):
         u = (level - m[i]) / scale
@@ -119,15 +123,15 @@ class MarginLoss:
             if not (value > 0.0 and _TINY <= value <= 1.0 / _TINY):
                 raise DataError(f"{name} is {value!r}; it must be a positive number from {_TINY:g} to {1.0 / _TINY:g}.")
 
-    def value(self, margins: Any) -> Floats:
+    def value(self, margins: npt.ArrayLike) -> Floats:
         """phi of margins of any shape."""
         return self._each(0, margins)
 
-    def slope(self, margins: Any) -> Floats:
+    def slope(self, margins: npt.ArrayLike) -> Floats:
         """phi' of margins of any shape; negative below the level, positive above it."""
         return self._each(1, margins)
 
-    def curvature(self, margins: Any) -> Floats:
+    def curvature(self, margins: npt.ArrayLike) -> Floats:
         """phi'' of margins of any shape, in [0, 1]."""
         return self._each(2, margins)
 
@@ -151,7 +155,7 @@ class MarginLoss:
         """Bound of `|phi'|`: what a single row can do, however far off it is."""
         return self.scale * self.top
 
-    def _each(self, order: int, margins: Any) -> Floats:
+    def _each(self, order: int, margins: npt.ArrayLike) -> Floats:
         m = np.asarray(margins, dtype=np.float64)
         out = np.empty(m.shape)
         fill(self.kind, order, float(self.margin_level), float(self.scale), m.ravel(), out.reshape(-1))

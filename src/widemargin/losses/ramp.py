@@ -4,12 +4,10 @@
 The compiled sums below run over rows and leave one number for each cell.
 """
 
-from typing import Any
-
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats
+from widemargin._typing import Cells, Flags, Floats
 
 __all__ = ["KEEP_MINUS", "KEEP_PLUS", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
 
@@ -23,14 +21,14 @@ def ramp(z: Floats) -> Floats:
 
 
 @kernel
-def ramp_sums(z: Any, weight: Any, cell: Any, positive: Any) -> None:
+def ramp_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
     """Add `weight_i ramp(z_i)` to `positive[cell_i]`."""
     for i in range(z.shape[0]):
         positive[cell[i]] += weight[i] * min(1.0, max(0.0, 0.5 + z[i]))
 
 
 @kernel
-def positive_sums(z: Any, weight: Any, cell: Any, positive: Any) -> None:
+def positive_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
     """Add `weight_i [z_i > 0]` to `positive[cell_i]`."""
     for i in range(z.shape[0]):
         if z[i] > 0.0:
@@ -38,7 +36,7 @@ def positive_sums(z: Any, weight: Any, cell: Any, positive: Any) -> None:
 
 
 @kernel
-def hinge_sums(z: Any, weight: Any, cell: Any, keep: Any, plus: Any, minus: Any) -> None:
+def hinge_sums(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats, minus: Floats) -> None:
     """Add the kept hinges: `weight_i max(0, 1/2 + z_i)` to `plus[cell_i]`, those of -z_i to `minus`."""
     for i in range(z.shape[0]):
         if keep[i] & 1:
@@ -48,7 +46,7 @@ def hinge_sums(z: Any, weight: Any, cell: Any, keep: Any, plus: Any, minus: Any)
 
 
 @kernel
-def majoriser(z: Any, weight: Any, cell: Any, keep: Any, plus: Any, minus: Any) -> None:
+def majoriser(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats, minus: Floats) -> None:
     """Set `keep` for the majoriser tight at z; add the weight of the constant sides to `plus` and `minus` by cell.
 
     A side is bounded by its hinge where that is at most 1 at z, and by the constant 1 elsewhere.

@@ -24,12 +24,44 @@ __all__ = [
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
 MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
+    "KernelSVC": {
+        name: name
+        for name in (
+            "multi_class", "fit_intercept", "precision", "backend", "validation_fraction", "time_budget", "callbacks",
+            "on_interrupt",
+        )
+    },
+    "SBPClassifier": {
+        name: name for name in ("algorithm", "batch_size", "validation_fraction", "backend", "on_interrupt")
+    },
     "MarginPursuitClassifier": {
         name: name
         for name in (
             "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
             "on_interrupt",
         )
+    },
+    "StructuralSVM": {
+        name: name
+        for name in (
+            "average", "check_every", "oracle_batch", "search_tol", "search_ratio", "max_queries", "on_interrupt",
+            "verbose",
+        )
+    },
+    "HierarchicalSVC": {"separator": "separator", "on_interrupt": "on_interrupt", "verbose": "verbose"},
+    **{
+        name: {
+            option: option
+            for option in (
+                "solver", "tol", "step_tol", "fit_intercept", "degree", "coef0", "n_components", "cache_size",
+                "on_interrupt", "verbose",
+            )
+        }
+        for name in ("RateConstrainedClassifier", "RateConstrainedClassifierCV")
+    },
+    **{
+        name: {"on_interrupt": "on_interrupt", "verbose": "verbose"}
+        for name in ("ChainSVC", "MulticlassSVC", "MultiLabelSVC")
     },
 }  # fmt: skip
 """Constructor parameters that older files hold and today's class does not take any more.
@@ -66,21 +98,21 @@ class StoredInfeasibility:
     text: str
 
 
-def with_texts(model: Any) -> Any:
+def with_texts(model: object) -> Any:
     """Copy of a model whose goals, populations and reports are texts; the model itself is left alone."""
     return _mapped(model, _to_text)
 
 
-def with_objects(model: Any) -> Any:
+def with_objects(model: object) -> Any:
     """Inverse of `with_texts`; the estimators of an older file get the constructor parameters of today."""
     return _mapped(model, _from_text)
 
 
-def first_goal(model: Any) -> Goal | None:
+def first_goal(model: object) -> Goal | None:
     """The outermost goal that a model holds; None without one."""
     found: list[Goal] = []
 
-    def note(part: Any) -> Any:
+    def note(part: object) -> object:
         found.extend([part] if isinstance(part, Goal) else [])
         return part
 
@@ -88,7 +120,7 @@ def first_goal(model: Any) -> Goal | None:
     return found[0] if found else None
 
 
-def _to_text(part: Any) -> Any:
+def _to_text(part: object) -> object:
     if isinstance(part, Goal):
         return StoredGoal(str(part))
     if isinstance(part, Population):
@@ -98,7 +130,7 @@ def _to_text(part: Any) -> Any:
     return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
 
 
-def _from_text(part: Any) -> Any:
+def _from_text(part: object) -> object:
     if isinstance(part, BaseEstimator):
         _give_todays_parameters(part)
     if isinstance(part, StoredGoal):
@@ -112,18 +144,18 @@ def _from_text(part: Any) -> Any:
 
 def _give_todays_parameters(estimator: BaseEstimator) -> None:
     """Move the parameters that moved; give those that are new their default, which is what older versions did."""
-    values = vars(estimator)
+    values, parameters = vars(estimator), inspect.signature(type(estimator)).parameters
     moved = MOVED_PARAMETERS.get(type(estimator).__name__, {})
-    options = {moved[name]: values.pop(name) for name in list(values) if name in moved}
+    options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
     options.pop(None, None)
     if options:
         values["solver_options"] = options
-    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+    for name, parameter in parameters.items():
         if name not in values and parameter.default is not parameter.empty:
             values[name] = parameter.default
 
 
-def _mapped(part: Any, change: Callable[[Any], Any]) -> Any:
+def _mapped(part: Any, change: Callable[[object], object]) -> Any:
     """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
     if isinstance(part, dict):
         part = type(part)((key, _mapped(value, change)) for key, value in part.items())

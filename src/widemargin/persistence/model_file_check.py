@@ -39,9 +39,11 @@ __all__ = [
 # else; one that is public by `widemargin` itself never has to be.
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
-        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelPerceptron", "KernelSVC",
+        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron", "KernelSVC",
         "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
+        "RateConstrainedClassifierCV", "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM",
+        "ThermometerEncoder",
+        "TrainingOptions",
     ),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
@@ -52,7 +54,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.models.multilabel": ("MultiLabelModel",),
     "widemargin_papers.baselines": (
         "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",
-        "MarginDistributionClassifier", "MedianOfMeansClassifier", "ShiftedSVC", "ZafarClassifier",
+        "MarginDistributionClassifier", "MedianOfMeansClassifier", "NormBallSVC", "ShiftedSVC", "SimbaClassifier",
+        "ZafarClassifier",
     ),
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import skops.io
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -81,7 +82,7 @@ class ModelInfo:
     format: int = FORMAT
 
 
-def save_model(model: Any, path: str | PathLike[str], *, metadata: Mapping[str, Any] | None = None) -> None:
+def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
@@ -248,7 +249,7 @@ def model_info(path: str | PathLike[str]) -> ModelInfo:
     return _read_info(unpack(read_file(path), str(path)), path)
 
 
-def _describe(model: Any, metadata: dict[str, Any]) -> ModelInfo:
+def _describe(model: BaseEstimator, metadata: dict[str, Any]) -> ModelInfo:
     goal = first_goal(model)
     first = model[0] if hasattr(model, "steps") else model
     return ModelInfo(
@@ -261,7 +262,7 @@ def _describe(model: Any, metadata: dict[str, Any]) -> ModelInfo:
     )
 
 
-def _class_text(model: Any) -> str:
+def _class_text(model: object) -> str:
     name = type(model).__name__
     return f"{name}({', '.join(_class_text(step) for _, step in model.steps)})" if hasattr(model, "steps") else name
 

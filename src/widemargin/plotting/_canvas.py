@@ -1,11 +1,14 @@
 """A figure without pyplot's global state, and what all figures share: colours, bands, axes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widemargin.exceptions import MissingLibraryError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["COLOURS", "band", "legend", "new_figure", "require_matplotlib", "tidy"]
 
@@ -31,7 +34,7 @@ def require_matplotlib() -> None:
         raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
 
 
-def legend(axes: Any, *, outside: bool) -> Any:
+def legend(axes: "Axes", *, outside: bool) -> Any:
     """The legend of the lines of `axes`; one that is long lies below the figure, if that may be changed.
 
     Parameters
@@ -47,7 +50,7 @@ def legend(axes: Any, *, outside: bool) -> Any:
     widest = max(map(len, shown), default=0)
     if not outside or (len(shown) <= _MOST and widest <= _LONG):
         return axes.legend(handles, shown, **style)
-    across = int(axes.figure.get_size_inches()[0] * 15) // (widest + 8)  # about 15 small letters an inch
+    across = int(axes.figure.bbox.width / axes.figure.dpi * 15) // (widest + 8)  # about 15 small letters an inch
     columns = max(1, min(len(shown), across))
     return axes.figure.legend(handles, shown, loc="outside lower center", ncols=columns, **style)
 
@@ -74,7 +77,7 @@ def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple
     return figure, parts, np.array([part.subplots(1, columns, squeeze=False)[0] for part in parts])
 
 
-def tidy(axes: Any, *, x: str, y: str, title: str = "") -> None:
+def tidy(axes: "Axes", *, x: str, y: str, title: str = "") -> None:
     """Labels, a light grid, no frame above and to the right."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -85,7 +88,7 @@ def tidy(axes: Any, *, x: str, y: str, title: str = "") -> None:
 
 
 def band(
-    axes: Any,
+    axes: "Axes",
     x: Sequence[float | None],
     content: Mapping[str, Sequence[float | None]],
     scale: float = 1.0,

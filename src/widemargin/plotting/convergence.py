@@ -1,13 +1,16 @@
 """How fast training gets close to the best value known: `ConvergenceDisplay`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -52,7 +55,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimators(
-        cls, estimators: Any, *, cost: str = "seconds", best: float | None = None, ax: Any = None
+        cls, estimators: Any, *, cost: str = "seconds", best: float | None = None, ax: "Axes | None" = None
     ) -> "ConvergenceDisplay":
         """Plot the `history_` of fitted estimators that minimise the same objective.
 
@@ -82,7 +85,7 @@ class ConvergenceDisplay:
         *,
         cost: str = "seconds",
         best: float | None = None,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> "ConvergenceDisplay":
         """Plot histories of solvers.
 
@@ -112,7 +115,7 @@ class ConvergenceDisplay:
         excess = {name: (found - least) / max(abs(least), 1e-300) for name, found in values.items()}
         return cls(cost=costs, excess=excess, cost_name=_LABELS.get(cost, cost)).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> "ConvergenceDisplay":
+    def plot(self, ax: "Axes | None" = None) -> "ConvergenceDisplay":
         """Draw the curves on a logarithmic axis.
 
         Parameters
@@ -138,10 +141,10 @@ class ConvergenceDisplay:
         self.lines_: dict[str, Any] = {}
         for number, (name, excess) in enumerate(self.excess.items()):
             shown = excess > 0.0
-            style = {"color": list(COLOURS.values())[number % len(COLOURS)], "marker": "osD^v"[number % 5]}
+            color, marker = list(COLOURS.values())[number % len(COLOURS)], "osD^v"[number % 5]
             (self.lines_[name],) = ax.plot(
                 self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
-                linewidth=1.3, label=name, **style,
+                linewidth=1.3, label=name, color=color, marker=marker,
             )  # fmt: skip
         ax.set_yscale("log")
         if all((cost > 0.0).all() for cost in self.cost.values()):

@@ -1,7 +1,7 @@
 """Margin distributions over each other: `MarginDistributionDisplay`."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from widemargin._typing import Floats
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["MarginDistributionDisplay"]
 
@@ -62,7 +65,7 @@ class MarginDistributionDisplay:
         normalize: str | float | None = None,
         ordered: bool = False,
         kind: str = "both",
-        axes: Any = None,
+        axes: "Axes | Sequence[Axes] | None" = None,
     ) -> "MarginDistributionDisplay":
         """Plot the margins of fitted classifiers.
 
@@ -98,7 +101,7 @@ class MarginDistributionDisplay:
         unit: str = "scores",
         ordered: bool = False,
         kind: str = "both",
-        axes: Any = None,
+        axes: "Axes | Sequence[Axes] | None" = None,
     ) -> "MarginDistributionDisplay":
         """Plot margins that are known already, for example those of checkpoints kept during training.
 
@@ -117,7 +120,7 @@ class MarginDistributionDisplay:
         known = {str(name): np.asarray(values, dtype=np.float64) for name, values in margins.items()}
         return cls(margins=known, unit=unit, ordered=ordered).plot(kind=kind, axes=axes)
 
-    def plot(self, *, kind: str = "both", axes: Any = None) -> "MarginDistributionDisplay":
+    def plot(self, *, kind: str = "both", axes: "Axes | Sequence[Axes] | None" = None) -> "MarginDistributionDisplay":
         """Draw them.
 
         Parameters
@@ -154,7 +157,7 @@ class MarginDistributionDisplay:
         legend(self.axes_[0], outside=axes is None)
         return self
 
-    def _draw(self, ax: Any, part: str, low: float, high: float) -> None:
+    def _draw(self, ax: "Axes", part: str, low: float, high: float) -> None:
         fewest = min(values.shape[0] for values in self.margins.values())
         count = min(_MOST_BINS, int(np.ceil(2.5 * np.cbrt(fewest))) + 2)  # few rows make a noisy density of fine bins
         bins = np.linspace(low, high, count + 1)
@@ -191,7 +194,7 @@ class MarginDistributionDisplay:
         return "-" if self.ordered else _STYLES[number % len(_STYLES)]
 
     @staticmethod
-    def _axes(axes: Any, count: int) -> list[Any]:
+    def _axes(axes: "Axes | Sequence[Axes] | None", count: int) -> "list[Axes]":
         require_matplotlib()
         if axes is None:
             import matplotlib.pyplot as plt

@@ -1,10 +1,14 @@
 """The plot of a path over nu: `ParetoDisplay`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widemargin._typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 __all__ = ["ParetoDisplay"]
 
@@ -43,7 +47,7 @@ class ParetoDisplay:
         self.least_norm = least_norm
 
     @classmethod
-    def from_path(cls, path: Any, *, ax: Any = None, **kwargs: Any) -> "ParetoDisplay":
+    def from_path(cls, path: Any, *, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
         """Plot what `widemargin.pareto_path` gives.
 
         Parameters
@@ -61,7 +65,7 @@ class ParetoDisplay:
         display = cls(norm=path.norm, mean_hinge=path.mean_hinge, nu=path.nu, least_norm=path.least_norm)
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> "ParetoDisplay":
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
         """Draw the front, on a logarithmic axis of the norm.
 
         Parameters
@@ -89,8 +93,8 @@ class ParetoDisplay:
         found = np.isfinite(self.norm)
         order = np.argsort(self.norm[found], kind="stable")
         norm, hinge = self.norm[found][order], self.mean_hinge[found][order]
-        style = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"} | kwargs
-        (self.line_,) = ax.plot(norm, hinge, **style)
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"}
+        self.line_: Line2D = ax.plot(norm, hinge, **(style | kwargs))[0]
         left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
         x, y = self._ruled_out(left, 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0))))
         self.ruled_out_ = ax.fill_between(x, y, alpha=0.15, color="gray", linewidth=0.0, label="no classifier is here")

@@ -1,6 +1,6 @@
 """The plot of a trade-off path: `TradeoffDisplay`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,12 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from matplotlib.container import ErrorbarContainer
+    from matplotlib.lines import Line2D
 
 __all__ = ["TradeoffDisplay"]
 
@@ -72,7 +78,7 @@ class TradeoffDisplay:
 
     @classmethod
     def from_path(
-        cls, path: TradeoffPath, *, x: str = "reached", errors: float = 1.0, ax: Any = None, **kwargs: Any
+        cls, path: TradeoffPath, *, x: str = "reached", errors: float = 1.0, ax: "Axes | None" = None, **kwargs: Any
     ) -> "TradeoffDisplay":
         """Plot a path.
 
@@ -115,7 +121,13 @@ class TradeoffDisplay:
         return display.plot(ax=ax, **kwargs)
 
     def plot(
-        self, ax: Any = None, *, training: bool = True, color: Any = None, name: str | None = None, **kwargs: Any
+        self,
+        ax: "Axes | None" = None,
+        *,
+        training: bool = True,
+        color: str | None = None,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> "TradeoffDisplay":
         """Draw the curves.
 
@@ -149,7 +161,9 @@ class TradeoffDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         color = f"C{len(ax.get_legend_handles_labels()[1]) // 2}" if color is None else color
         prefix = "" if name is None else f"{name}, "
-        self.training_line_ = self.held_out_bars_ = self.missed_ = None
+        self.training_line_: Line2D | None = None
+        self.held_out_bars_: ErrorbarContainer | None = None
+        self.missed_: PathCollection | None = None
         if training or self.held_out is None:
             order = np.argsort(self.values, kind="stable")
             (self.training_line_,) = ax.plot(
@@ -158,18 +172,18 @@ class TradeoffDisplay:
             )  # fmt: skip
         if self.held_out is not None and self.held_out_values is not None:
             order = np.argsort(self.held_out_values, kind="stable")
-            style = {"fmt": "o-", "markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2} | kwargs
+            style: dict[str, Any] = {"fmt": "o-", "markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2}
             error = self.held_out_values_error
             self.held_out_bars_ = ax.errorbar(
                 self.held_out_values[order], self.held_out[order], yerr=_taken(self.held_out_error, order),
-                xerr=_taken(error, order), color=color, label=f"{prefix}held-out rows", **style,
+                xerr=_taken(error, order), color=color, label=f"{prefix}held-out rows", **(style | kwargs),
             )  # fmt: skip
         self._draw_missed(ax, color, prefix)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         ax.legend()
         return self
 
-    def _draw_missed(self, ax: Any, color: Any, prefix: str) -> None:
+    def _draw_missed(self, ax: "Axes", color: str | None, prefix: str) -> None:
         """Hollow marks where the goal is not met on the training rows."""
         missed = ~self.met
         if not missed.any():

@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
 __all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame", "words_of"]
@@ -80,7 +81,7 @@ class TableSchema:
 
     @classmethod
     def of(
-        cls, table: Any, *, columns: Sequence[str] | None = None, words: Iterable[str] = (), max_words: int = 1000
+        cls, table: Table, *, columns: Sequence[str] | None = None, words: Iterable[str] = (), max_words: int = 1000
     ) -> "TableSchema":
         """Learn the schema of a pandas, polars or pyarrow table.
 
@@ -128,7 +129,7 @@ class TableSchema:
         """Columns of these kinds, in order."""
         return tuple(column for column in self.columns if column.kind in kinds)
 
-    def read(self, table: Any) -> TableContents:
+    def read(self, table: Table) -> TableContents:
         """Check a table and take the feature columns out of it; columns that the schema does not name are ignored.
 
         Raises
@@ -150,7 +151,7 @@ class TableSchema:
         )
 
 
-def as_frame(table: Any) -> Frame:
+def as_frame(table: Table) -> Frame:
     """A table of any supported library as a narwhals data frame; a DataError for anything else."""
     try:
         return nw.from_native(table, eager_only=True)
@@ -347,7 +348,7 @@ def _words(column: Column) -> list[str | None]:
     return [None if null else _spelt(value) for value, null in zip(column.to_list(), nulls, strict=True)]
 
 
-def words_of(column: Any, name: str) -> list[str | None]:
+def words_of(column: Column, name: str) -> list[str | None]:
     """Words of a pyarrow column (or one of another library) as a schema spells them; None where missing."""
     return _words(nw.from_native(column, series_only=True).alias(name))
 

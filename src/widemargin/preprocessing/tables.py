@@ -14,9 +14,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._typing import Features
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.preprocessing.bins import QuantileBins
-from widemargin.preprocessing.output import dense_for_frames
+from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
 from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
 
 __all__ = ["TablePreprocessor", "make_preprocessor"]
@@ -93,7 +93,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_words = max_words
         self.rare_words = rare_words
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Features, y: object = None) -> Self:
         """Learn the schema, the scales and the words.
 
         Parameters
@@ -122,7 +122,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Features) -> Any:
         """Feature matrix, CSR of shape (n_rows, n_features_out), or a data frame where `set_output` asks for one.
 
         Raises
@@ -147,7 +147,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 blocks.append(self.word_step_.transform(contents.words))
         return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
         check_is_fitted(self)
         names: list[str] = []

@@ -15,9 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from widemargin._typing import Floats
-from widemargin.preprocessing.bins import quantile_edges
-from widemargin.preprocessing.output import dense_for_frames
+from widemargin._typing import Features, Floats
+from widemargin.preprocessing.bins import dense_for_frames, quantile_edges
 
 __all__ = ["ThermometerEncoder"]
 
@@ -73,7 +72,7 @@ class ThermometerEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_thresholds = n_thresholds
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Features, y: object = None) -> Self:
         """Find the thresholds.
 
         Parameters
@@ -92,7 +91,7 @@ class ThermometerEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.thresholds_ = [quantile_edges(column[~np.isnan(column)], self.n_thresholds + 1) for column in values.T]
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Features) -> Any:
         """0/1 matrix, CSR: in each column's block as many ones as thresholds are reached.
 
         A data frame where `set_output` asks for one.
@@ -111,7 +110,7 @@ class ThermometerEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             width += len(thresholds) + int(self.has_missing_[j])
         return dense_for_frames(self, _runs_of_ones(reached, first, width))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the columns, such as `age >= 30`."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Cells, Flags, Floats, Ints, Matrix
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, Variant, block_scores
+from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, Variant, block_scores
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.equal_rows import merge_rows

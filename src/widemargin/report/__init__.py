@@ -4,6 +4,6 @@ Like `diagnostics`, it knows predictions, scores and stored paths, never an esti
 """
 
 from widemargin.report.html_report import HtmlReport, html_report
-from widemargin.report.records import CARD
+from widemargin.report.sections import CARD
 
 __all__ = ["CARD", "HtmlReport", "html_report"]

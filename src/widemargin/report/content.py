@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import Classifier, Column, Floats, Label
 from widemargin.diagnostics import MarginReport, audit, margin_report
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
@@ -22,27 +23,15 @@ from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.rows import Rows
 
-__all__ = ["Change", "Content", "Given", "Margins", "Record", "gather"]
+__all__ = ["Change", "Content", "Margins", "Model", "Record", "gather"]
 
-Record = Mapping[str, Mapping[str, Any]]
+Record: TypeAlias = Mapping[str, Mapping[str, object]]
+Model: TypeAlias = Classifier | Column | Mapping[str | None, Column]
+"""A fitted classifier, or its predictions: of the rows, or by data set as `audit` takes them."""
 
 MODEL = "this model"
 MAX_POPULATIONS = 12
 """Distributions of margins that are drawn; the largest populations, where there are more."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """Rows, and what is known of them, as a caller gives them to `audit`."""
-
-    X: Any
-    y: Any
-    populations: Any
-    external: Mapping[str, External] | None
-    baselines: Mapping[str, Any] | None
-    sample_weight: Any
-    pos_label: Any
-    data_name: str
 
 
 @dataclass(frozen=True)
@@ -127,11 +116,14 @@ class Content:
 
 
 def gather(
-    model: Any,
+    model: Model,
     goal: Goal,
-    rows: Given,
+    rows: Rows,
     *,
-    others: Mapping[str, Any],
+    external: Mapping[str, External],
+    pos_label: Label | None,
+    data_name: str,
+    others: Mapping[str, Model],
     confidence: float | None,
     decide: str,
     **shown: Any,
@@ -142,22 +134,19 @@ def gather(
     ----------
     model : fitted classifier or predictions
     goal : Goal
-    rows : Given
+    rows : Rows
     others : mapping of str to fitted classifier or predictions
     confidence, decide
         As in `audit`.
     **shown
         The rest of `Content`.
     """
-    given = {
-        "X": rows.X, "y": rows.y, "populations": rows.populations, "external": rows.external,
-        "baselines": rows.baselines, "sample_weight": rows.sample_weight, "data_name": rows.data_name,
-    }  # fmt: skip
-    report = audit(model, goal, **given, pos_label=rows.pos_label, confidence=confidence, decide=decide)
-    rest = {
-        name: audit(other, goal, **given, pos_label=report.positive_class, confidence=confidence, decide=decide)
-        for name, other in others.items()
-    }
+    measure = partial(
+        audit, goal=goal, X=rows.X, y=rows.y, sample_weight=rows.sample_weight, populations=rows.populations,
+        external=external, baselines=rows.baselines, data_name=data_name, confidence=confidence, decide=decide,
+    )  # fmt: skip
+    report = measure(model, pos_label=pos_label)
+    rest = {name: measure(other, pos_label=report.positive_class) for name, other in others.items()}
     return Content(
         goal=goal,
         report=report,
@@ -169,22 +158,19 @@ def gather(
 
 
 def _changes(
-    model: Any, goal: Goal, rows: Given, others: Mapping[str, Any], report: GoalReport, confidence: float | None
+    model: Model, goal: Goal, rows: Rows, others: Mapping[str, Model], report: GoalReport, confidence: float | None
 ) -> tuple[Change, ...]:
     """Against every baseline that the goal names or that is given, and against the other classifiers."""
-    own = [name for name in (*goal.baselines, *(rows.baselines or {})) if name not in others]
+    own = [name for name in (*goal.baselines, *rows.baselines) if name not in others]
     found = []
     for name in dict.fromkeys((*own, *others)):
         beside = name in others
-        said = {name: others[name]} if beside else rows.baselines
-        if beside and isinstance(others[name], Mapping):
-            said = {name: others[name].get(None, others[name].get(""))}
+        said = {name: _of_main_rows(others[name])} if beside else rows.baselines
         rates = [churn(name)] if rows.y is None else [churn(name), win_rate(name), loss_rate(name)]
         asked = Goal(churn(name) if rows.y is None else error_rate(), [rate <= 1.0 for rate in rates])
-        candidate = model.get(None, model.get("")) if isinstance(model, Mapping) else model
         measured = audit(
-            candidate, asked, rows.X, rows.y, populations=None if beside else rows.populations, baselines=said,
-            sample_weight=rows.sample_weight, pos_label=report.positive_class, confidence=confidence,
+            _of_main_rows(model), asked, rows.X, rows.y, populations=None if beside else rows.populations,
+            baselines=said, sample_weight=rows.sample_weight, pos_label=report.positive_class, confidence=confidence,
         )  # fmt: skip
         shares = [
             (
@@ -198,7 +184,14 @@ def _changes(
     return tuple(found)
 
 
-def _margins(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Margins | str:
+def _of_main_rows(model: Model) -> Classifier | Column:
+    """A classifier as it is; of predictions by data set those of the main rows."""
+    if not isinstance(model, Mapping):
+        return model
+    return model[None if None in model else ""]
+
+
+def _margins(model: Model, goal: Goal, rows: Rows, report: GoalReport) -> Margins | str:
     """Margins of all rows and of each population of the goal; or why there are none."""
     if rows.y is None:
         return "There are no labels, and a margin says how far a row is on the side of its label."
@@ -234,12 +227,11 @@ def _with_zero(edges: Floats) -> Floats:
     return np.asarray(edges - edges[nearest])
 
 
-def _source(model: Any, goal: Goal, rows: Given, report: GoalReport) -> Source:
+def _source(model: Model, goal: Goal, rows: Rows, report: GoalReport) -> Source:
     """The main rows, for the populations among them."""
-    classes = [value.item() if isinstance(value, np.generic) else value for value in model.classes_]
+    classes = np.asarray(getattr(model, "classes_", [])).tolist()
     asked = {name for population in _populations(goal) for name in population.baselines}
-    main = Rows(rows.X, rows.y, rows.sample_weight, rows.populations, baselines=rows.baselines or {})
-    return make_source(main, asked, classes=positive_class(classes, report.positive_class))
+    return make_source(rows, asked, classes=positive_class(classes, report.positive_class))
 
 
 def _populations(goal: Goal, source: Source | None = None) -> list[Population]:

@@ -9,7 +9,7 @@ from widemargin._typing import Floats
 from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.tradeoff_path import Measures, TradeoffPath
 from widemargin.report.markup import Html, element, joined
-from widemargin.report.numbers import Unit, shown
+from widemargin.report.words import Unit, shown
 
 __all__ = ["Frontier", "frontier", "interval_bar", "margin_histogram"]
 

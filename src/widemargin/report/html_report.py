@@ -1,18 +1,26 @@
-"""`html_report`: one self-contained page about a classifier and its goal."""
+"""`html_report`: one self-contained page about a classifier and its goal.
+
+The style sheet and the script are inside, and a policy lets nothing else run.
+"""
 
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
+from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
-from widemargin.report.content import Content, Given, Record, gather
-from widemargin.report.page import page
+from widemargin.report import sections
+from widemargin.report.content import Content, Model, Record, gather
+from widemargin.report.markup import Html, element, fingerprint
+from widemargin.report.tradeoff import tradeoff
+from widemargin.report.words import Words
+from widemargin.rows import Rows
 
 __all__ = ["HtmlReport", "html_report"]
 
@@ -65,17 +73,17 @@ class HtmlReport:
 
 
 def html_report(
-    model: Any,
+    model: Model,
     goal: Goal | str,
-    X: Any = None,
-    y: Any = None,
+    X: Features | None = None,
+    y: Column | None = None,
     *,
-    populations: Any = None,
+    populations: Table | None = None,
     external: Mapping[str, External] | None = None,
-    baselines: Mapping[str, Any] | None = None,
-    others: Mapping[str, Any] | None = None,
-    sample_weight: Any = None,
-    pos_label: Any = None,
+    baselines: Mapping[str, Column | Classifier] | None = None,
+    others: Mapping[str, Model] | None = None,
+    sample_weight: Column | None = None,
+    pos_label: Label | None = None,
     paths: Sequence[TradeoffPath] = (),
     trained_goal: Goal | str | None = None,
     confidence: float | None = 0.95,
@@ -144,15 +152,60 @@ def html_report(
     name = model_name or (f"a {_kind(model)}" if hasattr(model, "predict") else "a model known by its predictions")
     content = gather(
         model, asked,
-        Given(X, y, populations, external, baselines, sample_weight, pos_label, data_name),
-        others=others or {}, confidence=confidence, decide=decide,
+        Rows(X, y, sample_weight, populations, baselines=baselines or {}),
+        external=external or {}, pos_label=pos_label, data_name=data_name, others=others or {},
+        confidence=confidence, decide=decide,
         trained_goal=trained, paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=name,
         record=record or {}, card=card or {},
     )  # fmt: skip
-    return HtmlReport(page(content), content)
+    return HtmlReport(_page(content), content)
 
 
-def _kind(model: Any) -> str:
+def _kind(model: object) -> str:
     """The class that decides: the last step of a pipeline."""
     steps = getattr(model, "steps", None)
     return type(steps[-1][1] if steps else model).__name__
+
+
+def _page(content: Content) -> str:
+    """The whole HTML file, which needs nothing else and asks for nothing else."""
+    words = Words(content.goal, content.report.positive_class)
+    found = [
+        sections.goal_in_words(content, words),
+        sections.verdicts(content, words),
+        sections.beside(content),
+        sections.changes(content),
+        tradeoff(content),
+        sections.margins(content),
+        sections.model_card(content),
+        sections.record(content),
+    ]
+    main = element("main", *found, id="main")
+    style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    skip = element("a", "To the verdicts", href="#verdicts", class_="skip")
+    body = element("body", skip, sections.headline(content), main, _footer(), Html(f"<script>{script}</script>"))
+    return "<!DOCTYPE html>\n" + element("html", _head(content.title, style, script), body, lang="en") + "\n"
+
+
+def _head(title: str, style: str, script: str) -> Html:
+    policy = (
+        f"default-src 'none'; style-src {fingerprint(style)}; script-src {fingerprint(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name_="color-scheme", content="light dark"),
+        element("meta", name_="generator", content="widemargin"),
+        element("title", title),
+        Html(f"<style>{style}</style>"),
+    )
+
+
+def _footer() -> Html:
+    return element(
+        "footer",
+        element("p", "Made by widemargin. This file holds everything it shows and asks the network for nothing."),
+    )

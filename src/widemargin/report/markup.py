@@ -4,9 +4,9 @@ import base64
 import hashlib
 import html
 import json
-from typing import Any
+from collections.abc import Mapping
 
-__all__ = ["Html", "element", "embedded_json", "fingerprint", "joined", "raw_script", "raw_style"]
+__all__ = ["Child", "Html", "element", "embedded_json", "fingerprint", "joined", "section", "table"]
 
 _VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "polygon", "polyline", "rect"})
 
@@ -19,7 +19,6 @@ class Html(str):
 
 _THIN = "\u00a0\u202f"
 """Spaces that do not break: between a number and its unit, and between thousands."""
-
 Child = str | int | Html | None
 
 
@@ -55,7 +54,7 @@ def joined(*children: Child) -> Html:
     )
 
 
-def embedded_json(content: Any, identifier: str) -> Html:
+def embedded_json(content: Mapping[str, object], identifier: str) -> Html:
     """A data block that scripts can read and that nothing in `content` can end or execute.
 
     `<`, `>`, `&` and the line separators U+2028 and U+2029 are written as escapes of JSON.
@@ -64,16 +63,6 @@ def embedded_json(content: Any, identifier: str) -> Html:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Html(f'<script type="application/json" id="{_text(identifier)}">{text}</script>')
-
-
-def raw_script(code: str) -> Html:
-    """A script of this package."""
-    return Html(f"<script>{code}</script>")
-
-
-def raw_style(rules: str) -> Html:
-    """A style sheet of this package."""
-    return Html(f"<style>{rules}</style>")
 
 
 def fingerprint(code: str) -> str:
@@ -100,3 +89,21 @@ def _shown_character(character: str) -> str:
     if character.isprintable() or character in _THIN:
         return character
     return " " if character in "\n\t\r" else "\ufffd"
+
+
+def section(identifier: str, title: str, *children: Child) -> Html:
+    """A section with its heading."""
+    heading = element("h2", title, id=f"{identifier}-title")
+    return element("section", heading, *children, id=identifier, aria_labelledby=f"{identifier}-title")
+
+
+def table(caption: str, head: list[Child], rows: list[list[Child]], *, class_: str | None = None) -> Html:
+    """A table with a head, the first cell of each row its header; it scrolls by itself where a screen is narrow."""
+    top = element("tr", *(element("th", cell, scope="col") for cell in head))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows
+    ]
+    content = element(
+        "table", element("caption", caption), element("thead", top), element("tbody", *body), class_=class_
+    )
+    return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=caption)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from widemargin._typing import Cells, Flags, Floats, Singles
-from widemargin.distributed.blocked_rows import BlockedPoint, Variant
+from widemargin.distributed.blocks import BlockedPoint, Variant
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = [

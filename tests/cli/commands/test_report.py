@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from testing.report_pages import PageReader
 
 from command_line import people, write_csv
-from widemargin.cli import paths
+from widemargin.cli.commands import tradeoff as paths
 from widemargin.cli.main import main
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath

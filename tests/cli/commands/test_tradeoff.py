@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from widemargin.cli import paths
+from widemargin.cli.commands import tradeoff as paths
 from widemargin.cli.main import main
 from widemargin.goals import Goal
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath

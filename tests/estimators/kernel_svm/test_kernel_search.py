@@ -15,7 +15,9 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from widemargin import KernelSVC, SBPClassifier, kernel_search, nu_from_C
+from widemargin.estimators.kernel_svm.kernel_search import SearchOptions
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import NuSearch
 
 CS, GAMMAS = (1.0, 30.0), (0.1, 1.0)
 
@@ -27,15 +29,21 @@ def moons(n=400, seed=0):
 @pytest.mark.parametrize("data", [moons(200), load_iris(return_X_y=True)], ids=["two", "three"])
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_errors_are_those_of_cross_validation(data, multi_class, monkeypatch):
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.TOL", 1e-6)
+    exact = SearchOptions(duals=NuSearch(tol=1e-6, near=0.02, widest=1e5))
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", exact)
     X, y = data
-    model = KernelSVC(multi_class=multi_class, class_weight="balanced")
+    model = KernelSVC(solver_options={"multi_class": multi_class}, class_weight="balanced")
     found = kernel_search(model, X, y, Cs=CS, gammas=GAMMAS, random_state=3)
     assert [(cell.gamma, cell.C) for cell in found.cells] == [(gamma, C) for gamma in GAMMAS for C in CS]
     folds = StratifiedKFold(3, shuffle=True, random_state=check_random_state(3))
     folds = list(folds.split(X, y))
     for cell in found.cells:
-        one = KernelSVC(C=cell.C, gamma=cell.gamma, multi_class=multi_class, class_weight=dict(enumerate(_balance(y))))
+        one = KernelSVC(
+            C=cell.C,
+            gamma=cell.gamma,
+            solver_options={"multi_class": multi_class},
+            class_weight=dict(enumerate(_balance(y))),
+        )
         scores = cross_val_score(one.set_params(tol=1e-6), X, y, cv=folds)
         sizes = [held.shape[0] for _, held in folds]
         assert cell.error == pytest.approx(1.0 - np.average(scores, weights=sizes), abs=1e-12)
@@ -48,7 +56,8 @@ def test_errors_are_those_of_cross_validation(data, multi_class, monkeypatch):
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_every_cell_has_the_nu_of_its_optimum(class_weight, monkeypatch):
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.TOL", 1e-6)
+    exact = SearchOptions(duals=NuSearch(tol=1e-6, near=0.02, widest=1e5))
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", exact)
     X, y = moons(150)
     weights = dict(enumerate(_balance(y))) if class_weight else None
     found = kernel_search(KernelSVC(class_weight=class_weight), X, y, Cs=CS, gammas=GAMMAS, random_state=3)
@@ -66,7 +75,8 @@ def test_nus_are_another_name_of_the_axis(monkeypatch):
     by_c = kernel_search(KernelSVC(), X, y, Cs=(1.0, 30.0), gammas=(1.0,), random_state=0)
     nus = [cell.nu for cell in by_c.cells]
     assert nus[0] > nus[1]
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.NEAR", 1e-3)
+    near = SearchOptions(duals=NuSearch(tol=0.02, near=1e-3, widest=1e5))
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", near)
     for model in (KernelSVC(), SBPClassifier(random_state=0)):
         found = kernel_search(model, X, y, nus=nus, gammas=(1.0,), random_state=0)
         assert (found.given, [cell.nu for cell in found.cells]) == ("nu", nus)

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import KernelSVC, SBPClassifier, nu_from_C
-from widemargin.estimators.kernel_svm.pairs_fit import kernel_rows
+from widemargin.estimators.kernel_svm.binary_problems import kernel_rows
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -39,7 +39,7 @@ UP_TO_TOL = "weights and repeated rows give the same optimum, of which tol=1e-3 
 
 
 # With tol=1e-10 every check passes, those of the weights too.
-@parametrize_with_checks([KernelSVC(tol=1e-10), KernelSVC(tol=1e-10, multi_class="ovr")])
+@parametrize_with_checks([KernelSVC(tol=1e-10), KernelSVC(tol=1e-10, solver_options={"multi_class": "ovr"})])
 def test_sklearn_contract(estimator, check):
     check(estimator)
 
@@ -168,7 +168,7 @@ def test_precision_follows_the_task_and_the_parameter():
     assert dtype(tol=1e-9, precision="single") == np.float32
     assert dtype(rows=X.astype(np.float32), precision="double") == np.float64
     X, y = moons()
-    single = KernelSVC(precision="single").fit(X, y)
+    single = KernelSVC(solver_options={"precision": "single"}).fit(X, y)
     np.testing.assert_allclose(single.decision_function(X), KernelSVC().fit(X, y).decision_function(X), atol=5e-3)
     assert single.support_vectors_.dtype == np.float64
 
@@ -257,12 +257,12 @@ def test_evaluations_are_those_of_the_kernel():
 def test_torch_computes_the_same():
     pytest.importorskip("torch")
     X, y = moons()
-    plain, torch = (KernelSVC(backend=name, tol=1e-6).fit(X, y) for name in ("numpy", "torch"))
+    plain, torch = (KernelSVC(solver_options={"backend": name}, tol=1e-6).fit(X, y) for name in ("numpy", "torch"))
     np.testing.assert_allclose(torch.decision_function(X), plain.decision_function(X), atol=1e-5)
     with pytest.raises(CapabilityError, match="backend 'torch' cannot do CSR rows"):
-        KernelSVC(backend="torch").fit(sp.csr_matrix(np.pad(X, ((0, 0), (0, 2000)))), y)
+        KernelSVC(solver_options={"backend": "torch"}).fit(sp.csr_matrix(np.pad(X, ((0, 0), (0, 2000)))), y)
     with pytest.raises(CapabilityError, match="backend 'tpu' is unknown"):
-        KernelSVC(backend="tpu").fit(X, y)
+        KernelSVC(solver_options={"backend": "tpu"}).fit(X, y)
 
 
 def stripes(n, seed, columns=2):
@@ -276,7 +276,7 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
     X, y = stripes(1500, 0)
     new, labels = stripes(3000, 1)
     bias = solver not in ("sdca", "pegasos")
-    options = {"fit_intercept": bias, "max_iter": 100 if solver == "pegasos" else -1}
+    options = {"solver_options": {"fit_intercept": bias}, "max_iter": 100 if solver == "pegasos" else -1}
     ours = KernelSVC(solver=solver, tol=None, gamma=1.0, C=2.0, random_state=0, **options).fit(X, y)
     theirs = SVC(gamma=1.0, C=2.0).fit(X, y)
     assert ours.status_ == "converged" and ours.solver_ == solver
@@ -287,7 +287,9 @@ def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver
 @pytest.mark.parametrize("solver", ["sbp", "sbp-unbiased", "pegasos"])
 def test_the_default_tol_of_solvers_with_a_loose_gap_is_the_hold_out_rule(solver):
     X, y = stripes(1000, 0)
-    model = KernelSVC(solver=solver, fit_intercept=solver != "pegasos", gamma=1.0, random_state=0).fit(X, y)
+    model = KernelSVC(
+        solver=solver, solver_options={"fit_intercept": solver != "pegasos"}, gamma=1.0, random_state=0
+    ).fit(X, y)
     same = clone(model).set_params(tol=None).fit(X, y)
     assert model.tol == SVC().tol and model.status_ == "converged"
     np.testing.assert_array_equal(model.dual_coef_, same.dual_coef_)
@@ -298,7 +300,7 @@ def test_the_default_tol_of_solvers_with_a_loose_gap_is_the_hold_out_rule(solver
 
 def test_a_small_cache_biases_the_batch_perceptron_which_says_so():
     X, y = stripes(1500, 0)
-    options = {"gamma": 1.0, "random_state": 0, "precision": "double"}
+    options = {"gamma": 1.0, "random_state": 0, "solver_options": {"precision": "double"}}
     with pytest.warns(
         MarginConvergenceWarning, match=r"gap of \d+%; the cache holds 8\d of about \d+ covered .*'sbp-unbi"
     ):
@@ -332,7 +334,9 @@ def test_every_default_call_ends_soon():
     """An overlap of classes, where the loose bounds never come near 1e-3: as long as the duals, or some times that."""
     X, y = stripes(5000, 0, columns=5)
     for solver in SOLVERS:
-        model = KernelSVC(solver=solver, fit_intercept=solver not in ("sdca", "pegasos"), random_state=0)
+        model = KernelSVC(
+            solver=solver, solver_options={"fit_intercept": solver not in ("sdca", "pegasos")}, random_state=0
+        )
         started = time.process_time()
         model.fit(X, y)
         assert time.process_time() - started < 30.0, solver
@@ -351,7 +355,7 @@ def test_auto_sees_how_far_the_kernel_reaches():
 
 def test_rows_held_out_take_no_part_in_training():
     X, y = stripes(600, 0)
-    model = KernelSVC(tol=None, validation_fraction=0.3, random_state=3, gamma=1.0, C=1e4)
+    model = KernelSVC(tol=None, solver_options={"validation_fraction": 0.3}, random_state=3, gamma=1.0, C=1e4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)
         model.fit(X, y)
@@ -370,7 +374,7 @@ def test_limits_of_the_solvers_own_steps():
         few = KernelSVC(solver="smo", max_iter=20).fit(X, y)
     assert few.n_iter_.tolist() == [20]
     with pytest.warns(MarginConvergenceWarning, match=r"s with gap .* 'pegasos' has a limit of its own"):
-        KernelSVC(solver="pegasos", fit_intercept=False, tol=1e-6).fit(X, y)
+        KernelSVC(solver="pegasos", solver_options={"fit_intercept": False}, tol=1e-6).fit(X, y)
     with pytest.raises(CapabilityError, match="fit_intercept=False"):
         KernelSVC(solver="sdca").fit(X, y)
     slow, quick = (KernelSVC(solver="smo", shrinking=some, tol=1e-8).fit(X, y) for some in (False, True))
@@ -379,7 +383,7 @@ def test_limits_of_the_solvers_own_steps():
 
 def test_without_an_intercept():
     X, y = moons()
-    model = KernelSVC(fit_intercept=False, tol=1e-7).fit(X, y)
+    model = KernelSVC(solver_options={"fit_intercept": False}, tol=1e-7).fit(X, y)
     assert model.intercept_.tolist() == [0.0]
     assert model.gap_ < 1e-6
 
@@ -390,10 +394,10 @@ def test_stops_early_with_a_model_and_a_warning():
         few = KernelSVC(max_iter=1, C=100.0).fit(X, y)
     assert (few.status_, few.fit_status_, few.n_iter_.tolist()) == ("max_iter", 1, [1])
     with pytest.warns(MarginConvergenceWarning, match="raise time_budget"):
-        late = KernelSVC(time_budget=1e-9, C=100.0).fit(X, y)
+        late = KernelSVC(solver_options={"time_budget": 1e-9}, C=100.0).fit(X, y)
     assert late.status_ == "time_limit" and late.predict(X).shape == y.shape
     with pytest.warns(MarginConvergenceWarning, match="by a callback"):
-        asked = KernelSVC(callbacks=[lambda progress: True], C=100.0).fit(X, y)
+        asked = KernelSVC(solver_options={"callbacks": [lambda progress: True]}, C=100.0).fit(X, y)
     assert asked.status_ == "stopped"
     assert few.gap_ > 1e-2 < late.gap_
 
@@ -405,13 +409,13 @@ def test_an_interrupt_keeps_the_model():
         if progress.iteration == 1:
             raise KeyboardInterrupt
 
-    model = KernelSVC(C=100.0, callbacks=[interrupt])
+    model = KernelSVC(C=100.0, solver_options={"callbacks": [interrupt]})
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"), pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.status_ == "interrupted"
     assert (model.predict(X) == y).mean() > 0.8
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
-        model.set_params(on_interrupt="return").fit(X, y)
+        model.set_params(solver_options={"callbacks": [interrupt], "on_interrupt": "return"}).fit(X, y)
 
 
 def test_verbose_logs_and_prints_nothing(caplog, capsys):
@@ -474,7 +478,7 @@ def test_bad_input_is_named():
     with pytest.raises(KernelError, match="must be square"):
         KernelSVC(kernel="precomputed").fit(X, y)
     with pytest.raises(CapabilityError, match="multi_class='ovr' trains no pairs"):
-        KernelSVC(multi_class="ovr", decision_function_shape="ovo").fit(X, y)
+        KernelSVC(solver_options={"multi_class": "ovr"}, decision_function_shape="ovo").fit(X, y)
     with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
         KernelSVC(solver="spatial-dual", kernel="linear").fit(X, y)
 
@@ -528,9 +532,10 @@ def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
 @pytest.mark.parametrize("solver", ["sbp", "sdca", "pegasos"])
 def test_solvers_that_need_another_kernel_or_no_bias_say_which_solver_does_not(solver):
     X, y = moons(100)
-    options = {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0, "fit_intercept": solver == "sbp"}
+    options = {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0}
+    no_bias = {"fit_intercept": solver == "sbp"}
     with pytest.raises(KernelError, match=r"^kernel='sigmoid': .*positive semi-definite.* Or solver='dual'"):
-        KernelSVC(solver=solver, **options).fit(X, y)
+        KernelSVC(solver=solver, solver_options=no_bias, **options).fit(X, y)
     if solver != "sbp":
         with pytest.raises(CapabilityError, match=r"no unregularised bias; .* solver='smo'"):
             KernelSVC(solver=solver).fit(X, y)
@@ -540,7 +545,7 @@ def test_the_spatial_dual_has_no_backend():
     with pytest.raises(
         CapabilityError, match=r"'spatial-dual' computes .* without backend='torch'; use backend='numpy'"
     ):
-        KernelSVC(solver="spatial-dual", backend="torch").fit(*moons(50))
+        KernelSVC(solver="spatial-dual", solver_options={"backend": "torch"}).fit(*moons(50))
     with pytest.raises(CapabilityError, match="needs kernel='rbf' and dense rows"):
         KernelSVC(solver="spatial-dual", kernel="linear").fit(*moons(50))
 
@@ -549,7 +554,7 @@ def test_the_spatial_dual_has_no_backend():
 def test_a_model_of_torch_predicts_csr_rows_and_without_torch(dtype, monkeypatch):
     pytest.importorskip("torch")
     X, y = load_digits(return_X_y=True)
-    model = KernelSVC(backend="torch").fit(X[:200].astype(dtype), y[:200])
+    model = KernelSVC(solver_options={"backend": "torch"}).fit(X[:200].astype(dtype), y[:200])
     new = X[200:300].astype(dtype)
     with_torch, calls = model.decision_function(new), []
     place = NumpyBackend.place

@@ -1,5 +1,7 @@
 """KernelSVC with more than two classes: the layout of SVC, one against the rest, shared kernel rows, probabilities."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,8 +12,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
 from widemargin import KernelSVC
-from widemargin.estimators.kernel_svm.pairs_fit import splits
-from widemargin.estimators.kernel_svm.probabilities import coupled, sharpened, sharpness
+from widemargin.estimators.kernel_svm.binary_problems import splits
+from widemargin.estimators.kernel_svm.multiclass import coupled, score_blocks, sharpened, sharpness
 from widemargin.exceptions import DataError
 
 
@@ -61,7 +63,7 @@ def test_ties_are_broken_as_svc_does():
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_every_problem_is_the_binary_one_however_rows_are_shared(multi_class, cache_size):
     X, y = digits()
-    model = KernelSVC(gamma=0.1, tol=1e-7, multi_class=multi_class, cache_size=cache_size)
+    model = KernelSVC(gamma=0.1, tol=1e-7, solver_options={"multi_class": multi_class}, cache_size=cache_size)
     model.set_params(decision_function_shape=multi_class).fit(X, y)
     scores = model.decision_function(X)
     for column, (first, rest) in enumerate([(0, 1), (0, 2)] if multi_class == "ovo" else [(0, None), (1, None)]):
@@ -72,13 +74,13 @@ def test_every_problem_is_the_binary_one_however_rows_are_shared(multi_class, ca
 
 def test_one_against_the_rest_has_a_row_for_each_class():
     X, y = digits()
-    model = KernelSVC(gamma=0.1, multi_class="ovr").fit(X, y)
+    model = KernelSVC(gamma=0.1, solver_options={"multi_class": "ovr"}).fit(X, y)
     assert model.dual_coef_.shape == (10, model.support_.shape[0])
     assert model.intercept_.shape == model.n_iter_.shape == (10,)
     expansion = rbf_kernel(X, model.support_vectors_, gamma=0.1) @ model.dual_coef_.T + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), expansion, atol=1e-10)
     np.testing.assert_array_equal(model.predict(X), np.argmax(expansion, axis=1))
-    linear = KernelSVC(kernel="linear", multi_class="ovr").fit(X, y)
+    linear = KernelSVC(kernel="linear", solver_options={"multi_class": "ovr"}).fit(X, y)
     np.testing.assert_allclose(linear.decision_function(X), X @ linear.coef_.T + linear.intercept_, atol=1e-9)
 
 
@@ -88,7 +90,9 @@ def test_kernel_values_are_computed_once_for_all_problems():
     pairs = KernelSVC(gamma=0.1).fit(X, y)
     assert n * (n + 1) / 2 <= pairs.evaluations_ <= 0.8 * n * n
     assert "in memory" in pairs.solver_reason_
-    rows = KernelSVC(gamma=0.1, multi_class="ovr", cache_size=1.5).fit(X, y)  # the matrix takes 1.9 MB
+    rows = KernelSVC(gamma=0.1, solver_options={"multi_class": "ovr"}, cache_size=1.5).fit(
+        X, y
+    )  # the matrix takes 1.9 MB
     alone = [KernelSVC(gamma=0.1, cache_size=1.5).fit(X, y == c).evaluations_ for c in range(10)]
     assert rows.evaluations_ < 0.6 * sum(alone)
 
@@ -119,7 +123,9 @@ def test_probabilities_are_calibrated_on_rows_that_training_did_not_see(method, 
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 1500)
     X = np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(1500, 2))
-    model = KernelSVC(calibration=method, multi_class=multi_class, random_state=0).fit(X[:1000], y[:1000])
+    model = KernelSVC(calibration=method, solver_options={"multi_class": multi_class}, random_state=0).fit(
+        X[:1000], y[:1000]
+    )
     found = model.predict_proba(X[1000:])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     centres = np.array([[0, 0], [2, 0], [0, 2]])
@@ -137,7 +143,7 @@ def test_many_careful_sigmoids_are_not_too_careful_together(multi_class):
     """Pairs of digits have 43 rows held out; SVC(probability=True) has a mean log loss of 0.098 on these rows."""
     X, y = load_digits(return_X_y=True)
     X, new, y, labels = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
-    model = KernelSVC(calibration="sigmoid", multi_class=multi_class, random_state=0).fit(X, y)
+    model = KernelSVC(calibration="sigmoid", solver_options={"multi_class": multi_class}, random_state=0).fit(X, y)
     found = model.predict_proba(new)
     assert log_loss(labels, found) < 0.098
     assert model.sharpness_ > 1.3
@@ -199,7 +205,8 @@ def test_scores_of_many_rows_are_made_in_blocks(monkeypatch):
     X, y = digits(300)
     model = KernelSVC().fit(X, y)
     whole, labels = model.decision_function(X), model.predict(X)
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.scores._NUMBERS", 700)  # 7 rows at a time
+    few = partial(score_blocks, numbers=700)  # 7 rows at a time
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_svc.score_blocks", few)
     np.testing.assert_allclose(model.decision_function(X), whole, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), labels)
 
@@ -213,6 +220,6 @@ def test_problems_share_the_time(monkeypatch):
         return len(seen) >= 3
 
     with pytest.warns(UserWarning, match="by a callback"):
-        model = KernelSVC(callbacks=[note]).fit(X, y)
+        model = KernelSVC(solver_options={"callbacks": [note]}).fit(X, y)
     assert model.status_ == "stopped"
     assert model.predict(X).shape == y.shape

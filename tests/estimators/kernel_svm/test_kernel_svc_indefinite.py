@@ -1,6 +1,7 @@
 """Kernels that are not positive semi-definite: named, trained as LIBSVM trains them, refused where norms are needed."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.svm import SVC
 
 from widemargin import KernelPerceptron, KernelSVC, SBPClassifier
 from widemargin.exceptions import KernelError, KernelWarning
-from widemargin.solvers.kernel_svm.automatic import NEED_NORMS
+from widemargin.solvers.kernel_svm.automatic import NEED_NORMS, SOLVERS
 from widemargin.solvers.kernel_svm.dual import nested as nested_dual
 
 
@@ -78,7 +79,8 @@ def test_a_function_that_no_step_shows_to_be_indefinite_has_no_certificate():
 
 @pytest.mark.parametrize("solver", ["dual", "nested-dual", "smo"])
 def test_the_violation_is_that_of_all_rows(solver, monkeypatch):
-    monkeypatch.setattr(nested_dual, "LEAST", 100)
+    small = partial(nested_dual.solve, options=nested_dual.NestedOptions(least_rows=100))
+    monkeypatch.setitem(SOLVERS, "nested-dual", small)
     X, y = make_moons(1500, noise=0.3, random_state=0)
     with pytest.warns(KernelWarning, match="not positive semi-definite"):
         model = KernelSVC(kernel=cut_distance, solver=solver).fit(X, y)
@@ -93,7 +95,7 @@ def test_the_violation_is_that_of_all_rows(solver, monkeypatch):
 @pytest.mark.parametrize("solver", sorted(NEED_NORMS))
 def test_methods_of_norms_refuse_them_before_they_begin(solver):
     X, y = noise()
-    model = KernelSVC(kernel=cut_distance, solver=solver, fit_intercept=solver.startswith("sbp"))
+    model = KernelSVC(kernel=cut_distance, solver=solver, solver_options={"fit_intercept": solver.startswith("sbp")})
     with pytest.raises(
         KernelError, match=r"^kernel=cut_distance: .*positive semi-definite .*from -\d.* Or solver='dual'"
     ):

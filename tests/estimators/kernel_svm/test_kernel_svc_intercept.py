@@ -67,7 +67,9 @@ def test_pairs_and_classes_against_the_rest():
     ours = KernelSVC(C=0.01, gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    rest = KernelSVC(C=0.01, gamma=0.5, tol=1e-8, multi_class="ovr", class_weight="balanced").fit(X, y)
+    rest = KernelSVC(C=0.01, gamma=0.5, tol=1e-8, solver_options={"multi_class": "ovr"}, class_weight="balanced").fit(
+        X, y
+    )
     for c in range(3):
         alone = SVC(C=0.01, gamma=0.5, tol=1e-8).fit(X, y == c)
         assert rest.intercept_[c] == pytest.approx(alone.intercept_[0], abs=1e-6)

@@ -70,7 +70,9 @@ def test_fitted_attributes_give_the_scores(data):
 
 def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
     X, y, *_ = data
-    model = SBPClassifier(0.5, validation_fraction=0.5, random_state=1, max_iter=50).set_params(tol=None)
+    model = SBPClassifier(0.5, solver_options={"validation_fraction": 0.5}, random_state=1, max_iter=50).set_params(
+        tol=None
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)
         model.fit(X, y)
@@ -80,12 +82,14 @@ def test_rows_held_out_have_no_coefficient_and_a_fraction_is_taken(data):
 def test_the_published_algorithm(data):
     X, y, X_new, y_new = data
     with pytest.warns(MarginConvergenceWarning, match=r"after 500 steps with a gap of .*raise max_iter or tol"):
-        model = SBPClassifier(0.03, gamma=0.3, algorithm="published", tol=1e-3, max_iter=500, random_state=0).fit(X, y)
+        model = SBPClassifier(
+            0.03, gamma=0.3, solver_options={"algorithm": "published"}, tol=1e-3, max_iter=500, random_state=0
+        ).fit(X, y)
     assert model.n_evaluations_ == 500 * 400
     assert model.score(X_new, y_new) > 0.7
     assert model.support_.shape[0] <= 500
     with pytest.raises(CapabilityError, match="knows no weights"):
-        SBPClassifier(algorithm="published", class_weight="balanced").fit(X, y)
+        SBPClassifier(solver_options={"algorithm": "published"}, class_weight="balanced").fit(X, y)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian", "linear", "callable", "precomputed"])
@@ -204,7 +208,8 @@ def test_where_no_margin_is_positive_it_says_so():
 def test_the_cure_for_no_margin_is_time_unless_nu_is_0(data, options, cure):
     X, y, *_ = data
     with pytest.warns(MarginConvergenceWarning) as told:
-        model = SBPClassifier(**{"nu": 1e-6, "tol": 0.1, "batch_size": 1, "random_state": 0} | options).fit(X, y)
+        default = {"nu": 1e-6, "tol": 0.1, "solver_options": {"batch_size": 1}, "random_state": 0}
+        model = SBPClassifier(**default | options).fit(X, y)
     assert model.margin_ <= 0.0 < model.margin_bound_
     assert len(told) == 1 and re.search(cure, str(told[0].message))
     assert ("raise nu" in str(told[0].message)) == (model.nu == 0.0)
@@ -246,7 +251,7 @@ def test_time_callbacks_and_the_keyboard(data):
     assert model.status_ == "interrupted"
     assert model.score(X, y) > 0.7
     with pytest.warns(MarginConvergenceWarning, match="interrupted"):
-        model.set_params(on_interrupt="return").fit(X, y)
+        model.set_params(solver_options={"on_interrupt": "return"}).fit(X, y)
 
 
 def test_verbose_logs_every_look(data, caplog):

@@ -150,7 +150,9 @@ def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
             raise KeyboardInterrupt
 
     model, X, Y = examples("label sets")
-    svm = StructuralSVM(model, C=1.0, tol=0.0, callbacks=[interrupt], check_every=2, on_interrupt=on_interrupt)
+    svm = StructuralSVM(
+        model, C=1.0, tol=0.0, callbacks=[interrupt], solver_options={"check_every": 2, "on_interrupt": on_interrupt}
+    )
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
         if on_interrupt == "raise":
             with pytest.raises(KeyboardInterrupt):

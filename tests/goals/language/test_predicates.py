@@ -10,8 +10,8 @@ from testing.goal_strategies import predicates
 
 from widemargin.exceptions import GoalError
 from widemargin.goals import col, negative_label, positive_label, predicted_negative, predicted_positive
+from widemargin.goals.language.checks import LIMITS
 from widemargin.goals.language.predicates import (
-    MAX_NESTING,
     And,
     BaselineSays,
     Column,
@@ -174,9 +174,9 @@ def test_refusals(misuse, message):
 
 def test_nesting_is_limited():
     predicate: Predicate = IsTrue("a")
-    for _ in range(MAX_NESTING):
+    for _ in range(LIMITS.nesting):
         predicate = ~predicate
-    assert predicate.nesting == MAX_NESTING
+    assert predicate.nesting == LIMITS.nesting
     with pytest.raises(GoalError, match="at most 40 deep"):
         _ = ~predicate
     with pytest.raises(GoalError, match="at most 40 deep"):

@@ -7,7 +7,7 @@ import pytest
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
-from widemargin.goals.measuring.bootstrap import MAX_WEIGHTS, slack_replicates, tally
+from widemargin.goals.measuring.bootstrap import BOOTSTRAP, slack_replicates, tally
 from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
@@ -44,7 +44,7 @@ def test_the_tally_counts_every_row_once(n, weights):
         assert set(np.round(counted.weight, 12)) <= {0.5, 1.5, 2.5}
         second = (counted.count * counted.weight**2).sum()
         assert second == pytest.approx((each**2).sum())
-    if weights == "many" and n > MAX_WEIGHTS:
+    if weights == "many" and n > BOOTSTRAP.weights:
         assert len(counted.count) < n
         assert (counted.count * counted.weight**2).sum() == pytest.approx((each**2).sum(), rel=5e-4)
 

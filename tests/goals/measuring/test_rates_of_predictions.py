@@ -79,8 +79,7 @@ def test_blocks_of_cells_change_nothing(weighted, monkeypatch):
     goal = Goal(error_rate(), [Constraint(form, "<=", Linear((), 2.5))])
     results = []
     for block, width in ((1 << 18, 256), (1, 2)):
-        monkeypatch.setattr(measure, "BLOCK", block)
-        monkeypatch.setattr(measure, "LEAST_WIDTH", width)
+        monkeypatch.setattr(measure, "BLOCKS", measure.BlockSize(block, width))
         table, space = table_of(wanted, sources)
         assert (len(list(table.blocks())) == len(sources)) == (width == 256)
         mass = mass_of(space, sources, predictions(1, sources, soft=True))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin.exceptions import GoalParseError
-from widemargin.goals.text.scanner import MAX_DEPTH, excerpt, statements
+from widemargin.goals.language.checks import LIMITS
+from widemargin.goals.text.scanner import excerpt, statements
 
 
 def test_statements_lines_and_comments():
@@ -87,7 +88,7 @@ def test_refusals(text, message):
 def test_depth_is_counted_in_brackets_and_prefixes(opened):
     each = sum(character in "([-~" for character in opened) + ("not" in opened) + (opened == "+")
     closing = "".join({"(": ")", "[": "]"}[c] for c in reversed(opened) if c in "([")
-    allowed = MAX_DEPTH // each
+    allowed = LIMITS.depth // each
     assert statements(opened * allowed + "a" + closing * allowed)
     with pytest.raises(GoalParseError, match="nested more than 100 deep"):
         statements(opened * (allowed + 1) + "a" + closing * (allowed + 1))

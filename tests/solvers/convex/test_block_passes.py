@@ -6,7 +6,7 @@ from testing.blocked import ForgetfulMap, blocked
 from testing.exact import solve_exact
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.newton import solve
 from widemargin.solvers.convex.newton_system import SystemOptions

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.solvers.kernel_svm.row_visits import visit
+from widemargin.solvers.kernel_svm.stochastic import visit
 
 
 class Rows:

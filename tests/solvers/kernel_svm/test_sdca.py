@@ -12,7 +12,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import sdca as kernel_sdca
-from widemargin.solvers.kernel_svm.dual.working_set import bounds
+from widemargin.solvers.kernel_svm.problem import bounds
 
 
 def free(X, y, *rest, **options):

@@ -13,9 +13,9 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import smo
-from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
-from widemargin.solvers.kernel_svm.problem import values
+from widemargin.solvers.kernel_svm.dual import pair_steps
+from widemargin.solvers.kernel_svm.problem import bounds, responses, values
+from widemargin.solvers.kernel_svm.smo import SMOOptions
 
 
 def cache_of(rows, n):
@@ -59,15 +59,17 @@ def test_the_exact_optimum(fit_intercept, C):
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_rows_left_out_save_evaluations_and_get_their_gradient_back(fit_intercept, monkeypatch):
-    monkeypatch.setattr(smo, "_INTERVAL", 50)
+def test_rows_left_out_save_evaluations_and_get_their_gradient_back(fit_intercept):
     X, y = data(2, 500)
     options = {"fit_intercept": fit_intercept, "cache_size": cache_of(20, 500)}
-    short, long = (smo.solve(problem(X, y, 10.0, **options), tol=1e-4, shrinking=on) for on in (True, False))
+    often = SMOOptions(interval=50)
+    short, long = (
+        smo.solve(problem(X, y, 10.0, **options), tol=1e-4, shrinking=on, options=often) for on in (True, False)
+    )
     assert short.evaluations < 0.8 * long.evaluations
     assert short.dual == pytest.approx(long.dual, rel=1e-6)
     p = problem(X, y, 10.0, fit_intercept=fit_intercept)
-    scores = working_set.responses(p.rows, short.coef)
+    scores = responses(p.rows, short.coef)
     primal = 0.5 * short.coef @ scores + 10.0 * np.maximum(0.0, 1.0 - y * (scores + short.intercept)).sum()
     assert short.primal == pytest.approx(primal, rel=1e-10)
 
@@ -79,16 +81,13 @@ def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
     rng = np.random.default_rng(seed)
     X, y = rng.integers(-2, 3, (30, 2)).astype(float), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, 30) ** 2, fit_intercept=fit_intercept)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(smo, "_INTERVAL", 3)
-        patch.setattr(smo, "_SHRUNK", 0.9)
-        result = smo.solve(p, tol=1e-6, max_iter=last)
-    at = values(p, result.coef, working_set.responses(p.rows, result.coef), result.intercept)
+    result = smo.solve(p, tol=1e-6, max_iter=last, options=SMOOptions(interval=3, shrunk=0.9))
+    at = values(p, result.coef, responses(p.rows, result.coef), result.intercept)
     assert result.primal == pytest.approx(at.primal, rel=1e-9, abs=1e-9)
     assert result.violation == pytest.approx(at.violation, rel=1e-9, abs=1e-9)
     assert result.dual >= at.dual - 1e-9 * abs(at.dual)
     assert result.n_iter <= last
-    lower, upper = working_set.bounds(p)
+    lower, upper = bounds(p)
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.dual <= exact(p) * (1 + 1e-6) + 1e-6
 
@@ -145,7 +144,7 @@ def test_an_indefinite_kernel_ends_as_libsvms_and_is_reported(fit_intercept):
         peer = SVC(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
         coef = np.zeros(100)
         coef[peer.support_] = peer.dual_coef_[0]
-        dual = y @ coef - 0.5 * coef @ working_set.responses(problem(X, y, kernel=kernel).rows, coef)
+        dual = y @ coef - 0.5 * coef @ responses(problem(X, y, kernel=kernel).rows, coef)
         assert result.violation <= 1e-3
         assert result.dual == pytest.approx(dual, rel=0.1)
 
@@ -247,11 +246,11 @@ def test_compiled_steps_are_their_python(kind):
     for python in (False, True):
 
         def call(name, *arguments, python=python):
-            function = getattr(loops, name)
+            function = getattr(pair_steps, name)
             return (function.py_func if python else function)(*arguments)
 
         g, b, lower, upper = y.copy(), np.zeros(40), np.minimum(y, 0), np.maximum(y, 0)
-        sides, lanes = np.empty((5, 40), kind), np.empty(loops.LANES, kind)
+        sides, lanes = np.empty((5, 40), kind), np.empty(pair_steps.LANES, kind)
         call("sides", g, b, lower, upper, sides)
         met = []
         for _ in range(30):
@@ -279,7 +278,7 @@ def test_compiled_steps_are_their_python(kind):
 def test_the_joint_step_stays_in_its_bounds_and_beats_every_step_of_one(slopes, corners, share, rooms):
     K = share * np.sqrt(corners[0] * corners[1])
     low, high, least, most = -rooms[0], rooms[1], -rooms[2], rooms[3]
-    first, second, gain = loops.joint_step(*slopes, *corners, K, low, high, least, most)
+    first, second, gain = pair_steps.joint_step(*slopes, *corners, K, low, high, least, most)
     d, H = np.array([first, second]), np.array([[corners[0], K], [K, corners[1]]])
     assert low <= first <= high and least <= second <= most
     assert gain == pytest.approx(d @ slopes - 0.5 * d @ H @ d, abs=1e-9)
@@ -293,7 +292,7 @@ def test_the_joint_step_stays_in_its_bounds_and_beats_every_step_of_one(slopes, 
 def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
     X, y = data(13, 250, 2)
     p, q = (problem(X, y, 100.0, fit_intercept=False) for _ in range(2))
-    two, one = smo.solve(p, tol=1e-4), smo.solve(q, tol=1e-4, single=True)
+    two, one = smo.solve(p, tol=1e-4), smo.solve(q, tol=1e-4, options=SMOOptions(single=True))
     assert two.status is one.status is Status.CONVERGED
     assert two.dual == pytest.approx(one.dual, rel=1e-5)
     assert 10 * two.n_iter < one.n_iter
@@ -306,6 +305,6 @@ def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
 def test_of_equals_the_last_is_taken(q, seed):
     rng = np.random.default_rng(seed)
     value = np.where(rng.random(q) < 0.1, -np.inf, rng.integers(0, 3, q))
-    found = loops.last_peak(value, np.empty(loops.LANES))
+    found = pair_steps.last_peak(value, np.empty(pair_steps.LANES))
     assert found == np.flatnonzero(value == value.max())[-1]
-    assert value[loops.peak(value, np.empty(loops.LANES))] == value.max()
+    assert value[pair_steps.peak(value, np.empty(pair_steps.LANES))] == value.max()

@@ -11,10 +11,9 @@ from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import perceptron
+from widemargin.solvers.kernel_svm import perceptron, sdca
 from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
-from widemargin.solvers.kernel_svm import stochastic_loops as loops
-from widemargin.solvers.kernel_svm.dual.working_set import responses
+from widemargin.solvers.kernel_svm.problem import responses
 from widemargin_papers.solvers import norm_ball_sgd
 
 SOLVERS = {
@@ -162,7 +161,8 @@ def test_compiled_steps_are_their_python(name, kind, averaged):
         "coordinate_ascent": (K.diagonal().astype(float), np.minimum(y, 0.0), np.maximum(y, 0.0)),
     }[name]
     ends = []
-    for function in (getattr(loops, name), getattr(loops, name).py_func):
+    module = {"pegasos": kernel_pegasos, "norm_ball": norm_ball_sgd, "perceptron": perceptron}.get(name, sdca)
+    for function in (getattr(module, name), getattr(module, name).py_func):
         state = [np.zeros(30) for _ in range(4)] + [np.array([1.0, 0.0, 0.0, 0.0, 0.0])]
         state = state[:2] if name == "coordinate_ascent" else state
         stops = [function(draws, 0, 60, place, K, y, *middle, *state)]

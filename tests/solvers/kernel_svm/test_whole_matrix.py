@@ -6,8 +6,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import nested as nested_dual
 from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.problem import KernelProblem
-from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 
 def matrix(n=60, seed=0):

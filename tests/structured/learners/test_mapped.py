@@ -43,7 +43,7 @@ def test_batches_reach_the_optimum_wherever_the_oracles_are(dask_client):
 
 def test_the_estimator(dask_client):
     model, X, Y = examples("sets", n=20)
-    clf = StructuralSVM(model, C=0.1, oracle_batch=5, random_state=0, tol=0.05).fit(X, Y)
+    clf = StructuralSVM(model, C=0.1, solver_options={"oracle_batch": 5}, random_state=0, tol=0.05).fit(X, Y)
     assert clf.gap_ <= 0.05
     with pytest.raises(CapabilityError, match="oracle_batch is for solver='bcfw'"):
-        StructuralSVM(model, solver="sgd", oracle_batch=5).fit(X, Y)
+        StructuralSVM(model, solver="sgd", solver_options={"oracle_batch": 5}).fit(X, Y)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Seed
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import LOSSES, fill
 from widemargin_papers.baselines.linear_classifier import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended
@@ -117,7 +117,7 @@ class CatoniRiskClassifier(LinearBaseline):
         fit_intercept: bool = True,
         tol: float = 1e-5,
         max_iter: int = 200,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
         n_jobs: int | None = None,

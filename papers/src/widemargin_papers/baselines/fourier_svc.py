@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.extending import Floats, limit_threads, refuse_one_class, warn
+from widemargin.extending import Column, Features, Floats, Seed, limit_threads, refuse_one_class, warn
 from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -95,7 +95,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gamma: str | float = "scale",
         tol: float = 1e-3,
         max_iter: int = 10_000,
-        random_state: Any = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_pairs = n_pairs
@@ -113,7 +113,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FourierSVC":
+    def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "FourierSVC":
         """Train on labelled rows.
 
         Parameters
@@ -128,22 +128,24 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
-        check_classification_targets(y)
-        target = type_of_target(y, input_name="y", raise_unknown=True)
+        rows, labels = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C"
+        )
+        check_classification_targets(labels)
+        target = type_of_target(labels, input_name="y", raise_unknown=True)
         if target != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
-        self.classes_ = np.unique(y)
+        self.classes_ = np.unique(labels)
         refuse_one_class(self.classes_)
-        weight = np.ones(X.shape[0])
+        weight = np.ones(rows.shape[0])
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.gamma_ = resolve_kernel("rbf", X, gamma=self.gamma, sample_weight=weight).gamma
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        self.gamma_ = resolve_kernel("rbf", rows, gamma=self.gamma, sample_weight=weight).gamma
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self.features_ = FourierPairs(self.gamma_, self.n_pairs, X.shape[1], seed=seed)
-        self.inner_products_ = self.n_pairs * X.shape[0]
+        self.features_ = FourierPairs(self.gamma_, self.n_pairs, rows.shape[1], seed=seed)
+        self.inner_products_ = self.n_pairs * rows.shape[0]
         with limit_threads(self.n_jobs):
-            self._solve(self.features_(X), y == self.classes_[1], weight, seed)
+            self._solve(self.features_(rows), labels == self.classes_[1], weight, seed)
         return self
 
     def _solve(self, features: npt.NDArray[Any], positive: npt.NDArray[np.bool_], weight: Floats, seed: int) -> None:
@@ -165,7 +167,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 MarginConvergenceWarning,
             )
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=False)
@@ -175,7 +177,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores[low : low + step] = self.features_(X[low : low + step]) @ self.coef_[0]
         return scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
         check_is_fitted(self)
         labels: npt.NDArray[Any] = self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]

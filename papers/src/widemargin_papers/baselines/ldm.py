@@ -5,14 +5,14 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space, model_scores
-from widemargin.extending import Floats, KernelModel, refuse_overflow
+from widemargin.extending import Features, Floats, Integers, KernelModel, Matrix, Seed, kernel, refuse_overflow
 from widemargin.kernels.functions import KERNELS, check_precomputed
+from widemargin.solvers.base import Status
 from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
@@ -24,7 +24,6 @@ from widemargin_papers.baselines.linear_classifier import (
     norms2,
 )
 from widemargin_papers.solvers import linear_sgd_loops as loops
-from widemargin_papers.solvers.linear_dual_loops import target_ascent
 
 __all__ = ["LDMClassifier"]
 
@@ -150,7 +149,7 @@ class LDMClassifier(KernelModel, LinearBaseline):
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 1000,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -172,7 +171,7 @@ class LDMClassifier(KernelModel, LinearBaseline):
         self.time_budget = time_budget
         self.n_jobs = n_jobs
 
-    def _space(self, X: Any, weight: Floats) -> ColumnSpace:
+    def _space(self, X: Matrix, weight: Floats) -> ColumnSpace:
         if self.kernel is None:
             return super()._space(X, weight)
         if self.kernel == "precomputed":
@@ -181,7 +180,7 @@ class LDMClassifier(KernelModel, LinearBaseline):
             refuse_overflow(X)
         return make_space(SpaceParameters.of(self), X, weight, random_state=self.random_state, by_factor=True)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
 
         Parameters
@@ -246,13 +245,14 @@ class LDMClassifier(KernelModel, LinearBaseline):
         try:
             while passes < self.max_iter:
                 # Rows are drawn by their weights, so that all terms of the gradient are unbiased.
-                order = rng.permutation(n) if even else rng.choice(n, n, p=task.share)
-                other = rng.permutation(n) if even else rng.choice(n, n, p=task.share)
+                order, other = (
+                    rng.permutation(n) if even else rng.choice(np.arange(n), n, p=task.share) for _ in range(2)
+                )
                 rest = (order, other, y, pull, lam, late, bias, v, u, now)
-                if sp.issparse(X):
-                    loops.ldm_csr(X.data, X.indices, X.indptr, *rest)
-                else:
+                if isinstance(X, np.ndarray):
                     loops.ldm_dense(X, *rest)
+                else:
+                    loops.ldm_csr(X.data, X.indices, X.indptr, *rest)
                 passes += 1
                 if task.budget.exhausted:
                     break
@@ -261,7 +261,7 @@ class LDMClassifier(KernelModel, LinearBaseline):
         w = (now[TOTAL] * v - u) / now[WEIGHT] if now[WEIGHT] > 0.0 else now[SCALE] * v
         return self._model(task, w, passes, ended(task.budget, converged=passes == self.max_iter), np.inf)
 
-    def _model(self, task: Task, w: Floats, passes: int, status: Any, gap: float) -> LinearModel:
+    def _model(self, task: Task, w: Floats, passes: int, status: Status, gap: float) -> LinearModel:
         w = w if self.fit_intercept else np.append(w[:-1], 0.0)
         m = task.y * (safe_sparse_dot(task.X, w[:-1]) + w[-1])
         mean = float(task.share @ m)
@@ -271,7 +271,32 @@ class LDMClassifier(KernelModel, LinearBaseline):
         return LinearModel(w[:-1], float(w[-1]), passes, status, {"gap": gap, "objective": value})
 
 
-def _with_constant(X: Any, bias: float) -> Floats:
+def _with_constant(X: Matrix, bias: float) -> Floats:
     """Dense rows in double precision with one more feature, of value `bias`."""
-    dense = X.toarray() if sp.issparse(X) else X
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
     return np.column_stack((dense, np.full(dense.shape[0], bias))).astype(np.float64)
+
+
+@kernel
+def target_ascent(
+    Z: Floats, order: Integers, y: Floats, target: Floats, upper: Floats, norms: Floats, alpha: Floats, v: Floats
+) -> None:
+    """Exact steps on the coordinates `order` of `max sum_i alpha_i target_i - 1/2 |v|^2`, `v = sum_i alpha_i y_i z_i`.
+
+    With `0 <= alpha_i <= upper_i`; it is the dual of `min 1/2 |v|^2 + sum_i upper_i max(0, target_i - y_i <v, z_i>)`.
+    """
+    for k in range(order.shape[0]):
+        i = order[k]
+        # The slope of the dual along this coordinate: its maximum is where that vanishes, or an end of the box.
+        slope = target[i]
+        for j in range(v.shape[0]):
+            slope -= y[i] * Z[i, j] * v[j]
+        if norms[i] > 0.0:
+            new = max(0.0, min(upper[i], alpha[i] + slope / norms[i]))
+        else:
+            new = upper[i] if slope > 0.0 else 0.0
+        delta = (new - alpha[i]) * y[i]
+        if delta != 0.0:
+            alpha[i] = new
+            for j in range(v.shape[0]):
+                v[j] += delta * Z[i, j]

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,11 @@ from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.extending import (
     CURES,
     DTYPES,
+    Column,
+    Features,
     Floats,
+    Matrix,
+    Seed,
     interrupted,
     labels_of,
     limit_threads,
@@ -38,7 +42,7 @@ __all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 
 
-SHARED: dict[str, list[Any]] = {
+SHARED: dict[str, list[object]] = {
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
@@ -63,7 +67,7 @@ class Task:
     budget : Budget
     """
 
-    X: Any
+    X: Matrix
     y: Floats
     weight: Floats
     seed: int
@@ -95,7 +99,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the linear baselines: a subclass trains one class against the rest in `_fit_task`."""
 
     fit_intercept: bool
-    random_state: Any
+    random_state: Seed
     on_interrupt: str
     time_budget: float | None
     n_jobs: int | None
@@ -105,7 +109,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _space(self, X: Any, weight: Floats) -> ColumnSpace:
+    def _space(self, X: Matrix, weight: Floats) -> ColumnSpace:
         """What the model is linear in: the columns of X."""
         refuse_overflow(X)
         return ColumnSpace()
@@ -115,7 +119,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train one class against the rest."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> Self:
         """Train on labelled rows.
 
         Parameters
@@ -136,27 +140,27 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a class has no row of positive weight, or features are so large that their products overflow.
         """
         budget = Budget(self.time_budget)
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        rows, labels = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
-        X = canonical_rows(X)
-        weight, used = np.ones(X.shape[0]), np.arange(X.shape[0])
+        rows = canonical_rows(rows)
+        weight, used = np.ones(rows.shape[0]), np.arange(rows.shape[0])
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
             used = np.flatnonzero(weight > 0.0)
             refuse_missing(self.classes_, codes[used])
-        space = self._space(X, weight)
-        X, codes, weight = space.part(X, used), codes[used], weight[used]
+        space = self._space(rows, weight)
+        rows, codes, weight = space.part(rows, used), codes[used], weight[used]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
         models = []
         with limit_threads(self.n_jobs):
-            (rows,) = space.features([X])
+            (features,) = space.features([rows])
             for number, target in enumerate(targets):
                 signs = np.where(codes == target, 1.0, -1.0)
                 with budget.part(len(targets) - number) as share:
-                    models.append(self._fit_task(Task(rows, signs, weight, seed, share)))
+                    models.append(self._fit_task(Task(features, signs, weight, seed, share)))
             space.adopt(self, np.array([model.w for model in models]))
         if "support_" in vars(self):
             self.support_ = used[vars(self)["support_"]]  # numbers of the rows that were given
@@ -182,14 +186,14 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 MarginConvergenceWarning,
             )
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=False)
         scores: Floats = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
         return labels_of(self.decision_function(X), self.classes_)
 
@@ -203,6 +207,6 @@ def ended(budget: Budget, *, converged: bool) -> Status:
     return Status.TIME_LIMIT if budget.exhausted else Status.MAX_ITER
 
 
-def norms2(X: Any) -> Floats:
+def norms2(X: Matrix) -> Floats:
     """Squared norms of the rows, shape (n,)."""
     return RowBlocks([(X, None)]).norms2()

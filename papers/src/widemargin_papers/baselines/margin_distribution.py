@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin.extending import Floats
+from widemargin.extending import Column, Floats, Seed
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,
@@ -24,7 +24,7 @@ __all__ = ["MarginDistributionClassifier", "projection_profile"]
 _STARTS = 2  # besides the mean of the rows: directions drawn at random
 
 
-def projection_profile(margins: Any, k: int) -> float:
+def projection_profile(margins: Column, k: int) -> float:
     """Bound of the share of rows whose sign a random projection to k dimensions changes: how complex a linear rule is.
 
     The mean over the rows of `min(3 exp(-nu^2 k / (8 (2 + |nu|)^2)), 2 / (k nu^2), 1)` (Garg and Roth 2003).
@@ -125,7 +125,7 @@ class MarginDistributionClassifier(LinearBaseline):
         fit_intercept: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
         n_jobs: int | None = None,

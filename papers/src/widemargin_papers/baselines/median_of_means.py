@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Seed
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
     SHARED,
@@ -112,7 +112,7 @@ class MedianOfMeansClassifier(LinearBaseline):
         start: str = "clipped",
         fit_intercept: bool = True,
         max_iter: int = 300,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
         n_jobs: int | None = None,

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Integers, Seed
 from widemargin.solvers.smooth.margin_sgd import SCALE, STEPS, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
     POSITIVE,
@@ -102,7 +101,7 @@ class LinearPegasosClassifier(LinearBaseline):
         fit_intercept: bool = True,
         tol: float | None = None,
         max_iter: int = 20,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -149,14 +148,14 @@ class _Run:
         self.v, self.u, self.hits = np.zeros(d + 1), np.zeros(d + 1), np.zeros(n, dtype=np.int64)
         self.now = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
 
-    def step(self, order: Any) -> None:
+    def step(self, order: Integers) -> None:
         """Visit rows in this order."""
         X = self.task.X
         rest = (order, self.task.y, self.size, self.norms, self.lam, self.radius, self.bias, self.v, self.u)
-        if sp.issparse(X):
-            loops.pegasos_csr(X.data, X.indices, X.indptr, *rest, self.hits, self.now)
-        else:
+        if isinstance(X, np.ndarray):
             loops.pegasos_dense(X, *rest, self.hits, self.now)
+        else:
+            loops.pegasos_csr(X.data, X.indices, X.indptr, *rest, self.hits, self.now)
 
     def model(self, iterate: str) -> Floats:
         """Weights, and last that of the constant feature, shape (d + 1,)."""

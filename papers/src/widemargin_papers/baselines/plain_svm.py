@@ -1,12 +1,11 @@
 """The plain SVM, with extra rows that only constraints look at, by the library's own solvers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Matrix
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
@@ -36,7 +35,7 @@ class LinearFit:
 
 
 def svm_problem(
-    X: Any,
+    X: Matrix,
     positive: npt.NDArray[np.bool_],
     weight: Floats | None,
     C: float,

@@ -1,7 +1,8 @@
 """Where the robust baselines start: a logistic regression on rows whose norms are clipped, and the logistic losses."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Matrix
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.smooth.lbfgs import Coordinates
 from widemargin_papers.baselines.linear_classifier import Task, norms2
@@ -36,7 +37,7 @@ def row_gradient(task: Task, by_row: Floats, fit_intercept: bool) -> Floats:
     return np.append(safe_sparse_dot(task.X.T, signed), float(signed.sum()) if fit_intercept else 0.0)
 
 
-def clipped_rows(X: Any, weight: Floats) -> Any:
+def clipped_rows(X: Matrix, weight: Floats) -> Matrix:
     """Rows whose norm is above the median one are scaled down to it: the first remedy against leverage.
 
     Parameters
@@ -65,7 +66,7 @@ class Descent(NamedTuple):
     converged: bool
 
 
-def even_coordinates(X: Any, share: Floats, lam: float, fit_intercept: bool) -> Coordinates:
+def even_coordinates(X: Matrix, share: Floats, lam: float, fit_intercept: bool) -> Coordinates:
     """Coordinates of w in which the mean logistic loss with `lam/2 |w|^2` bends alike in every direction.
 
     From a bound of its second derivative; where that takes too long, along the axes only.
@@ -83,7 +84,14 @@ def even_coordinates(X: Any, share: Floats, lam: float, fit_intercept: bool) -> 
     return Coordinates(bound, np.empty(0))
 
 
-def descend(function: Any, start: Floats, place: Coordinates, task: Task, tol: float, max_iter: int) -> Descent:
+def descend(
+    function: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    place: Coordinates,
+    task: Task,
+    tol: float,
+    max_iter: int,
+) -> Descent:
     """L-BFGS on a function that returns value and gradient at w, shape (d + 1,).
 
     Parameters

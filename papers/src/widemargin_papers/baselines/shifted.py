@@ -12,9 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin import External, GoalThresholdClassifier
-from widemargin.extending import BinaryGoalMixin, Floats
+from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Table
 from widemargin.goals import Goal
-from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin_papers.baselines.zafar import ZafarClassifier
 
 __all__ = ["ShiftedSVC"]
@@ -93,7 +92,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
         *,
         C: float = 1.0,
         tol: float = 1e-6,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         baselines: Mapping[str, Any] | None = None,
         on_infeasible: str = "raise",
         n_jobs: int | None = None,
@@ -115,10 +114,10 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        populations: Any = None,
+        X: Features,
+        y: Column,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
         external: Mapping[str, External] | None = None,
     ) -> "ShiftedSVC":
         """Train the SVM on all rows, then shift its bias by their rates (and those of the external data sets).
@@ -146,8 +145,8 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
-        _, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True)
-        self._set_classes(y)
+        _, labels = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True)
+        self._set_classes(labels)
         svm = ZafarClassifier(C=self.C, tol=self.tol, pos_label=self.pos_label, n_jobs=self.n_jobs)
         interrupted = False
         try:
@@ -165,19 +164,18 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
         self.threshold_ = shifted.threshold_
         self.intercept_ = svm.intercept_ - shifted.threshold_
         self.status_ = "interrupted" if interrupted else shifted.status_
-        report = dataclasses.replace(shifted.goal_report_, data_name="training rows")
-        self.goal_report_: GoalReport = report
+        self.goal_report_ = dataclasses.replace(shifted.goal_report_, data_name="training rows")
         if interrupted:
             raise KeyboardInterrupt
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
         scores: Floats = self.svm_.decision_function(X)
         return np.asarray(scores - self.threshold_)  # in this order: exactly the predictions that were counted
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
         check_is_fitted(self)
         return self._labels(self._direction() * self.decision_function(X) > 0.0)

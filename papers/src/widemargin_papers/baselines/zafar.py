@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin.exceptions import DataError, MarginConvergenceWarning
-from widemargin.extending import BinaryGoalMixin, Floats, limit_threads, warn
+from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Matrix, Table, limit_threads, warn
 from widemargin.goals import Population
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
@@ -127,7 +127,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         solver: str = "auto",
         tol: float = 1e-6,
         max_steps: int = 5,
-        pos_label: Any = None,
+        pos_label: Label | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.first = first
@@ -149,7 +149,9 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> "ZafarClassifier":
+    def fit(
+        self, X: Features, y: Column, sample_weight: Column | None = None, populations: Table | None = None
+    ) -> "ZafarClassifier":
         """Train on labelled rows.
 
         Parameters
@@ -174,20 +176,21 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
             c = 0.
         """
         self._check_populations()
-        original = X
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C")
-        X = canonical_rows(X)
-        self._set_classes(y)
+        rows, labels = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C"
+        )
+        rows = canonical_rows(rows)
+        self._set_classes(labels)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         difference = None
         if self.first is not None and self.second is not None:
-            source = self._source(original, y, weight, populations)
-            first, second = (_mean(X, group, source) for group in (self.first, self.second))
+            source = self._source(X, labels, weight, populations)
+            first, second = (_mean(rows, group, source) for group in (self.first, self.second))
             difference = first - second
         with limit_threads(self.n_jobs):
-            found = self._solve(X, y == self.positive_class_, weight, difference)
+            found = self._solve(rows, labels == self.positive_class_, weight, difference)
         sign = self._direction()
         self.coef_ = sign * found.w[None, :]
         self.intercept_ = np.array([-sign * found.b])
@@ -200,7 +203,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
             warn(f"gap {found.gap:.1e} > tol {self.tol:g}; scale the features or raise tol.", MarginConvergenceWarning)
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Signed scores `X @ coef_[0] + intercept_`, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
@@ -208,7 +211,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         scores += self.intercept_[0]
         return scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
         check_is_fitted(self)
         return self._labels(self._direction() * self.decision_function(X) > 0.0)
@@ -222,7 +225,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         if self.form == "ramp" and self.c == 0.0 and self.first is not None:
             raise DataError('c = 0: the ramp form divides by c. Give c > 0, or form="hinge".')
 
-    def _source(self, X: Any, y: npt.NDArray[Any], weight: Floats | None, populations: Any) -> Source:
+    def _source(self, X: Matrix, y: npt.NDArray[Any], weight: Floats | None, populations: Table | None) -> Source:
         named = {name: None for group in (self.first, self.second) if group is not None for name in group.baselines}
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         return make_sources(
@@ -230,7 +233,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         )[0]
 
     def _solve(
-        self, X: Any, positive: npt.NDArray[np.bool_], weight: Floats | None, difference: Floats | None
+        self, X: Matrix, positive: npt.NDArray[np.bool_], weight: Floats | None, difference: Floats | None
     ) -> LinearFit:
         budget = Budget()
         if difference is None:
@@ -240,8 +243,8 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         else:  # r_p(+-xbar / (4 c)) <= 3/4
             extra, bounds = np.stack([difference, -difference]) / (4.0 * self.c), np.full(2, 0.75)
         as_column = self.fit_intercept and extra is not None
-        if as_column:
-            X, extra = _with_column(X, BIAS_COLUMN), _with_column(extra, 0.0)
+        if as_column and extra is not None:
+            X, extra = _with_column(X, BIAS_COLUMN), np.hstack([extra, np.zeros((2, 1))])
         problem = svm_problem(
             X, positive, weight, self.C, fit_intercept=self.fit_intercept and not as_column, extra=extra, bounds=bounds
         )
@@ -257,7 +260,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         return LinearFit(found.w[:-1], -BIAS_COLUMN * float(found.w[-1]), found.gap, found.status, found.n_iter)
 
 
-def _mean(X: Any, population: Population, source: Source) -> Floats:
+def _mean(X: Matrix, population: Population, source: Source) -> Floats:
     """Mean row of a population, shape (d,)."""
     share = members(population, source).true.astype(np.float64)
     if source.weight is not None:
@@ -268,9 +271,9 @@ def _mean(X: Any, population: Population, source: Source) -> Floats:
     return RowBlocks([(X, None)]).tdot(share / total)
 
 
-def _with_column(X: Any, value: float) -> Any:
+def _with_column(X: Matrix, value: float) -> Matrix:
     """X and a constant column behind it."""
     column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-    if sp.issparse(X):
-        return canonical_rows(sp.hstack([X, sp.csr_array(column)], format="csr"))
-    return np.ascontiguousarray(np.hstack([X, column]))
+    if isinstance(X, np.ndarray):
+        return np.ascontiguousarray(np.hstack([X, column]))
+    return canonical_rows(sp.hstack([X, sp.csr_array(column)], format="csr"))

@@ -17,11 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.datasets import EDUCATION, MALE, Adult
-from widemargin.extending import Floats, limit_threads
+from widemargin.extending import Floats, Table, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
-from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.convex.convex_step import ConvexStep
@@ -89,7 +88,7 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
         for inverse_kappa in settings["inverse_kappa"]:
             w = _train(adult, weight, rows.populations, inverse_kappa, settings)
             rows.measure(w, found["thresholded"], _threshold)
-            rows.measure(w, found["randomised"], ramp)
+            rows.measure(w, found["randomised"], _ramp)
         free = ZafarClassifier(C=settings["C"], fit_intercept=False, tol=settings["tol"])
         free.fit(adult.X, adult.y, sample_weight=weight)
         rows.measure(free.coef_[0], found["svm"], _threshold)
@@ -107,7 +106,9 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     return found | {"zafar_free_c": round(free_c, 3), "seconds": round(time.process_time() - began, 2)}
 
 
-def _train(adult: Adult, weight: Floats, populations: Any, inverse_kappa: float, settings: Mapping[str, Any]) -> Floats:
+def _train(
+    adult: Adult, weight: Floats, populations: Table, inverse_kappa: float, settings: Mapping[str, Any]
+) -> Floats:
     """Algorithm 1 from w = 0, all of its steps."""
     goal = Goal(error_rate(), positive_rate(A) <= inverse_kappa * positive_rate(B))
     sources = make_sources(
@@ -147,6 +148,11 @@ class _Rows:
         """Zafar's `<w, xbar>` of a model: the c from which on his constraint is no constraint."""
         z, inside, weight = self.X["train"] @ w, self.in_a["train"], self.weight["train"]
         return abs(_mean(z, weight, inside) - _mean(z, weight, ~inside))
+
+
+def _ramp(z: Floats) -> Floats:
+    """The randomised rule, as probabilities of the positive prediction."""
+    return np.clip(z + 0.5, 0.0, 1.0)
 
 
 def _threshold(z: Floats) -> Floats:

@@ -8,7 +8,7 @@ of each data set for training. The baseline is the SVM on D1 and D2 with its thr
 import dataclasses
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from widemargin import RateConstrainedClassifier
 from widemargin.datasets import Adult
 from widemargin.extending import Floats
 from widemargin.goals import Goal, errors, false_positives, recall
-from widemargin.losses.ramp import ramp
 from widemargin_papers.baselines import ShiftedSVC
 from widemargin_papers.reproductions.experiment import load_adult as load
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import churn_figure
@@ -81,7 +80,7 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
             soft = RateConstrainedClassifier(goal, enforce="randomized", **shared).fit(train.X, train.y, **given)
             hard = RateConstrainedClassifier(goal, **shared).fit(train.X, train.y, **given)
             _measure(soft, parts, found["thresholded"], _threshold)
-            _measure(soft, parts, found["randomised"], ramp)
+            _measure(soft, parts, found["randomised"], _ramp)
             _measure(hard, parts, found["deterministic"], _threshold)
             met["randomised"].append(all(item.ramp_met for item in soft.goal_report_.constraints))
             met["deterministic"].append(hard.goal_report_.all_met())
@@ -110,11 +109,21 @@ def _part(task: RecallTask, first: Rows, second: Rows, third: Rows) -> RecallTas
     )
 
 
+def _ramp(z: Floats) -> Floats:
+    """Probability of the positive prediction of the randomised classifier."""
+    return np.clip(z + 0.5, 0.0, 1.0)
+
+
 def _threshold(z: Floats) -> Floats:
     return (z > 0.0).astype(np.float64)
 
 
-def _measure(model: Any, parts: Mapping[str, RecallTask], store: Mapping[str, Any], share_of: Any) -> None:
+def _measure(
+    model: RateConstrainedClassifier | ShiftedSVC,
+    parts: Mapping[str, RecallTask],
+    store: Mapping[str, Any],
+    share_of: Callable[[Floats], Floats],
+) -> None:
     """Append what a model reaches on both parts."""
     for part, task in parts.items():
         share, share3 = (share_of(model.decision_function(X)) for X in (task.X, task.X3))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from widemargin.datasets import (
     load_a9a,
@@ -21,7 +22,7 @@ from widemargin.datasets import (
     synthetic_forest,
 )
 from widemargin.exceptions import MissingDataError
-from widemargin.extending import Floats, Ints
+from widemargin.extending import Floats, Index, Integers, Ints
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import working_set
@@ -145,13 +146,13 @@ class CountedMatrix:
         self.evaluations = 0
         self._free = np.zeros(values.shape[0], dtype=bool) if cache else None
 
-    def block(self, rows: Any, columns: Any = None) -> npt.NDArray[np.float32]:
+    def block(self, rows: Index, columns: Index | None = None) -> npt.NDArray[np.float32]:
         """Values of some training rows with some others (None: all)."""
         found: npt.NDArray[np.float32] = self._values[rows] if columns is None else self._values[rows][:, columns]
         self.evaluations += min(found.size, found.shape[0] * self._train)
         return found
 
-    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[np.float32], Ints]:
+    def cached(self, rows: Integers) -> tuple[npt.NDArray[np.float32], Ints]:
         """The matrix, and the rows as their places in it."""
         new = rows
         if self._free is not None:
@@ -160,7 +161,9 @@ class CountedMatrix:
         self.evaluations += new.shape[0] * self._train
         return self._values, rows.astype(np.int64)
 
-    def add(self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Any = None) -> None:
+    def add(
+        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
+    ) -> None:
         """Add `K[columns, rows] change` to `scores`."""
         scores += change @ self.block(rows, columns)
 
@@ -168,7 +171,7 @@ class CountedMatrix:
         """Ones."""
         return np.ones(self.n_rows)
 
-    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "CountedMatrix":
+    def subset(self, rows: Integers) -> "CountedMatrix":
         """The matrix of some of the training rows; it is copied, and counts by itself.
 
         Raises
@@ -206,7 +209,7 @@ def steps(history: Sequence[Mapping[str, float]], grid: Sequence[float]) -> list
     return [round(error[k], 6) if k >= 0 else None for k in last]
 
 
-def _dense(X: Any) -> npt.NDArray[np.float32]:
+def _dense(X: sp.csr_matrix) -> npt.NDArray[np.float32]:
     return np.asarray(X.toarray(), dtype=np.float32)
 
 

@@ -13,18 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import skew
 
-from widemargin.datasets import (
-    Rows,
-    load_a9a,
-    load_ijcnn1,
-    load_mnist,
-    load_spruce,
-    synthetic_rows,
-)
+from widemargin.datasets import load_a9a, load_mnist
 from widemargin.extending import Floats, Ints
 from widemargin.losses.margin import CATONI
 from widemargin.problems.margin_pursuit import data_driven_scale
 from widemargin.solvers.smooth import margin_sgd
+from widemargin_papers.data.two_classes import TwoClasses, load_ijcnn1, load_spruce, synthetic_rows
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 from widemargin_papers.solvers import linear_sgd_loops as linear_sgd
 
@@ -57,7 +51,7 @@ LEVEL = 1.0
 class Study:
     """The data sets by name."""
 
-    tasks: Mapping[str, Rows]
+    tasks: Mapping[str, TwoClasses]
     name: str
 
 
@@ -98,8 +92,8 @@ def load(folder: Path | None, quick: bool) -> Study:
     digit = np.concatenate((digits.digit, digits.digit_test))
     tasks = {
         "cov": load_spruce(folder),
-        "digit5": Rows(np.concatenate((digits.X, digits.X_test)), np.where(digit == 5, 1.0, -1.0), digits.name),
-        "adult": Rows(
+        "digit5": TwoClasses(np.concatenate((digits.X, digits.X_test)), np.where(digit == 5, 1.0, -1.0), digits.name),
+        "adult": TwoClasses(
             np.concatenate([part.toarray().astype(np.float32) for part in (adult.X, adult.X_test)]),
             np.concatenate((adult.y, adult.y_test)),
             adult.name,
@@ -114,7 +108,7 @@ def title(settings: Mapping[str, Any], name: str) -> str:
     return f"synthetic rows for {TITLES[name]}" if settings["data"] == "synthetic" else TITLES[name]
 
 
-def draw_trial(rows: Rows, rows_per_feature: int, test_rows: int, seed: int) -> Trial:
+def draw_trial(rows: TwoClasses, rows_per_feature: int, test_rows: int, seed: int) -> Trial:
     """Training rows drawn without replacement, test rows from the rest; both with balanced labels."""
     rng = np.random.default_rng(seed)
     positive, negative = (rng.permutation(np.flatnonzero(rows.y == sign)) for sign in (1.0, -1.0))

@@ -19,7 +19,10 @@ from widemargin.solvers.kernel_svm import perceptron, smo
 from widemargin.solvers.kernel_svm import sdca as kernel_sdca
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
+from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.smo import SMOOptions
 from widemargin_papers.reproductions.kernel_study import (
     TITLES,
     CountedMatrix,
@@ -120,14 +123,16 @@ def _histories(
     plain: dict[str, Callable[..., Any]] = {
         "pegasos": partial(kernel_pegasos.solve, **fetched),
         "sdca": partial(kernel_sdca.solve, **fetched),
-        "smo": partial(smo.solve, tol=1e-3, shrinking=False, single=True, max_iter=epochs * n),
+        "smo": partial(smo.solve, tol=1e-3, shrinking=False, options=SMOOptions(single=True), max_iter=epochs * n),
         "perceptron": partial(perceptron.solve, **{**fetched, "max_iter": settings["perceptron_epochs"][name]}),
     }
     found = {method: solve(CountedMatrix(values).problem(task, C)).history for method, solve in plain.items()}
     found["sbp"] = published_looks(task, values, nu, epochs, seed)
     kept = CountedMatrix(values, cache=True).problem(task, C)
     steps_kept = epochs * n // settings["batch"]
-    found["cached sbp"] = sbp_c_form.solve(kept, batch=settings["batch"], max_iter=steps_kept, **once).history
+    found["cached sbp"] = sbp_c_form.solve(
+        kept, options=CFormOptions(batch=settings["batch"]), max_iter=steps_kept, **once
+    ).history
     found["dual"] = _dual_history(task, values, C, settings["dual_tols"])
     return found
 
@@ -141,7 +146,7 @@ def published_looks(
     of the rows, C, is without effect.
     """
     n, problem = task.y.shape[0], CountedMatrix(values).problem(task, 1.0)
-    found = sbp.solve(problem, nu=nu, batch=1, power=0, max_iter=epochs * n, tol=0.0, seed=seed)
+    found = sbp.solve(problem, nu=nu, options=BatchOptions(batch=1, power=0), max_iter=epochs * n, tol=0.0, seed=seed)
     return tuple(entry | {"evaluations": n * entry["steps"]} for entry in found.history)  # without those of its bound
 
 

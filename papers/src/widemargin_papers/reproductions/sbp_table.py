@@ -20,6 +20,7 @@ from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin_papers.reproductions.kernel_study import FOREST, TITLES, Study, Task, about, drawn_rows, titles
@@ -81,7 +82,10 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
         nu = float(hinge / np.sqrt(dual.coef @ scores))
         once: dict[str, Any] = {"tol": 0.0, "max_iter": 10**9, "seed": int(seed)}
         _, found["sbp"] = _timed(
-            task, C, gamma, lambda p: sbp.solve(p, nu=nu, batch=1, power=0, budget=_until(limit), **once)
+            task,
+            C,
+            gamma,
+            lambda p: sbp.solve(p, nu=nu, options=BatchOptions(batch=1, power=0), budget=_until(limit), **once),
         )
         _, found["cached sbp"] = _timed(task, C, gamma, lambda p: sbp_c_form.solve(p, budget=_until(limit), **once))
     return {"n": task.y.shape[0], "nu": float(f"{nu:.4g}"), "methods": found}
@@ -92,7 +96,7 @@ def _compile(task: Task, gamma: float) -> None:
     few = drawn_rows(task, _FEW, 0)
     for solve in (working_set.solve, sbp_c_form.solve):
         _timed(few, 1.0, gamma, lambda p, solve=solve: solve(p))  # type: ignore[misc]
-    _timed(few, 1.0, gamma, lambda p: sbp.solve(p, nu=0.1, batch=1, max_iter=20))
+    _timed(few, 1.0, gamma, lambda p: sbp.solve(p, nu=0.1, options=BatchOptions(batch=1), max_iter=20))
 
 
 def _rows(task: Task, gamma: float) -> KernelRows:

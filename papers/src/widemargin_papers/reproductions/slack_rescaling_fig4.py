@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.datasets import LabelSets
-from widemargin.estimators.structured.ready_made import with_constant
-from widemargin.extending import limit_threads
+from widemargin.extending import Ints, Matrix, limit_threads
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import block_frank_wolfe, sgd
 from widemargin.structured.learners.cutting_planes import slack_per_example
@@ -26,7 +25,15 @@ from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import learning_figure
-from widemargin_papers.reproductions.slack_rescaling_study import TITLES, Study, TreeModel, drawn_rows, load, measures
+from widemargin_papers.reproductions.slack_rescaling_study import (
+    TITLES,
+    Study,
+    TreeModel,
+    drawn_rows,
+    load,
+    measures,
+    with_constant,
+)
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd
 
 __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "table"]
@@ -90,7 +97,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     }
 
 
-def _problem(name: str, X: Any, Y: Any, C: float, search: str = "", ratio: float = 1.0) -> StructuredProblem:
+def _problem(name: str, X: Matrix, Y: Ints, C: float, search: str = "", ratio: float = 1.0) -> StructuredProblem:
     """With a search of the paper; without one the exact argmax, compiled."""
     model = MultiLabelModel("full" if name == "yeast" else "tree")
     if not search:

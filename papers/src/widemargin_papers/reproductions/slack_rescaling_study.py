@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.metrics import f1_score, hamming_loss, jaccard_score
 
 from widemargin.datasets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
-from widemargin.datasets.label_sets import stacked
-from widemargin.estimators.structured.ready_made import with_constant
+from widemargin.extending import Matrix
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle, PartialOracle
 from widemargin.structured.oracles.enumeration import PointOracle
@@ -23,7 +23,7 @@ from widemargin_papers.reproductions.summary import markdown, mean_and_sd
 
 __all__ = [
     "MEASURES", "TITLES", "LevelCones", "Study", "TreeModel", "drawn_rows", "load", "measures", "parts",
-    "scores_summary", "scores_table", "split",
+    "scores_summary", "scores_table", "split", "with_constant",
 ]  # fmt: skip
 
 TITLES = {"yeast": "Yeast", "rcv1": "RCV1, 50 labels"}
@@ -53,6 +53,12 @@ def load(folder: Path | None, quick: bool) -> Study:
     return Study(tasks, ", ".join(task.name for task in tasks.values()))
 
 
+def with_constant(X: Matrix) -> Matrix:
+    """Rows with a last column of ones: its weights are intercepts, regularised like the others."""
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+
 def drawn_rows(data: LabelSets, count: int, seed: int) -> tuple[Any, Array]:
     """So many training rows, drawn at random (all if there are fewer), with a constant column, and their labels."""
     rows = np.random.default_rng(seed).permutation(data.Y.shape[0])[:count]
@@ -63,7 +69,9 @@ def split(data: LabelSets, seed: int) -> tuple[Any, Array, Any, Array]:
     """X, Y, X_test, Y_test: for seed 0 as published, else all rows divided anew in parts of the same sizes."""
     if seed == 0:
         return data.X, data.Y, data.X_test, data.Y_test
-    X, Y = stacked(data)
+    both = (data.X, data.X_test)
+    X = sp.vstack(both, format="csr") if sp.issparse(data.X) else np.concatenate(both)
+    Y = np.concatenate((data.Y, data.Y_test))
     rows = np.random.default_rng(seed).permutation(Y.shape[0])
     train, test = np.split(rows, [data.Y.shape[0]])
     return X[train], Y[train], X[test], Y[test]

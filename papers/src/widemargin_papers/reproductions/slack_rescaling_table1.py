@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.extending import Floats, limit_threads
+from widemargin.extending import Floats, Ints, Matrix, limit_threads
 from widemargin.structured.learners.cutting_planes import slack_per_example
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.models import MultiLabelModel
@@ -90,7 +90,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
 class _Compared(StructuredProblem):
     """A training problem which, in some rounds of the cutting plane, asks all searches for the label of an example."""
 
-    def __init__(self, name: str, X: Any, Y: Any, settings: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, X: Matrix, Y: Ints, settings: Mapping[str, Any]) -> None:
         self.relaxed = name.endswith("relaxed")
         if self.relaxed:
             model, search = MultiLabelModel("full", oracle="roof"), "edge"

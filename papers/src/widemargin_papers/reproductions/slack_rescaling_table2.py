@@ -12,6 +12,7 @@ from typing import Any
 
 from widemargin import MultiLabelSVC
 from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.extending import Ints, Matrix
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import scores_figure
 from widemargin_papers.reproductions.slack_rescaling_study import (
     MEASURES,
@@ -76,7 +77,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {"n": Y.shape[0], "scores": found, "seconds": round(time.process_time() - began, 1)}
 
 
-def _fit(rescaling: str, passes: int, seed: int, X: Any, Y: Any, C: float) -> MultiLabelSVC:
+def _fit(rescaling: str, passes: int, seed: int, X: Matrix, Y: Ints, C: float) -> MultiLabelSVC:
     """A model for the papers' C."""
     clf = MultiLabelSVC("full", C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, random_state=seed)
     with warnings.catch_warnings():

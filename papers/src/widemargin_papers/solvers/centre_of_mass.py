@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.extending import Floats, kernel
-from widemargin.solvers.paper_nest.level_method import CutRegion
+from widemargin.solvers.paper_nest.multiplier_search import CutRegion
 
 __all__ = ["Mass", "clip", "exact_mass", "halfspaces", "moments"]
 

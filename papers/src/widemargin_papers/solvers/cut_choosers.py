@@ -9,7 +9,7 @@ import numpy as np
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.paper_nest import cutting_plane
 from widemargin.solvers.paper_nest.bias_search import LowerModel
-from widemargin.solvers.paper_nest.level_method import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import Choice, Chooser, CutRegion, LevelMethod
 from widemargin_papers.solvers.centre_of_mass import Mass, exact_mass, halfspaces
 from widemargin_papers.solvers.hit_and_run import HitAndRun
 

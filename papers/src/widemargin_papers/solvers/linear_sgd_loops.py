@@ -5,17 +5,15 @@ The iterate is `w = scale v`: shrinking it is one multiplication. Its weighted s
 last entry of v and u belongs to a constant feature of value `bias` (0: there is none).
 """
 
-from typing import Any
-
-from widemargin.extending import kernel
-from widemargin.solvers.kernel_svm.stochastic_loops import project
+from widemargin.extending import Floats, Integers, Ints, Reals, kernel
+from widemargin.solvers.kernel_svm.stochastic import project
 from widemargin.solvers.smooth.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
 
 
 @kernel
-def dense_dot(X: Any, i: int, bias: float, v: Any) -> float:
+def dense_dot(X: Reals, i: int, bias: float, v: Floats) -> float:
     """`<v, (x_i, bias)>`."""
     d = X.shape[1]
     total = bias * v[d]
@@ -25,7 +23,7 @@ def dense_dot(X: Any, i: int, bias: float, v: Any) -> float:
 
 
 @kernel
-def dense_add(X: Any, i: int, bias: float, amount: float, v: Any, u: Any, total: float) -> None:
+def dense_add(X: Reals, i: int, bias: float, amount: float, v: Floats, u: Floats, total: float) -> None:
     """Add `amount (x_i, bias)` to v, and keep u in step."""
     d = X.shape[1]
     for j in range(d):
@@ -36,7 +34,7 @@ def dense_add(X: Any, i: int, bias: float, amount: float, v: Any, u: Any, total:
 
 
 @kernel
-def csr_dot(data: Any, indices: Any, indptr: Any, i: int, bias: float, v: Any) -> float:
+def csr_dot(data: Reals, indices: Integers, indptr: Integers, i: int, bias: float, v: Floats) -> float:
     """`<v, (x_i, bias)>`."""
     total = bias * v[v.shape[0] - 1]
     for k in range(indptr[i], indptr[i + 1]):
@@ -46,7 +44,15 @@ def csr_dot(data: Any, indices: Any, indptr: Any, i: int, bias: float, v: Any) -
 
 @kernel
 def csr_add(
-    data: Any, indices: Any, indptr: Any, i: int, bias: float, amount: float, v: Any, u: Any, total: float
+    data: Reals,
+    indices: Integers,
+    indptr: Integers,
+    i: int,
+    bias: float,
+    amount: float,
+    v: Floats,
+    u: Floats,
+    total: float,
 ) -> None:
     """Add `amount (x_i, bias)` to v, and keep u in step."""
     last = v.shape[0] - 1
@@ -59,7 +65,7 @@ def csr_add(
 
 
 @kernel
-def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, radius: float, now: Any) -> float:
+def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, radius: float, now: Floats) -> float:
     """`w <- (1 - 1/t) w + [y f(x) < 1] size y x / (lam t)`, projected: shrink, and say how much of the row to add to v.
 
     `norm` is the squared norm of the row; the square of |w| is kept in `now`.
@@ -81,7 +87,7 @@ def pegasos_step(score: float, y: float, size: float, norm: float, lam: float, r
 
 
 @kernel
-def close_step(t: float, v: Any, u: Any, now: Any) -> None:
+def close_step(t: float, v: Floats, u: Floats, now: Floats) -> None:
     """Count the iterate with weight t."""
     if now[SCALE] < SMALL:
         now[SCALE], now[TOTAL] = fold(v, u, now[SCALE], now[TOTAL])
@@ -91,8 +97,8 @@ def close_step(t: float, v: Any, u: Any, now: Any) -> None:
 
 @kernel
 def pegasos_dense(
-    X: Any, order: Any, y: Any, size: Any, norms: Any, lam: float, radius: float, bias: float, v: Any, u: Any,
-    hits: Any, now: Any,
+    X: Reals, order: Integers, y: Floats, size: Floats, norms: Floats, lam: float, radius: float, bias: float, v:
+    Floats, u: Floats, hits: Ints, now: Floats,
 ) -> None:  # fmt: skip
     """Pegasos on the rows `order`; `hits` counts the steps that found a row inside the margin."""
     for k in range(order.shape[0]):
@@ -107,8 +113,8 @@ def pegasos_dense(
 
 @kernel
 def pegasos_csr(
-    data: Any, indices: Any, indptr: Any, order: Any, y: Any, size: Any, norms: Any, lam: float, radius: float,
-    bias: float, v: Any, u: Any, hits: Any, now: Any,
+    data: Reals, indices: Integers, indptr: Integers, order: Integers, y: Floats, size: Floats, norms: Floats, lam:
+    float, radius: float, bias: float, v: Floats, u: Floats, hits: Ints, now: Floats,
 ) -> None:  # fmt: skip
     """The same on CSR rows."""
     for k in range(order.shape[0]):
@@ -123,7 +129,7 @@ def pegasos_csr(
 
 @kernel
 def ldm_amounts(
-    a: float, b: float, y: float, z: float, pull: Any, lam: float, late: float, now: Any
+    a: float, b: float, y: float, z: float, pull: Floats, lam: float, late: float, now: Floats
 ) -> tuple[float, float]:
     """Shrink, and say by how much of two rows v changes: a step against an unbiased gradient from two rows drawn.
 
@@ -144,8 +150,8 @@ def ldm_amounts(
 
 @kernel
 def ldm_dense(
-    X: Any, order: Any, other: Any, y: Any, pull: Any, lam: float, late: float, bias: float, v: Any, u: Any,
-    now: Any,
+    X: Reals, order: Integers, other: Integers, y: Floats, pull: Floats, lam: float, late: float, bias: float, v:
+    Floats, u: Floats, now: Floats,
 ) -> None:  # fmt: skip
     """Stochastic steps of the large margin distribution machine on pairs of rows `(order, other)`."""
     for k in range(order.shape[0]):
@@ -160,8 +166,8 @@ def ldm_dense(
 
 @kernel
 def ldm_csr(
-    data: Any, indices: Any, indptr: Any, order: Any, other: Any, y: Any, pull: Any, lam: float, late: float,
-    bias: float, v: Any, u: Any, now: Any,
+    data: Reals, indices: Integers, indptr: Integers, order: Integers, other: Integers, y: Floats, pull: Floats, lam:
+    float, late: float, bias: float, v: Floats, u: Floats, now: Floats,
 ) -> None:  # fmt: skip
     """The same on CSR rows."""
     for k in range(order.shape[0]):

@@ -13,17 +13,15 @@ for the largest s with `s a_i <= C_i`, a bound for every `a >= 0`.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin.exceptions import KernelError
-from widemargin.extending import Floats, Ints
+from widemargin.extending import Floats, Ints, Reals, kernel
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
-from widemargin.solvers.kernel_svm import stochastic_loops as loops
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.row_visits import AHEAD
+from widemargin.solvers.kernel_svm import stochastic
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
 
-__all__ = ["solve"]
+__all__ = ["norm_ball", "solve"]
 
 
 def solve(
@@ -57,7 +55,7 @@ def solve(
     average : bool, default=True
         Whether the iterates' average is returned, else the last one.
     ahead : int, default=8
-        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+        Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
     seed : int, default=0
 
     Returns
@@ -72,30 +70,58 @@ def solve(
     KernelError
         If a squared norm comes out negative, or the radius is not positive.
     """
-    kernel_sgd.refuse_bias(problem, "SGD in a norm ball")
+    refuse_bias(problem, "SGD in a norm ball")
     limit = float(problem.upper.sum()) ** 0.5 if radius is None else radius
     if not (limit >= 0.0 and np.isfinite(limit)):
         raise KernelError(f"radius={radius!r} must be a finite number >= 0.")
-    iterates, rng = kernel_sgd.Iterates(problem, start), np.random.default_rng(seed)
-    loops.project(limit, iterates.arrays[4])
+    iterates, rng = stochastic.Iterates(problem, start), np.random.default_rng(seed)
+    project(limit, iterates.arrays[4])
     diagonal, y = problem.rows.diagonal(), problem.y
     rate = limit / max(float(diagonal.max(initial=0.0)), 1e-300) ** 0.5
 
-    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
-        return loops.norm_ball(draws, first, last, place, buffer, y, diagonal, rate, limit, average, *iterates.arrays)
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: Reals) -> int:
+        return norm_ball(draws, first, last, place, buffer, y, diagonal, rate, limit, average, *iterates.arrays)
 
-    def judge(point: kernel_sgd.Point) -> dict[str, float]:
-        total, most = kernel_sgd.in_box(problem, point)
+    def judge(point: stochastic.Point) -> dict[str, float]:
+        total, most = stochastic.in_box(problem, point)
         slope = total - limit * point.square**0.5
         dual = most * slope if slope > 0.0 and np.isfinite(most) else 0.0
-        return {"primal": kernel_sgd.hinge(problem, point.scores), "dual": dual}
+        return {"primal": stochastic.hinge(problem, point.scores), "dual": dual}
 
-    method = kernel_sgd.Method(
+    method = stochastic.Method(
         "sgd in a norm ball",
-        epoch=lambda: kernel_sgd.drawn(problem, rng),
+        epoch=lambda: stochastic.drawn(problem, rng),
         moves=lambda rows: y[rows] * iterates.scores_of(rows) < 1.0,
         advance=advance,
         read=iterates.average if average else iterates.last,
         judge=judge,
     )
-    return kernel_sgd.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)
+    return stochastic.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)
+
+
+@kernel
+def norm_ball(
+    draws: Ints, first: int, last: int, place: Ints, buffer: Reals, y: Floats, diagonal: Floats, rate: float,
+    radius: float, averaged: bool, v: Floats, V: Floats, u: Floats, U: Floats, now: Floats,
+) -> int:  # fmt: skip
+    """Gradient steps on the hinge loss of one row: `w <- w + rate/sqrt(t) y_i phi(x_i) [y_i f(x_i) < 1]`, projected.
+
+    Averages have equal weights. Returns the draw that it stopped before.
+    """
+    for k in range(first, last):
+        i = draws[k]
+        score = now[Now.SCALE] * V[i]
+        violated = y[i] * score < 1.0
+        if violated and place[i] < 0:
+            return k
+        now[Now.STEPS] += 1.0
+        if violated:
+            delta = y[i] * rate / np.sqrt(now[Now.STEPS])
+            now[Now.SQUARE] += delta * (2.0 * score + delta * diagonal[i])
+            add_row(buffer[place[i]], i, delta / now[Now.SCALE], v, V, u, U, now[Now.TOTAL])
+            project(radius, now)
+            fold(v, V, u, U, now)
+        if averaged:
+            now[Now.TOTAL] += now[Now.SCALE]
+            now[Now.WEIGHT] += 1.0
+    return last

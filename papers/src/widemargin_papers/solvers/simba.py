@@ -18,16 +18,15 @@ Every law p bounds the margin: `gamma <= |sum_i p_i y_i x_i| + nu (sum_i u_i) ma
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from widemargin.exceptions import DataError
-from widemargin.extending import Floats
+from widemargin.extending import Floats, Matrix
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
-from widemargin.solvers.kernel_svm.dual.working_set import status_of
+from widemargin.solvers.recorder import end_status
 
 __all__ = ["SimbaResult", "solve"]
 
@@ -70,7 +69,7 @@ class SimbaResult:
 
 
 def solve(
-    X: Any,
+    X: Matrix,
     y: Floats,
     *,
     nu: float,
@@ -135,17 +134,24 @@ def solve(
     run.look()
     coef = run.best / run.margin if run.margin > 0.0 else run.best
     return SimbaResult(
-        coef, run.margin, run.bound, status_of(budget, converged), run.steps, run.reads, budget.elapsed, tuple(history)
+        coef,
+        run.margin,
+        run.bound,
+        end_status(budget, converged=converged),
+        run.steps,
+        run.reads,
+        budget.elapsed,
+        tuple(history),
     )
 
 
 class _Run:
     """State: u, the law p, and the sums of the iterates w and p; rows are scaled to norm at most 1."""
 
-    def __init__(self, X: Any, y: Floats, u: Floats, nu: float, T: int, seed: int) -> None:
+    def __init__(self, X: Matrix, y: Floats, u: Floats, nu: float, T: int, seed: int) -> None:
         n = y.shape[0]
         self._rows, self._columns = _both_ways(X)
-        squares = self._rows.multiply(self._rows) if sp.issparse(X) else self._rows**2
+        squares = self._rows**2 if isinstance(self._rows, np.ndarray) else self._rows.multiply(self._rows)
         self._size = max(float(np.sqrt(np.asarray(squares.sum(axis=1)).max(initial=0.0))), 1e-300)
         self._y, self._weight = y, u
         self._volume = nu / self._size * float(u.sum())
@@ -193,26 +199,26 @@ class _Run:
         return self.margin, self.bound
 
     def _add_row(self, i: int) -> None:
-        if sp.issparse(self._rows):
-            at = slice(self._rows.indptr[i], self._rows.indptr[i + 1])
-            self._u[self._rows.indices[at]] += self._rate / self._size * self._y[i] * self._rows.data[at]
-            self.reads += at.stop - at.start
-        else:
-            self._u += self._rate / self._size * self._y[i] * self._rows[i]
+        factor = self._rate / self._size * self._y[i]
+        if isinstance(self._rows, np.ndarray):
+            self._u += factor * self._rows[i]
             self.reads += self._u.shape[0]
+        else:
+            at = slice(self._rows.indptr[i], self._rows.indptr[i + 1])
+            self._u[self._rows.indices[at]] += factor * self._rows.data[at]
+            self.reads += at.stop - at.start
 
     def _column(self, j: int) -> Floats:
         """`y_i x_ij`, shape (n,)."""
-        if sp.issparse(self._columns):
-            at = slice(self._columns.indptr[j], self._columns.indptr[j + 1])
-            rows = self._columns.indices[at]
-            column: Floats = np.zeros(self._y.shape[0])
-            column[rows] = self._y[rows] * self._columns.data[at] / self._size
-            self.reads += at.stop - at.start
-            return column
-        self.reads += self._y.shape[0]
-        values: Floats = self._y * self._columns[:, j] / self._size
-        return values
+        if isinstance(self._columns, np.ndarray):
+            self.reads += self._y.shape[0]
+            return np.asarray(self._y * self._columns[:, j] / self._size)
+        at = slice(self._columns.indptr[j], self._columns.indptr[j + 1])
+        rows = self._columns.indices[at]
+        column: Floats = np.zeros(self._y.shape[0])
+        column[rows] = self._y[rows] * self._columns.data[at] / self._size
+        self.reads += at.stop - at.start
+        return column
 
     def _slack(self) -> Floats:
         """The xi in [0, 2] with `sum u xi <= volume` that maximises `p xi`: the rows of largest `p / u` first."""
@@ -225,7 +231,7 @@ class _Run:
         return xi
 
 
-def _both_ways(X: Any) -> tuple[Any, Any]:
+def _both_ways(X: Matrix) -> tuple[Matrix, Matrix]:
     """X in double precision, stored by rows and stored by columns."""
     if sp.issparse(X):
         rows = sp.csr_matrix(X, dtype=np.float64)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.tables.column_roles import feature_columns, is_it
@@ -27,7 +29,7 @@ _TELLS_PROTECTED = 0.98
 _LEAST_ROWS = 50  # with fewer, a column tells the target by chance
 
 
-def check_names(findings: Findings, table: Any, named: Mapping[str, str]) -> None:
+def check_names(findings: Findings, table: pa.Table, named: Mapping[str, str]) -> None:
     """Columns that the file names and the table lacks."""
     for column, key in named.items():
         if column not in table.column_names:
@@ -35,7 +37,12 @@ def check_names(findings: Findings, table: Any, named: Mapping[str, str]) -> Non
             findings.problem(tuple(key.split(".")), f"column {column!r} is not in the table.{near}")
 
 
-def check_features(findings: Findings, parts: Mapping[str, Any], external: Mapping[str, Any], labels: Any) -> None:
+def check_features(
+    findings: Findings,
+    parts: Mapping[str, pa.Table],
+    external: Mapping[str, pa.Table],
+    labels: npt.NDArray[Any] | None,
+) -> None:
     """The features, one by one: can they be read, in all tables, and do they look like features?
 
     Parameters
@@ -71,7 +78,7 @@ def _place(goals: GoalsFile) -> tuple[str, ...]:
     return ("data", "features") if goals.data.features is not None else ("data",)
 
 
-def _learnt(findings: Findings, train: Any, name: str) -> TableSchema | None:
+def _learnt(findings: Findings, train: pa.Table, name: str) -> TableSchema | None:
     """The schema of one column; None where it cannot be a feature."""
     words = [name] if name in findings.goals.data.words else []
     with warnings.catch_warnings(record=True) as caught:
@@ -86,7 +93,7 @@ def _learnt(findings: Findings, train: Any, name: str) -> TableSchema | None:
     return schema
 
 
-def _check_others(findings: Findings, schema: TableSchema, name: str, others: Mapping[str, Any]) -> None:
+def _check_others(findings: Findings, schema: TableSchema, name: str, others: Mapping[str, pa.Table]) -> None:
     """The same column in the tables that the model meets later."""
     for where, table in others.items():
         try:
@@ -101,7 +108,7 @@ def _check_others(findings: Findings, schema: TableSchema, name: str, others: Ma
             findings.warning(_place(findings.goals), f"{text}. The model falls back")
 
 
-def _check_looks(findings: Findings, train: Any, name: str, labels: Any) -> None:
+def _check_looks(findings: Findings, train: pa.Table, name: str, labels: npt.NDArray[Any] | None) -> None:
     """Constants, identifiers, and columns that know the answer."""
     column, place = train[name], _place(findings.goals)
     distinct = pc.count_distinct(column, mode="all").as_py()
@@ -117,7 +124,7 @@ def _check_looks(findings: Findings, train: Any, name: str, labels: Any) -> None
         findings.warning(place, f"{text}, add it to data.ignore")
 
 
-def _looks_like_an_identifier(name: str, column: Any, distinct: int) -> bool:
+def _looks_like_an_identifier(name: str, column: pa.ChunkedArray, distinct: int) -> bool:
     if distinct < 0.9 * len(column) or len(column) < _LEAST_ROWS:
         return False
     values = column.to_numpy()
@@ -126,7 +133,7 @@ def _looks_like_an_identifier(name: str, column: Any, distinct: int) -> bool:
     return ID_NAME.search(name) is not None or bool((np.diff(values) > 0).all() or (np.diff(values) < 0).all())
 
 
-def _check_proxy(findings: Findings, train: Any, name: str, protected: list[str]) -> None:
+def _check_proxy(findings: Findings, train: pa.Table, name: str, protected: list[str]) -> None:
     """Whether a feature stands for a protected column."""
     codes = codes_of(train[name])
     for other in protected:
@@ -137,16 +144,16 @@ def _check_proxy(findings: Findings, train: Any, name: str, protected: list[str]
             findings.warning(_place(findings.goals), f"{text}, so the model knows it nearly as well as if it saw it")
 
 
-def codes_of(column: Any) -> npt.NDArray[np.int64]:
+def codes_of(column: pa.ChunkedArray) -> Ints:
     """Values of a column numbered from 0; missing ones have a number of their own."""
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if hasattr(encoded, "combine_chunks"):
         encoded = encoded.combine_chunks()
-    codes: npt.NDArray[np.int64] = np.asarray(encoded.indices, dtype=np.int64)
+    codes: Ints = np.asarray(encoded.indices, dtype=np.int64)
     return codes
 
 
-def share_told(codes: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> float:
+def share_told(codes: Ints, target: Ints) -> float:
     """Share of the rows whose target is the commonest among the rows of the same code."""
     width = int(target.max()) + 1
     pairs, counts = np.unique(codes * width + target, return_counts=True)
@@ -155,7 +162,7 @@ def share_told(codes: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> f
     return float(best.sum() / len(codes))
 
 
-def tells_target(codes: npt.NDArray[np.int64], labels: npt.NDArray[Any]) -> float | None:
+def tells_target(codes: Ints, labels: npt.NDArray[Any]) -> float | None:
     """How many rows a column tells the target of, where these are nearly all and not by its many values; else None."""
     if len(codes) < _LEAST_ROWS or codes.max() >= len(codes) / 10:
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -82,7 +83,7 @@ class Guesses:
     features: tuple[str, ...]
 
 
-def guess_roles(table: Any, target: str | None, where: str) -> Guesses:
+def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
     """Look at names and values of all columns.
 
     Parameters
@@ -144,7 +145,7 @@ def _protection(name: str) -> int | None:
     return next((place for place, word in enumerate(_PROTECTED_WORDS) if word in words), None)
 
 
-def _values(column: Any, most: int) -> list[Any] | None:
+def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:
     """Distinct values where they are few, without missing ones."""
     if pa.types.is_nested(column.type):
         return None
@@ -152,7 +153,7 @@ def _values(column: Any, most: int) -> list[Any] | None:
     return found if len(found) <= most else None
 
 
-def _split(name: str, column: Any) -> Split | None:
+def _split(name: str, column: pa.ChunkedArray) -> Split | None:
     values = _values(column, 5) or []
     by_word = {value.strip().casefold(): value for value in values if isinstance(value, str)}
     train = next((by_word[word] for word in _TRAIN if word in by_word), None)
@@ -160,7 +161,7 @@ def _split(name: str, column: Any) -> Split | None:
     return Split(column=name, train=train, test=test) if train is not None and test is not None else None
 
 
-def _guessed_target(table: Any, taken: set[str], where: str) -> tuple[str, str]:
+def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
     candidates = [name for name in two_valued if _protection(name) is None and not _words_of(name) & _EARLIER_WORDS]
@@ -176,16 +177,16 @@ def _guessed_target(table: Any, taken: set[str], where: str) -> tuple[str, str]:
     return candidates[-1], "the last column with two values; name another by --target"
 
 
-def _is_target(column: Any) -> bool:
+def _is_target(column: pa.ChunkedArray) -> bool:
     values = _values(column, 2)
     return not column.null_count and values is not None and len(values) == 2 and all(map(_is_label, values))
 
 
-def _is_label(value: Any) -> bool:
+def _is_label(value: object) -> bool:
     return isinstance(value, str | int | bool) or (isinstance(value, float) and np.isfinite(value))
 
 
-def _check_target(table: Any, target: str, where: str) -> None:
+def _check_target(table: pa.Table, target: str, where: str) -> None:
     if target not in table.column_names:
         raise DataError(
             f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
@@ -198,12 +199,12 @@ def _check_target(table: Any, target: str, where: str) -> None:
         )
 
 
-def _same_values(column: Any, classes: list[Any]) -> bool:
+def _same_values(column: pa.ChunkedArray, classes: list[Any]) -> bool:
     values = _values(column, 2)
     return values is not None and bool(values) and set(map(repr, values)) <= set(map(repr, classes))
 
 
-def _reason_to_ignore(name: str, column: Any, labels: Any) -> str | None:
+def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> str | None:
     """Why a column is no feature; None where nothing speaks against it."""
     kind = column.type
     values_type = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -236,7 +237,7 @@ def _reason_to_ignore(name: str, column: Any, labels: Any) -> str | None:
     return None
 
 
-def is_code(name: str, column: Any) -> bool:
+def is_code(name: str, column: pa.ChunkedArray) -> bool:
     """Whether whole numbers may stand for words: few values, and a name that counts nothing."""
     few = pa.types.is_integer(column.type) and _values(column, _MOST_CODES) is not None
     return few and not _words_of(name) & _NUMBER_WORDS

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def proposed_goal(proposals: list[Proposal], *, promised: bool) -> Goal:
     return Goal(error_rate(), [item.promise if promised else item.constraint for item in proposals])
 
 
-def propose(table: Any, guesses: Guesses, n_held_out: int) -> list[Proposal]:
+def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal]:
     """Measure a plain linear model on a part of the rows, and ask for a little more than it does.
 
     Where a model that does all of it together is not found on these rows, as much as the plain model does is asked, and
@@ -79,7 +79,7 @@ def propose(table: Any, guesses: Guesses, n_held_out: int) -> list[Proposal]:
 
 
 def _proposals(
-    rest: Any, guesses: Guesses, said: Flags, positive: Flags, share: float, ambition: float
+    rest: pa.Table, guesses: Guesses, said: Flags, positive: Flags, share: float, ambition: float
 ) -> list[Proposal]:
     found = [_recall_floor(said, positive, share, ambition)]
     for column in guesses.protected:
@@ -91,7 +91,7 @@ def _proposals(
     return found
 
 
-def _is_met(rows: Any, guesses: Guesses, goal: Goal) -> bool:
+def _is_met(rows: pa.Table, guesses: Guesses, goal: Goal) -> bool:
     """Whether training finds a model that meets a goal."""
     try:
         with warnings.catch_warnings():
@@ -119,14 +119,14 @@ def _go_together(proposals: list[Proposal]) -> bool:
     return True
 
 
-def _two_samples(table: Any) -> tuple[Any, Any]:
+def _two_samples(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Rows to fit the plain model to, and rows to measure it on."""
     order = np.random.default_rng(0).permutation(table.num_rows)
     first = min(_FIT_ROWS, table.num_rows // 2)
     return table.take(order[:first]), table.take(order[first : first + _MEASURED_ROWS])
 
 
-def _plain_decisions(fit: Any, rest: Any, guesses: Guesses) -> Flags | None:
+def _plain_decisions(fit: pa.Table, rest: pa.Table, guesses: Guesses) -> Flags | None:
     """What a linear SVM decides; where it finds few positives, its highest scores, as many as there are positives."""
     step = _features(guesses)
     with warnings.catch_warnings():
@@ -159,7 +159,7 @@ def _recall_floor(said: Flags, positive: Flags, share: float, ambition: float) -
     )
 
 
-def _fair(rows: Any, column: str, said: Flags, share: float, ambition: float) -> Proposal | None:
+def _fair(rows: pa.Table, column: str, said: Flags, share: float, ambition: float) -> Proposal | None:
     """The positive rates of the two largest groups of a protected column; None where a group is too small."""
     groups = list(_groups(rows, column))
     if len(groups) < 2:
@@ -184,7 +184,7 @@ def _fair(rows: Any, column: str, said: Flags, share: float, ambition: float) ->
     )
 
 
-def _groups(rows: Any, column: str) -> Iterator[tuple[Population, Flags]]:
+def _groups(rows: pa.Table, column: str) -> Iterator[tuple[Population, Flags]]:
     """The two largest groups with enough rows: values of words and of numbers that have few, else halves of numbers."""
     values, kind = rows[column], rows[column].type
     many = not is_code(column, values) or "age" in column.casefold()
@@ -216,7 +216,7 @@ def _name(text: str) -> str:
     return f"group_{name}"[:100] if not name[:1].isalpha() else name[:100]
 
 
-def _churn_cap(rows: Any, name: str, said: Flags, guesses: Guesses, share: float, ambition: float) -> Proposal:
+def _churn_cap(rows: pa.Table, name: str, said: Flags, guesses: Guesses, share: float, ambition: float) -> Proposal:
     earlier = pc.equal(rows[name], pa.scalar(guesses.positive)).to_numpy()
     changed = float((earlier != said).mean())
     bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))

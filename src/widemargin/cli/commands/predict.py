@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from widemargin._typing import Label
 from widemargin.cli.candidates import PREDICTION, Candidate
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile
@@ -104,7 +105,7 @@ def _check(blocks: TableBlocks, candidate: Candidate, options: argparse.Namespac
 def _written(
     blocks: TableBlocks,
     candidate: Candidate,
-    positive: Any,
+    positive: Label | None,
     options: argparse.Namespace,
     progress: Progress,
     deadline: Deadline,
@@ -136,7 +137,7 @@ class _Asking(NamedTuple):
     """What is asked."""
 
     candidate: Candidate
-    positive: Any
+    positive: Label | None
     keep: list[str]
     columns: Collection[str] | None
 
@@ -170,7 +171,7 @@ def _takes_table(candidate: Candidate) -> bool:
     return hasattr(getattr(candidate, "last", None), "thresholds_")
 
 
-def _answers(candidate: Candidate, block: Block, positive: Any, keep: list[str]) -> Any:
+def _answers(candidate: Candidate, block: Block, positive: Label | None, keep: list[str]) -> pa.Table:
     answer = candidate.answer(block, everything=True)
     turned = positive is not None and candidate.classes is not None and positive == candidate.classes[0]
     columns = {name: block.table[name] for name in keep}

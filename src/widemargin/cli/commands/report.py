@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin import __version__
@@ -329,7 +330,7 @@ class _Answered:
             second = np.asarray(answer.probabilities)
             self.predict_proba = lambda X: np.column_stack([1.0 - second, second])
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> npt.NDArray[Any]:
         """The labels of a table, one of those that the answers are about."""
         return next(labels for table, labels in self._said if table is X)
 

@@ -32,9 +32,10 @@ from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.measuring.tiers import at_level, compared_with_level, level_of
+from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.preprocessing import TablePreprocessor
+from widemargin.solvers.base import Progress as SolverProgress
 
 __all__ = [
     "HELD_OUT",
@@ -84,7 +85,8 @@ class Prepared:
         """The estimator that the file describes, for a goal and a time."""
         model = self.goals.model
 
-        def watch(told: Any) -> None:  # a function: sweeps clone the estimator, and a terminal cannot be copied
+        # A function, because sweeps clone the estimator, and a terminal cannot be copied.
+        def watch(told: SolverProgress) -> None:
             progress.watch(told)
 
         return RateConstrainedClassifier(

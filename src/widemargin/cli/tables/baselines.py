@@ -18,7 +18,7 @@ from widemargin.persistence import load_model
 __all__ = ["with_baselines"]
 
 
-def with_baselines(table: Any, goals: GoalsFile, where: str) -> Any:
+def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> Any:
     """A table with a column for each baseline, under its own name.
 
     A baseline that is a column is left out where the table lacks that column; models and functions are asked about the
@@ -47,12 +47,12 @@ def with_baselines(table: Any, goals: GoalsFile, where: str) -> Any:
     return table
 
 
-def _refuse_taken(table: Any, name: str, what: str, where: str) -> None:
+def _refuse_taken(table: pa.Table, name: str, what: str, where: str) -> None:
     if name in table.column_names:
         raise DataError(f"{where}: baselines.{name} {what}, but there is a column {name!r} too. Rename")
 
 
-def _said(ask: Callable[[Any], Any], table: Any, name: str, what: str, where: str) -> Any:
+def _said(ask: Callable[[Any], Any], table: pa.Table, name: str, what: str, where: str) -> Any:
     """The labels that a model or function gives, one a row."""
     try:
         with warnings_reworded(lambda warning: f"baselines.{name}: {warning}"):
@@ -80,7 +80,7 @@ def _said(ask: Callable[[Any], Any], table: Any, name: str, what: str, where: st
         ) from error
 
 
-def _predict(path: Path, table: Any) -> Any:
+def _predict(path: Path, table: pa.Table) -> Any:
     return _model(path, path.stat().st_mtime_ns if path.exists() else 0).predict(table)
 
 

@@ -1,20 +1,23 @@
-"""What `KernelSVC`, `KernelPerceptron` and `SBPClassifier` share: their tags, new rows, classes, and how a fit ends."""
+"""What kernel classifiers share: tags, checked rows and weights, the kernel settled on them, and how a fit ends."""
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._typing import Floats
+from widemargin._typing import Column, Features, Floats, Label, Matrix
 from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import check_precomputed
+from widemargin.kernels.functions import KERNELS, KernelFunction, check_precomputed
+from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Status
 
 __all__ = [
@@ -34,7 +37,18 @@ CURES = {"time_limit": "the time budget is spent: raise time_budget", "stopped":
 class KernelModel:
     """Mixin of estimators with a parameter `kernel`."""
 
-    kernel: Any
+    kernel: Any  # a name or a function; None for the estimators that have a linear form, too
+
+    kernel_constraints: ClassVar[dict[str, list[object]]] = {
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+    """What scikit-learn checks of the parameters that all of them have."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -42,7 +56,14 @@ class KernelModel:
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _checked_new(self, X: Any) -> Any:
+    def _checked_rows(self, X: Features, y: Column, sample_weight: Column | None) -> tuple[Matrix, Any, Floats]:
+        """Checked rows, labels and weights to train on."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        rows = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        return rows, y, weight
+
+    def _checked_new(self, X: Features) -> Matrix:
         """Checked rows to predict; with a precomputed kernel its values with all training rows."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C")
@@ -70,13 +91,13 @@ def refused_parameters(**cures: str) -> Callable[[Callable[P, Result]], Callable
     return decorate
 
 
-def named_kernel(kernel: Any) -> str:
+def named_kernel(kernel: str | KernelFunction) -> str:
     """How messages call the parameter `kernel`."""
     return getattr(kernel, "__name__", None) or repr(kernel)
 
 
 @contextmanager
-def name_the_kernel(kernel: Any, cure: str) -> Iterator[None]:
+def name_the_kernel(kernel: str | KernelFunction, cure: str) -> Iterator[None]:
     """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
     try:
         yield
@@ -86,7 +107,9 @@ def name_the_kernel(kernel: Any, cure: str) -> Iterator[None]:
         raise KernelError(f"kernel={named_kernel(kernel)}: {error} {cure}") from error
 
 
-def class_weights(class_weight: Any, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> Floats:
+def class_weights(
+    class_weight: Mapping[Label, float] | str | None, classes: npt.NDArray[Any], y: npt.NDArray[Any]
+) -> Floats:
     """The factor of every class, shape (n_classes,).
 
     Raises
@@ -94,14 +117,14 @@ def class_weights(class_weight: Any, classes: npt.NDArray[Any], y: npt.NDArray[A
     DataError
         If one is not a finite number > 0.
     """
-    found: Floats = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
-    for label, factor in zip(classes.tolist(), found.tolist(), strict=True):
+    factors: Floats = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
+    for label, factor in zip(classes.tolist(), factors.tolist(), strict=True):
         if not 0.0 < factor < np.inf:
             raise DataError(f"class_weight={factor:g} of the class {label!r} must be a finite number > 0.")
-    return found
+    return factors
 
 
-def positive_numbers(name: str, values: Any) -> list[float]:
+def positive_numbers(name: str, values: Iterable[float]) -> list[float]:
     """Numbers that a user gives for a grid, as floats.
 
     Raises
@@ -110,7 +133,7 @@ def positive_numbers(name: str, values: Any) -> list[float]:
         If there is none, or one is not a finite number > 0.
     """
     try:
-        numbers = [] if isinstance(values, str) else [float(value) for value in values]
+        numbers = [float(value) for value in values]
     except (TypeError, ValueError):
         numbers = []
     if not (numbers and all(0.0 < value < math.inf for value in numbers)):
@@ -133,22 +156,29 @@ def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:
         raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
 
 
-def worst(found: Iterable[Status], budget: Budget) -> Status:
+def worst(statuses: Iterable[Status], budget: Budget) -> Status:
     """How training ended: as the binary problem that ended worst."""
     if budget.interrupted:
         return Status.INTERRUPTED
-    known = set(found)
+    all_of_them = set(statuses)
     for status in (Status.STOPPED, Status.TIME_LIMIT, Status.MAX_ITER):
-        if status in known:
+        if status in all_of_them:
             return status
     return Status.CONVERGED
 
 
-def interrupted(model: Any, budget: Budget) -> bool:
+class MayRaise(Protocol):
+    """What says how a fit ends after Ctrl-C: an estimator, or its options."""
+
+    @property
+    def on_interrupt(self) -> str: ...
+
+
+def interrupted(options: MayRaise, budget: Budget) -> bool:
     """Whether Ctrl-C ended the fit, with a warning; raised again where `on_interrupt` says so."""
     if not budget.interrupted:
         return False
     warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
-    if model.on_interrupt == "raise":
+    if options.on_interrupt == "raise":
         raise KeyboardInterrupt
     return True

@@ -10,27 +10,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Column, Features, Floats, Ints, Seed
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
-    DTYPES,
     KernelModel,
     interrupted,
     labels_of,
     refuse_missing,
     worst,
 )
-from widemargin.estimators.kernel_svm.scores import score_blocks
+from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.functions import KernelFunction, resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem
@@ -109,35 +106,29 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
     [0, 0, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **KernelModel.kernel_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "iterate": [StrOptions(set(perceptron.ITERATES))],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "random_state": ["random_state"],
         "on_interrupt": [StrOptions({"raise", "return"})],
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
         "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
         self,
         *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        kernel: str | KernelFunction = "rbf",
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         max_iter: int = 5,
         iterate: str = "average",
         cache_size: float = 200,
-        random_state: Any = None,
+        random_state: Seed = None,
         on_interrupt: str = "raise",
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        callbacks: Sequence[Callable[[Progress], object]] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -154,7 +145,7 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelPerceptron":
+    def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelPerceptron":
         """Train on labelled rows.
 
         Parameters
@@ -179,36 +170,34 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
             If the kernel cannot be used, or the cache does not hold a row.
         """
         budget = Budget(self.time_budget, tuple(self.callbacks or ()))
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        checked, labels, weight = self._checked_rows(X, y, sample_weight)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
-        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
-        weight = np.ones(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_missing(self.classes_, codes[weight > 0.0])
         if self.kernel != "precomputed" and not callable(self.kernel):
-            refuse_overflow(X)
-        kernel = resolve_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        warn_of_scales(self, kernel, X)
-        rows = KernelRows(kernel, X, cache_size=self.cache_size)
+            refuse_overflow(checked)
+        kernel = resolve_kernel(self.kernel, checked, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        warn_of_scales(self, kernel, checked)
+        rows = KernelRows(kernel, checked, cache_size=self.cache_size)
         with limit_threads(self.n_jobs):
             rows.check_function()
             coef = self._train(rows, codes, weight, budget)
-        self.gamma_, self.shape_fit_ = kernel.gamma, X.shape
+        self.gamma_, self.shape_fit_ = kernel.gamma, checked.shape
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
-        self.support_vectors_ = np.empty((0, 0), X.dtype) if self.kernel == "precomputed" else X[self.support_]
+        self.support_vectors_ = (
+            np.empty((0, 0), checked.dtype) if self.kernel == "precomputed" else checked[self.support_]
+        )
         if not interrupted(self, budget) and self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
         return self
 
-    def _train(self, rows: KernelRows, codes: npt.NDArray[Any], weight: Floats, budget: Budget) -> Floats:
+    def _train(self, rows: KernelRows, codes: Ints, weight: Floats, budget: Budget) -> Floats:
         """Coefficients of all rows, shape (n_problems, n); the problems share the cached kernel rows."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
-        coef, found, visited = [], set(), 0
+        coef, statuses, visited = [], set(), 0
         for number, target in enumerate(targets):
             problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
             with budget.part(len(targets) - number) as share:
@@ -216,14 +205,14 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
                     problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed
                 )
             coef.append(result.coef)
-            found.add(result.status)
+            statuses.add(result.status)
             visited = max(visited, result.n_iter)
-        self.status_ = str(worst(found, budget))
+        self.status_ = str(worst(statuses, budget))
         self.n_iter_ = -(-visited // int((weight > 0.0).sum()))
         self.evaluations_ = rows.evaluations
         return np.array(coef)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
 
         Parameters
@@ -234,6 +223,6 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         scores = np.concatenate([block for _, block in score_blocks(self, self._checked_new(X))])
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Labels, shape (n,)."""
         return labels_of(self.decision_function(X), self.classes_)

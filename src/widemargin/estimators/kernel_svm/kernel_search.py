@@ -13,7 +13,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -27,43 +27,52 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
 from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._progress import bar, watchers
-from widemargin.estimators.kernel_svm import svc_layout as layout
+from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import warn_of_scales, without_scale_warnings
+from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, splits
 from widemargin.estimators.kernel_svm.kernel_model import class_weights, positive_numbers
 from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC
-from widemargin.estimators.kernel_svm.pairs_fit import Split, kernel_rows, splits
 from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget, Progress
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals
-from widemargin.solvers.kernel_svm.problem import KernelProblem
-from widemargin.solvers.kernel_svm.whole_matrix import WholeMatrix
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals, NuSearch
+from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
-__all__ = ["CS", "GAMMAS", "Cell", "KernelSearch", "kernel_search"]
+__all__ = ["SEARCH", "Cell", "KernelSearch", "SearchOptions", "kernel_search"]
 
-CS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Default C."""
 
-GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
-"""Default gamma, in units of `gamma="scale"`."""
+@dataclass(frozen=True)
+class SearchOptions:
+    """The default grid, and how exactly its cells are solved.
 
-TOL = 0.02
-"""Violation up to which the models of the search are solved; their errors do not need more."""
+    Attributes
+    ----------
+    Cs : tuple of float
+        Default C: five decades, as most good ones lie within.
+    gammas : tuple of float
+        Default gamma, in units of `gamma="scale"`.
+    duals : NuSearch
+        A violation of 0.02 is enough: the errors of the models do not need more; a nu within 2% of the one that is
+        asked for is as good; and one that needs a C K(x, x) above 1e5 (or below one over this) has no cell: it would
+        take long, and overfit.
+    new_rows : int, default=10,000
+        Most rows that the error of the best model is measured on: its standard error is then below half a percent.
+    """
 
-NEAR = 0.02
-"""Relative distance within which an SVM has the nu that is asked for."""
+    Cs: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    gammas: tuple[float, ...] = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
+    duals: NuSearch = field(default_factory=lambda: NuSearch(tol=0.02, near=0.02, widest=1e5))
+    new_rows: int = 10_000
 
-WIDEST = 1e5
-"""A nu that needs a C K(x, x) above this (or below one over this) has no cell: it would take long, and overfit."""
 
-_NO_CACHE = 1e9  # the whole matrix is computed, so no row needs to fit
-_NEW_ROWS = 10_000  # rows that the error of the best model is measured on
+SEARCH = SearchOptions()
+"""The ones in force."""
 
 
 class Cell(NamedTuple):
@@ -151,8 +160,8 @@ class KernelSearch:
 
 def kernel_search(
     model: KernelSVC | SBPClassifier,
-    X: Any,
-    y: Any,
+    X: Features,
+    y: Column,
     *,
     Cs: Sequence[float] | None = None,
     nus: Sequence[float] | None = None,
@@ -160,12 +169,12 @@ def kernel_search(
     n_rows: int = 2000,
     n_folds: int = 3,
     time_budget: float | None = None,
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+    callbacks: Sequence[Callable[[Progress], object]] | None = None,
     on_interrupt: str = "raise",
     verbose: int = 0,
     n_jobs: int | None = None,
     workers: Any = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> KernelSearch:
     """Choose C (or nu) and gamma of a kernel SVM by cross-validation on a subsample.
 
@@ -252,7 +261,7 @@ def kernel_search(
     if not cells:
         raise DataError(
             f"none of the nus {list(grid.values)} is that of an SVM with these gammas and a C K(x, x) up to "
-            f"{WIDEST:.0e}; search by Cs, whose cells say which nus there are."
+            f"{SEARCH.duals.widest:.0e}; search by Cs, whose cells say which nus there are."
         )
     best = _least(cells)
     params = {"nu": best.nu} if isinstance(model, SBPClassifier) else {"C": best.C}
@@ -266,7 +275,7 @@ def kernel_search(
     )  # fmt: skip
 
 
-def _refuse(model: Any, n_rows: Any, n_folds: Any) -> None:
+def _refuse(model: object, n_rows: object, n_folds: object) -> None:
     """Refuse other models, and numbers that make no folds."""
     if not isinstance(model, KernelSVC | SBPClassifier):
         raise CapabilityError(
@@ -315,18 +324,21 @@ class _Grid(NamedTuple):
 class _Search:
     """The subsample, its folds, and the rows that are left for an honest error."""
 
-    def __init__(self, model: KernelSVC | SBPClassifier, X: Any, y: Any, n_rows: int, n_folds: int, rng: Any) -> None:
+    def __init__(
+        self, model: KernelSVC | SBPClassifier, X: Features, y: Column, n_rows: int, n_folds: int,
+        rng: np.random.RandomState,
+    ) -> None:  # fmt: skip
         if (names := _get_feature_names(X)) is not None:
             self.feature_names_in_ = names
-        X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        check_classification_targets(y)
-        self._model, self._X, self._y = model, X, y
-        self._classes, codes = np.unique(y, return_inverse=True)
+        rows, labels = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(labels)
+        self._model, self._X, self._y = model, rows, labels
+        self._classes, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self._classes)
         chosen, self._rest = np.arange(codes.shape[0]), np.empty(0, dtype=np.intp)
         if n_rows < codes.shape[0]:
             chosen, rest = train_test_split(chosen, train_size=n_rows, stratify=codes, random_state=rng)
-            chosen, self._rest = np.sort(chosen), rest[:_NEW_ROWS]
+            chosen, self._rest = np.sort(chosen), rest[: SEARCH.new_rows]
         smallest = int(np.bincount(codes[chosen], minlength=self._classes.shape[0]).min())
         if smallest < n_folds:
             raise DataError(
@@ -335,19 +347,19 @@ class _Search:
             )
         self.n_rows, self.evaluations = int(chosen.shape[0]), 0
         self._chosen, self._codes = chosen, codes[chosen]
-        self._weight: Floats = class_weights(model.class_weight, self._classes, y)[self._codes]
+        self._weight: Floats = class_weights(model.class_weight, self._classes, labels)[self._codes]
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=rng).split(chosen, self._codes)
         self._folds: list[Ints] = [held for _, held in folds]
         self._splits = splits(self._classes.shape[0], self._option("multi_class", "ovo"))
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Matrix:
         """The rows of the subsample."""
         return self._part(self._chosen)
 
     def _option(self, name: str, default: str) -> str:
-        """A parameter that only one of the two kinds of models has."""
-        return str(getattr(self._model, name, default))
+        """An option that only one of the two kinds of models has."""
+        return str(getattr(self._model._options, name, default))
 
     def grid(self, Cs: Sequence[float] | None, nus: Sequence[float] | None) -> _Grid:
         """The values to try."""
@@ -358,7 +370,7 @@ class _Search:
                 f"nus need two classes and y has {self._classes.shape[0]}: each binary problem would have a C of its "
                 "own. Give Cs; the cells say which nu they have."
             )
-        name, given = ("Cs", CS if Cs is None else Cs) if nus is None else ("nus", nus)
+        name, given = ("Cs", SEARCH.Cs if Cs is None else Cs) if nus is None else ("nus", nus)
         values = sorted(set(positive_numbers(name, given)), reverse=nus is not None)
         return _Grid(name.removesuffix("s"), tuple(values))
 
@@ -369,7 +381,9 @@ class _Search:
         if callable(model.kernel) or model.kernel in ("linear", "precomputed"):
             return [(resolve_kernel(model.kernel, rows, **fixed), None)]
         base = resolve_kernel(model.kernel, rows, gamma="scale", **fixed)
-        given = [factor * base.gamma for factor in GAMMAS] if gammas is None else positive_numbers("gammas", gammas)
+        given = (
+            [factor * base.gamma for factor in SEARCH.gammas] if gammas is None else positive_numbers("gammas", gammas)
+        )
         tried = sorted(set(given))
         return [(resolve_kernel(model.kernel, rows, gamma=value, **fixed), value) for value in tried]
 
@@ -383,7 +397,14 @@ class _Search:
                 yield from self.of_kernel(each, grid, inner)
             return
         deadline = Deadline.after(budget.left)
-        elsewhere = partial(_cells_of_kernel, self._unwatched(), grid, deadline)
+        travels = copy.copy(self)  # with a model without callbacks, which cannot be sent
+        unwatched = clone(self._model)
+        if isinstance(unwatched, KernelSVC):
+            unwatched.set_params(solver_options=replace(unwatched._options, callbacks=None))
+        else:
+            unwatched.set_params(callbacks=None)
+        travels._model = unwatched
+        elsewhere = partial(_cells_of_kernel, travels, grid, deadline)
         for found, evaluations in side_by_side(elsewhere, kernels, workers):
             self.evaluations += evaluations
             yield from found
@@ -394,8 +415,8 @@ class _Search:
         """Measure the cells of one kernel."""
         kernel, gamma = given
         computed = kernel_rows(
-            kernel, self.rows, cache_size=_NO_CACHE, backend=self._option("backend", "numpy"),
-            precision=self._option("precision", "auto"), tol=TOL,
+            kernel, self.rows, cache_size=1e9, backend=self._option("backend", "numpy"),
+            precision=self._option("precision", "auto"), tol=SEARCH.duals.tol,
         )  # fmt: skip
         matrix = WholeMatrix(computed.full())
         self.evaluations += computed.evaluations
@@ -406,12 +427,6 @@ class _Search:
             except DataError:  # a nu that no C has
                 cell = None
             yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
-
-    def _unwatched(self) -> "_Search":
-        """This search with a model without callbacks, which do not travel."""
-        other = copy.copy(self)
-        other._model = clone(self._model).set_params(callbacks=None)
-        return other
 
     def _cell(
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
@@ -433,14 +448,14 @@ class _Search:
         """Error of a model trained on the subsample, on rows that are not in it, and its standard error."""
         if not self._rest.shape[0]:
             return None, None
-        own = {} if isinstance(model, SBPClassifier) else {"tol": TOL}
+        own = {} if isinstance(model, SBPClassifier) else {"tol": SEARCH.duals.tol}
         fitted = clone(model).set_params(**own).fit(self.rows, self._y[self._chosen])
         new = self._X[self._rest]
         new = new[:, self._chosen] if model.kernel == "precomputed" else new
         error = float(np.mean(fitted.predict(new) != self._y[self._rest]))
         return error, math.sqrt(error * (1.0 - error) / self._rest.shape[0])
 
-    def _part(self, rows: npt.NDArray[np.intp]) -> Any:
+    def _part(self, rows: npt.NDArray[np.intp]) -> Matrix:
         if self._model.kernel == "precomputed":
             return check_precomputed(self._X)[np.ix_(rows, rows)]
         return self._X[rows]
@@ -449,7 +464,9 @@ class _Search:
         """The binary problems of a fold."""
         free = self._weight.copy()
         free[held] = 0.0
-        return [_Part(matrix, split, self._codes, free, self._model.fit_intercept, budget) for split in self._splits]
+        model = self._model
+        bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
+        return [_Part(matrix, split, self._codes, free, bias, budget) for split in self._splits]
 
     def _one_fold(
         self, matrix: WholeMatrix, parts: "list[_Part]", duals: Sequence[Dual], held: Ints,
@@ -466,7 +483,7 @@ class _Search:
         elif self._option("multi_class", "ovo") == "ovr":
             found = np.argmax(scores, axis=1)
         else:
-            found = layout.votes(scores, k)
+            found = multiclass.votes(scores, k)
         missed[held] = found != self._codes[held]
         return float(np.count_nonzero(coef.any(axis=1)) / (self.n_rows - held.shape[0]))
 
@@ -496,4 +513,4 @@ class _Part:
         self.index = np.flatnonzero(mine & (weight > 0.0))
         y = np.where(codes[self.index] == split.positive, 1.0, -1.0)
         problem = KernelProblem(matrix.subset(self.index), y, weight[self.index], fit_intercept)
-        self.duals = Duals(problem, tol=TOL, near=NEAR, widest=WIDEST, budget=budget)
+        self.duals = Duals(problem, SEARCH.duals, budget=budget)

@@ -1,6 +1,6 @@
 """Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,14 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix, Seed
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._progress import watchers
-from widemargin.estimators.kernel_svm import svc_layout as layout
+from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import (
     conclude,
     refuse_overflow,
@@ -27,8 +26,17 @@ from widemargin.estimators.kernel_svm.advice import (
     warn_of_scales,
     warn_of_steepness,
 )
+from widemargin.estimators.kernel_svm.binary_problems import (
+    Solved,
+    Split,
+    Task,
+    Training,
+    definiteness,
+    kernel_rows,
+    splits,
+    train,
+)
 from widemargin.estimators.kernel_svm.kernel_model import (
-    DTYPES,
     KernelModel,
     class_weights,
     name_the_kernel,
@@ -36,31 +44,25 @@ from widemargin.estimators.kernel_svm.kernel_model import (
     refused_parameters,
     worst,
 )
-from widemargin.estimators.kernel_svm.pairs_fit import (
-    Options,
-    Solved,
-    Split,
-    Training,
-    definiteness,
-    kernel_rows,
-    splits,
-    train,
+from widemargin.estimators.kernel_svm.multiclass import (
+    fit_calibrators,
+    probabilities,
+    score_blocks,
+    sharpened,
+    sharpness,
 )
-from widemargin.estimators.kernel_svm.probabilities import fit_calibrators, probabilities, sharpened, sharpness
-from widemargin.estimators.kernel_svm.scores import score_blocks
+from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
-from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.solvers.base import Budget, Progress
-from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, stopping
+from widemargin.kernels.functions import KernelFunction, resolve_kernel
+from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.hold_out import choose_rows
+from widemargin.solvers.kernel_svm.stopping import choose_rows
 
 __all__ = ["KernelSVC"]
 
 
 _REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
-_LARGEST = 1e100  # C times weights: their squares, times kernel values and rows, must be finite
 
 
 def _calibrates(estimator: "KernelSVC") -> bool:
@@ -95,8 +97,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     shrinking : bool, default=True
         Only `solver="smo"` looks at it: the other duals leave rows aside by themselves.
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, as in SVC. None holds out `validation_fraction` of the rows and
-        stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
+        Largest violation of the optimality conditions, as in SVC. None holds out a tenth of the rows (`KernelOptions`),
+        and stops when their error does not improve any more. For the batch perceptrons and "pegasos" it is the largest
         relative gap; they reach some percent, and take the default for None.
     cache_size : float, default=200
         Megabytes of kernel values kept. Raising it saves arithmetic until the rows of all support vectors fit.
@@ -114,10 +116,6 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Whether `predict` breaks ties between classes by `decision_function` ("ovr"); else the first class wins.
     random_state : int, RandomState or None, default=None
         For rows that are held out and for solvers that draw.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        Train every pair of classes, as SVC, or each class against the rest.
-    fit_intercept : bool, default=True
-        Whether there is an unregularised bias.
     solver : str, default="auto"
         "auto" chooses by size, columns and kernel, and says which and why in `solver_` and `solver_reason_`. "dual":
         working sets over cached rows; "nested-dual": the same on growing subsamples, as many as `tol=None` needs;
@@ -125,26 +123,14 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         which "auto" takes for a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
-        "sdca" and "pegasos": only with `fit_intercept=False`.
+        "sdca" and "pegasos": only with `KernelOptions(fit_intercept=False)`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
-    precision : {"auto", "single", "double"}, default="auto"
-        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
-        of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast.
-    backend : str, default="numpy"
-        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
-        "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.
-        `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
-    validation_fraction : float in (0, 1), default=0.1
-        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
-    time_budget : float, default=None
-        Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
-    callbacks : sequence of callable, default=None
-        Each is called with a `Progress` between steps; returning True stops the fit.
     n_jobs : int, default=None
         Threads of BLAS and compiled loops inside `fit`; None means 1.
+    solver_options : KernelOptions or dict, default=None
+        What SVC does not have and few change: many classes one against the rest, no bias, precision and place of the
+        arithmetic, rows held out, limits of time, callbacks and Ctrl-C. None: the defaults of `KernelOptions`.
 
     Attributes
     ----------
@@ -207,32 +193,19 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     [1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **KernelModel.kernel_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "shrinking": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "verbose": ["verbose"],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
-        "random_state": ["random_state"],
-        "multi_class": [StrOptions({"ovr", "ovo"})],
-        "fit_intercept": ["boolean"],
         "solver": [StrOptions({"auto", *SOLVERS})],
         "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
-        "precision": [StrOptions({"auto", "single", "double"})],
-        "backend": [str],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
+        "solver_options": [KernelOptions, Mapping, None],
     }
 
     @refused_parameters(**_REFUSED)
@@ -240,30 +213,23 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self,
         *,
         C: float = 1.0,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        kernel: str | KernelFunction = "rbf",
         degree: float = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
         tol: float | None = DEFAULT_TOL,
         cache_size: float = 200,
-        class_weight: str | Mapping[Any, float] | None = None,
+        class_weight: str | Mapping[Label, float] | None = None,
         verbose: int = 0,
         max_iter: int = -1,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
-        random_state: Any = None,
-        multi_class: str = "ovo",
-        fit_intercept: bool = True,
+        random_state: Seed = None,
         solver: str = "auto",
         calibration: str | None = None,
-        precision: str = "auto",
-        backend: str = "numpy",
-        validation_fraction: float = 0.1,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         n_jobs: int | None = None,
+        solver_options: KernelOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -279,17 +245,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.random_state = random_state
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
         self.solver = solver
         self.calibration = calibration
-        self.precision = precision
-        self.backend = backend
-        self.validation_fraction = validation_fraction
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.callbacks = callbacks
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     @refused_parameters(**_REFUSED)
     def set_params(self, **params: Any) -> "KernelSVC":
@@ -298,19 +257,23 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     @property
-    def coef_(self) -> Any:
+    def _options(self) -> KernelOptions:
+        """What SVC does not have, checked."""
+        return KernelOptions.of(self.solver_options)
+
+    @property
+    def coef_(self) -> Matrix:
         """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        weights = layout.linear_weights(layout.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
-        if sp.issparse(self.dual_coef_):
-            weights = type(self.dual_coef_)(weights)
+        dense = multiclass.linear_weights(multiclass.dense(self.dual_coef_), self.support_vectors_, self.n_support_)
+        weights: Matrix = type(self.dual_coef_)(dense) if sp.issparse(self.dual_coef_) else dense
         stored: Any = weights.data if sp.issparse(weights) else weights
         stored.flags.writeable = False
         return weights
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelSVC":
+    def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelSVC":
         """Train on labelled rows.
 
         Parameters
@@ -334,15 +297,14 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         CapabilityError
             If parameters do not go together.
         """
-        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
-        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
-            raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
-        if self.solver == "spatial-dual" and self.backend != "numpy":
-            raise CapabilityError(
-                f"solver='spatial-dual' computes kernel values in loops of its own, without backend={self.backend!r}; "
-                "use backend='numpy', or solver='auto'."
-            )
-        X, codes, weight = self._checked(X, y, sample_weight)
+        options = self._options
+        budget = Budget(options.time_budget, watchers(options.callbacks, self.verbose))
+        self._refuse_combinations(options)
+        rows, labels, weight = self._checked_rows(X, y, sample_weight)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        refuse_one_class(self.classes_)
+        self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
         rng = check_random_state(self.random_state)
         index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
         refuse_missing(self.classes_, codes[index])
@@ -350,27 +312,26 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             kept, aside = hold_out(codes[index], rng)
             index, held = index[kept], index[aside]
         with limit_threads(self.n_jobs):
-            solved = self._train(X, codes, weight, index, rng, budget)
-            self._calibrate(X[held], codes[held], weight[held])
-        conclude(self, solved, budget)
+            solved = self._train(rows, codes, weight, index, rng, budget)
+            self._calibrate(rows[held], codes[held], weight[held])
+        conclude(self, solved, options, budget)
         return self
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Ints, Floats]:
-        """Checked rows, classes as numbers, and weights; set what the estimator remembers of its data."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_one_class(self.classes_)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y)
-        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
-        weight = np.ones(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.shape_fit_ = X.shape
-        return X, codes.astype(np.int64), weight
+    def _refuse_combinations(self, options: KernelOptions) -> None:
+        """Refuse parameters that do not go together."""
+        if options.multi_class == "ovr" and self.decision_function_shape == "ovo":
+            raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
+        if self.solver == "spatial-dual" and options.backend != "numpy":
+            raise CapabilityError(
+                f"solver='spatial-dual' computes kernel values in loops of its own, without "
+                f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
+            )
 
-    def _train(self, X: Any, codes: Ints, weight: Floats, index: Ints, rng: Any, budget: Budget) -> list[Solved]:
+    def _train(
+        self, X: Matrix, codes: Ints, weight: Floats, index: Ints, rng: np.random.RandomState, budget: Budget
+    ) -> list[Solved]:
         """Train on the rows `index` and set the fitted attributes."""
+        options = self._options
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
         codes, weight = codes[index], weight[index]
@@ -382,27 +343,27 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         warn_of_scales(self, kernel, rows)
         warn_of_steepness(self, kernel, rows)
         with np.errstate(over="ignore"):
-            upper, tol = self.C * self.class_weight_[codes] * weight, stopping(self.solver, self.tol)
-        if upper.max() > _LARGEST:
-            raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to {_LARGEST:g} at most.")
+            upper, tol = self.C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
+        if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite
+            raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
-            upper[choose_rows(codes, self.validation_fraction, draw)] = 0.0
+            upper[choose_rows(codes, options.validation_fraction, draw)] = 0.0
         matrix = kernel_rows(
-            kernel, rows, cache_size=self.cache_size, backend=self.backend, precision=self.precision, tol=tol
+            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol
         )
         training = Training(
             matrix, codes, upper, rows.shape[1],
-            spatial=kernel.name == "rbf" and not sp.issparse(rows) and self.backend == "numpy",
+            spatial=kernel.name == "rbf" and not sp.issparse(rows) and options.backend == "numpy",
         )  # fmt: skip
-        options = Options(
-            self.solver, tol, self.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
+        task = Task(
+            self.solver, tol, options.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
             rng.randint(np.iinfo("i").max),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             spectrum = definiteness(training, self.solver)
             indefinite = spectrum is not None and spectrum.indefinite
-            solved = train(training, self._splits(), options, budget, positive=not indefinite)
+            solved = train(training, self._splits(), task, budget, positive=not indefinite)
         self.indefinite_ = indefinite or any(item.result.indefinite for item in solved)
         if self.indefinite_:
             warn_of_indefiniteness(self, spectrum)
@@ -411,28 +372,33 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._adopt(solved, codes, index, rows, budget)
         return solved
 
-    def _calibrate(self, X: Any, codes: Ints, weight: Floats) -> None:
+    def _calibrate(self, X: Matrix, codes: Ints, weight: Floats) -> None:
         """Fit probabilities on rows that training did not see."""
         self.calibrators_: list[Any] = []
         self.sharpness_ = 1.0
         if self.calibration is None:
             return
         parts = self._splits()
-        scores = np.concatenate([block for _, block in score_blocks(self, X)])
+        scores = np.concatenate([block for _, block in self._score_blocks(X)])
         self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
         if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
             self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
 
     def _splits(self) -> tuple[Split, ...]:
-        return splits(self.classes_.shape[0], self.multi_class)
+        return splits(self.classes_.shape[0], self._options.multi_class)
 
-    def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Any, budget: Budget) -> None:
+    def _score_blocks(self, X: Matrix) -> Iterator[tuple[slice, Floats]]:
+        """Scores of checked rows by all binary problems, a block of rows at a time."""
+        pairs = self.classes_.shape[0] > 2 and self._options.multi_class == "ovo"
+        return score_blocks(self, X, pairs=pairs, backend=self._options.backend)
+
+    def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Matrix, budget: Budget) -> None:
         """Set the fitted attributes of the solutions; `rows` are those of `index`."""
-        made = layout.expand(solved, codes, self.classes_.shape[0])
-        self.support_ = index[made.support].astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[made.support]
-        self.n_support_, self.intercept_ = made.n_support, made.intercept
-        self.dual_coef_ = type(rows)(made.dual_coef) if sp.issparse(rows) else made.dual_coef
+        model = multiclass.expand(solved, codes, self.classes_.shape[0])
+        self.support_ = index[model.support].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[model.support]
+        self.n_support_, self.intercept_ = model.n_support, model.intercept
+        self.dual_coef_ = type(rows)(model.dual_coef) if sp.issparse(rows) else model.dual_coef
         results = [item.result for item in solved]
         self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
         self.status_ = str(worst((result.status for result in results), budget))
@@ -446,7 +412,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
         )
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores of new rows.
 
         Parameters
@@ -462,44 +428,46 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         return self._scores(self._checked_new(X))
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (p,)."""
-        X, k = self._checked_new(X), self.classes_.shape[0]
+        rows, k = self._checked_new(X), self.classes_.shape[0]
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if k == 2:
-            return self.classes_[(self._scores(X) >= 0.0).astype(np.intp)]
-        if self.break_ties or self.multi_class == "ovr":
-            return self.classes_[np.argmax(self._scores(X), axis=1)]  # type: ignore[no-any-return]
-        chosen = np.empty(X.shape[0], dtype=np.intp)
-        for rows, scores in score_blocks(self, X):
-            chosen[rows] = layout.votes(scores, k)
-        return self.classes_[chosen]
+            chosen = (self._scores(rows) >= 0.0).astype(np.intp)
+        elif self.break_ties or self._options.multi_class == "ovr":
+            chosen = np.argmax(self._scores(rows), axis=1)
+        else:
+            chosen = np.empty(rows.shape[0], dtype=np.intp)
+            for block, scores in self._score_blocks(rows):
+                chosen[block] = multiclass.votes(scores, k)
+        labels: npt.NDArray[Any] = self.classes_[chosen]
+        return labels
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Features) -> Floats:
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
         Every binary problem is calibrated. The probabilities of pairs of classes are coupled as in LIBSVM; those of
         classes against the rest are scaled to sum 1. With "sigmoid" and more than two classes they are then raised to
         the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
         """
-        X, parts = self._checked_new(X), self._splits()
-        found = [probabilities(self.calibrators_, parts, scores) for _, scores in score_blocks(self, X)]
-        table = np.concatenate(found)
+        rows, parts = self._checked_new(X), self._splits()
+        blocks = [probabilities(self.calibrators_, parts, scores) for _, scores in self._score_blocks(rows)]
+        table = np.concatenate(blocks)
         return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
 
     @available_if(_calibrates)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Features) -> Floats:
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: Matrix) -> Floats:
         """Scores of checked rows, in the shape of `decision_function`."""
         k = self.classes_.shape[0]
-        votes = k > 2 and self.multi_class == "ovo" and self.decision_function_shape == "ovr"
+        votes = k > 2 and self._options.multi_class == "ovo" and self.decision_function_shape == "ovr"
         out = np.empty((X.shape[0], k if votes else self.intercept_.shape[0]))
-        for rows, scores in score_blocks(self, X):
-            out[rows] = layout.one_vs_rest(scores, k) if votes else scores
+        for rows, scores in self._score_blocks(X):
+            out[rows] = multiclass.one_vs_rest(scores, k) if votes else scores
         return out[:, 0] if k == 2 else out

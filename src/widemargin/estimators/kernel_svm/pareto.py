@@ -10,13 +10,14 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Column, Features, Floats
 from widemargin.estimators._progress import watchers
 from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
 from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
@@ -71,7 +72,7 @@ class ParetoPath:
 
 
 def pareto_path(
-    classifier: SBPClassifier, X: Any, y: Any, *, nus: Iterable[float], sample_weight: Any = None
+    classifier: SBPClassifier, X: Features, y: Column, *, nus: Iterable[float], sample_weight: Column | None = None
 ) -> ParetoPath:
     """Models along nu, each started from the solution of its larger neighbour.
 
@@ -114,16 +115,17 @@ def pareto_path(
     values = positive_numbers("nus", nus)
     model = clone(classifier)
     model._validate_params()
+    options = model._options
     budget = Budget(model.time_budget, watchers(model.callbacks, model.verbose))
     with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
         task = model._prepare(X, y, sample_weight)
-        found = nu_path(
-            task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, batch=model.batch_size,
-            seed=task.seed,
+        path_points = nu_path(
+            task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, seed=task.seed,
+            options=BatchOptions(batch=options.batch_size),
         )  # fmt: skip
-        points = list(found)
+        points = list(path_points)
     path = _path(points, list(_models(model, points, task)))
-    if budget.interrupted and model.on_interrupt == "raise":
+    if budget.interrupted and options.on_interrupt == "raise":
         raise KeyboardInterrupt
     _warn_of_unfinished(path, points, model.max_iter)
     if budget.exhausted:
@@ -148,10 +150,10 @@ def _warn_of_unfinished(path: ParetoPath, points: list[ParetoPoint], max_iter: i
     lost &= np.isinf(path.norm)
     facts = [(ended & ~lost, f"the gap is up to {path.gap[ended & ~lost].max(initial=0.0):.1%}")]
     facts.append((lost, "no classifier with mean_hinge <= nu norm was found"))
-    said = [f"at nu={', '.join(f'{nu:.3g}' for nu in path.nu[which])} {fact}" for which, fact in facts if which.any()]
-    if said:
+    told = [f"at nu={', '.join(f'{nu:.3g}' for nu in path.nu[which])} {fact}" for which, fact in facts if which.any()]
+    if told:
         warn(
-            f"{'; '.join(said)} after at most {max_iter} steps: raise max_iter or tol, or leave out so small a nu.",
+            f"{'; '.join(told)} after at most {max_iter} steps: raise max_iter or tol, or leave out so small a nu.",
             MarginConvergenceWarning,
         )
 
@@ -169,7 +171,9 @@ def _path(points: list[ParetoPoint], models: list[SBPClassifier]) -> ParetoPath:
     )
 
 
-def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_weight: Any = None) -> float:
+def nu_from_C(
+    classifier: SBPClassifier, X: Features, y: Column, *, C: float, sample_weight: Column | None = None
+) -> float:
     """The nu at which `SBPClassifier` seeks the same classifier as `SVC(C=C)` with the same kernel.
 
     The SVM is solved by the working-set dual; nu is its mean hinge loss divided by its norm.
@@ -207,7 +211,7 @@ def nu_from_C(classifier: SBPClassifier, X: Any, y: Any, *, C: float, sample_wei
         return nu_from_c(scaled)
 
 
-def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+def C_from_nu(classifier: SBPClassifier, X: Features, y: Column, *, sample_weight: Column | None = None) -> float:
     """The least C of an SVM whose solution is that of the classifier's nu: the inverse of `nu_from_C`.
 
     On rows of few columns several C have the same solution: w then stays the same over whole intervals of C, while the
@@ -239,7 +243,7 @@ def C_from_nu(classifier: SBPClassifier, X: Any, y: Any, *, sample_weight: Any =
         return c_from_nu(problem, float(classifier.nu)) / float(problem.upper.max())
 
 
-def _refuse_others(classifier: Any, name: str) -> None:
+def _refuse_others(classifier: object, name: str) -> None:
     """Refuse models that have no nu."""
     if not isinstance(classifier, SBPClassifier):
         raise CapabilityError(
@@ -248,7 +252,7 @@ def _refuse_others(classifier: Any, name: str) -> None:
         )
 
 
-def _whole_problem(classifier: SBPClassifier, X: Any, y: Any, sample_weight: Any) -> KernelProblem:
+def _whole_problem(classifier: SBPClassifier, X: Features, y: Column, sample_weight: Column | None) -> KernelProblem:
     model = clone(classifier).set_params(tol=0.1)  # no row is held out
     model._validate_params()
     task: Task = model._prepare(X, y, sample_weight)

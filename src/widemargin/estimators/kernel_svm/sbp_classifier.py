@@ -1,7 +1,7 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,35 +10,33 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Column, Features, Floats, Label, Matrix, Seed
 from widemargin.estimators._binary import binary_classes
 from widemargin.estimators._progress import watchers
 from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.estimators.kernel_svm.kernel_model import (
     CURES,
-    DTYPES,
     KernelModel,
     class_weights,
     interrupted,
     name_the_kernel,
     refuse_missing,
 )
+from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.definiteness import refuse_indefinite, sampled_spectrum
-from widemargin.kernels.functions import KERNELS, check_precomputed, resolve_kernel
+from widemargin.kernels.functions import KernelFunction, refuse_indefinite, resolve_kernel, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import BATCH, solve, solve_published
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.hold_out import WITHOUT_ROWS, choose_rows
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
 __all__ = ["INDEFINITE", "SBPClassifier", "Task"]
 
@@ -52,7 +50,7 @@ class Task(NamedTuple):
     problem: KernelProblem
     tol: float | None
     seed: int
-    X: Any
+    X: Matrix
     used: npt.NDArray[np.intp]
 
 
@@ -76,38 +74,28 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         Of the kernels "poly" and "sigmoid".
     fit_intercept : bool, default=True
         Whether there is an unregularised bias.
-    algorithm : {"batch", "published"}, default="batch"
-        "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
-        computes it afresh and takes the plain average (Algorithm 1 of the paper).
-    batch_size : int, default=256
-        Rows of a step of "batch". Raising it makes steps more exact and dearer.
     tol : float or None, default=None
-        Largest relative gap between the margin and its upper bound. None holds out `validation_fraction` of the rows
+        Largest relative gap between the margin and its upper bound. None holds out a tenth of the rows (`SBPOptions`)
         and stops when their error has stopped falling beyond noise.
-    validation_fraction : float, default=0.1
-        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
-        row is left to hold out the run stops at a gap of 10%.
     max_iter : int, default=10,000
         Largest number of steps.
     cache_size : float, default=200
         Megabytes of kernel rows kept.
-    backend : {"numpy", "dask"}, default="numpy"
-        "dask": in `fit` the kernel values of a step are computed on the workers of the Dask client in force, which hold
-        the rows in parts; it pays where a step costs more than its messages, some milliseconds.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, as in scikit-learn.
     time_budget : float or None, default=None
         Seconds after which the best model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Called with a `Progress` between steps, on a geometric schedule; one that returns True ends the run.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
     verbose : int, default=0
         Above 0 progress is logged under "widemargin".
     n_jobs : int or None, default=None
         Threads of a fit; None means 1, -1 all cores.
     random_state : int, RandomState or None, default=None
         Of the draws and the rows held out.
+    solver_options : SBPOptions or dict, default=None
+        The published algorithm in place of batches, their size, rows held out, workers, and Ctrl-C. None: the defaults
+        of `SBPOptions`.
 
     Attributes
     ----------
@@ -164,52 +152,38 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **KernelModel.kernel_constraints,
         "nu": [Interval(Real, 0.0, None, closed="left")],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "fit_intercept": ["boolean"],
-        "algorithm": [StrOptions({"batch", "published"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "backend": [StrOptions({"numpy", "dask"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
         "callbacks": ["array-like", None],
-        "on_interrupt": [StrOptions({"raise", "return"})],
         "verbose": ["verbose"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        "solver_options": [SBPOptions, Mapping, None],
     }
 
     def __init__(
         self,
         nu: float = 1e-3,
         *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        kernel: str | KernelFunction = "rbf",
         gamma: str | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         fit_intercept: bool = True,
-        algorithm: str = "batch",
-        batch_size: int = BATCH,
         tol: float | None = None,
-        validation_fraction: float = 0.1,
         max_iter: int = 10_000,
         cache_size: float = 200.0,
-        backend: str = "numpy",
-        class_weight: Any = None,
+        class_weight: Mapping[Label, float] | str | None = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        on_interrupt: str = "raise",
+        callbacks: Sequence[Callable[[Progress], object]] | None = None,
         verbose: int = 0,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
+        solver_options: SBPOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -217,20 +191,21 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         self.degree = degree
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
-        self.algorithm = algorithm
-        self.batch_size = batch_size
         self.tol = tol
-        self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.cache_size = cache_size
-        self.backend = backend
         self.class_weight = class_weight
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.on_interrupt = on_interrupt
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.solver_options = solver_options
+
+    @property
+    def _options(self) -> SBPOptions:
+        """What few change, checked."""
+        return SBPOptions.of(self.solver_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -238,7 +213,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SBPClassifier":
+    def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "SBPClassifier":
         """Train on labelled rows.
 
         Parameters
@@ -249,7 +224,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         y : array-like of shape (n,)
             Two classes.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0 of the slack; a row of weight 2 counts as two. Not for `algorithm="published"`.
+            Weights >= 0 of the slack; a row of weight 2 counts as two. Not for the published algorithm.
 
         Returns
         -------
@@ -269,38 +244,38 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
             task = self._prepare(X, y, sample_weight)
             options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}
             with name_the_kernel(self.kernel, INDEFINITE):
-                if self.algorithm == "published":
+                if self._options.algorithm == "published":
                     result = solve_published(task.problem, nu=float(self.nu), **options)
                 else:
-                    result = solve(task.problem, nu=float(self.nu), batch=self.batch_size, **options)
+                    result = solve(
+                        task.problem, nu=float(self.nu), options=BatchOptions(batch=self._options.batch_size), **options
+                    )
         self._adopt(result, task)
         self._conclude(result, budget)
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _prepare(self, X: Features, y: Column, sample_weight: Column | None) -> Task:
         """Check rows and make their problem; sets what the estimator remembers of its data."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-        X = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
-        self.classes_ = binary_classes(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        codes = np.searchsorted(self.classes_, y)
-        weight = weight * class_weights(self.class_weight, self.classes_, y)[codes]
+        checked, labels, weight = self._checked_rows(X, y, sample_weight)
+        self.classes_ = binary_classes(labels)
+        codes = np.searchsorted(self.classes_, labels)
+        weight = weight * class_weights(self.class_weight, self.classes_, labels)[codes]
         used = np.flatnonzero(weight > 0.0)
         refuse_missing(self.classes_, codes[used])
-        sign, upper = np.where(y[used] == self.classes_[1], 1.0, -1.0), weight[used]
-        rows = self._rows(X, upper, used)
+        sign, upper = np.where(labels[used] == self.classes_[1], 1.0, -1.0), weight[used]
+        rows = self._rows(checked, upper, used)
         rows.check_function()
         with name_the_kernel(self.kernel, INDEFINITE):
             refuse_indefinite(sampled_spectrum(rows))
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         tol = self.tol
         if tol is None:
-            held = choose_rows(sign, self.validation_fraction, np.random.default_rng(seed))
+            held = choose_rows(sign, self._options.validation_fraction, np.random.default_rng(seed))
             upper[held] = 0.0
-            tol = None if held.shape[0] else WITHOUT_ROWS
-        return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, X, used)
+            tol = None if held.shape[0] else HoldOutOptions.without_rows
+        return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, checked, used)
 
-    def _rows(self, X: Any, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
+    def _rows(self, X: Matrix, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
         """The kernel rows of the rows with a weight."""
         if used.shape[0] < X.shape[0]:
             X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
@@ -311,7 +286,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         )
         warn_of_scales(self, kernel, X)
         self.gamma_ = kernel.gamma
-        if self.backend == "dask":
+        if self._options.backend == "dask":
             return PartitionedRows(kernel, X, cache_size=self.cache_size)
         return KernelRows(kernel, X, cache_size=self.cache_size)
 
@@ -331,7 +306,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _conclude(self, result: SBPResult, budget: Budget) -> None:
         """Warn or raise according to how the run ended."""
-        if interrupted(self, budget):
+        if interrupted(self._options, budget):
             return
         if result.margin <= 0.0:
             warn(self._without_margin(result), MarginConvergenceWarning)
@@ -348,22 +323,22 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
 
         With nu > 0 there is always one: that of w = 0 is nu.
         """
-        found = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
+        fact = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
         more = {
             "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
         }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
         bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
         if self.nu > 0.0:
             more += ", or raise nu" if result.status == Status.CONVERGED else ""
-            return f"{found}; there is one of at least {self.nu:.2g}{bound} ({more})."
+            return f"{fact}; there is one of at least {self.nu:.2g}{bound} ({more})."
         kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
-        return f"{found}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
+        return f"{fact}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
         return model_scores(self, self._checked_new(X))[:, 0]
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
         second = self.decision_function(X) > 0.0
         labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]

@@ -21,8 +21,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from widemargin._typing import Floats, Ints
-from widemargin.distributed.base import Block, BlockMap
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.estimators.rate_constrained.prediction import DTYPES
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -198,29 +197,28 @@ class _Sizes(NamedTuple):
     cell_count: Ints
 
 
-def _matrix(data: Mapping[str, Any], title: str = "a block") -> Any:
+def _matrix(rows: Rows, title: str = "a block") -> Any:
     """Checked features."""
-    X = data["X"]
     try:
-        checked = check_array(X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        checked = check_array(rows.X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
     except ValueError as error:
-        where = "" if data.get("source") is None else f" of external {data['source']!r}"
+        where = "" if rows.source is None else f" of {rows.title}"
         raise DataError(f"{title}{where}: {error}") from error
     return canonical_rows(checked)
 
 
 def _survey(block: Block, _: None) -> Survey:
-    data = block.data
-    X, y, weight = _matrix(data, block.title), data["y"], data["sample_weight"]
-    main = data.get("source") is None
+    data: Rows = block.data
+    X, y, weight = _matrix(data, block.title), data.y, data.sample_weight
+    main = data.source is None
     if main and y is None:
         raise DataError(f"{block.title} has no labels. Give y.")
     labels = _distinct(y, block.title) if main else np.zeros(0)
     whole = float(X.shape[0] if weight is None else np.asarray(weight, dtype=np.float64).sum())
-    names = _get_feature_names(data["X"])
-    if names is None and data.get("names"):
-        names = np.asarray(data["names"], dtype=object)
-    rows, place = RowBlocks([(X, None)]), block.title if main else f"external {data['source']!r}"
+    names = _get_feature_names(data.X)
+    if names is None and data.feature_names:
+        names = np.asarray(data.feature_names, dtype=object)
+    rows, place = RowBlocks([(X, None)]), block.title if main else data.title
     return Survey(
         labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names, place
     )
@@ -243,14 +241,10 @@ def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
     return np.unique(np.asarray(y))
 
 
-def _source(data: Mapping[str, Any], labels: Labels) -> Source:
+def _source(rows: Rows, labels: Labels) -> Source:
     """The rows of a block as a source of the goal."""
-    name = data.get("source")
-    rows = Rows(
-        data["X"], data["y"], data["sample_weight"], data["populations"],
-        baselines={**labels.models, **(data.get("baselines") or {})}, source=name,
-    )  # fmt: skip
-    return make_source(rows, baselines_used(labels.goal).get(name, ()), classes=labels.classes)
+    asked = replace(rows, baselines={**labels.models, **rows.baselines})
+    return make_source(asked, baselines_used(labels.goal).get(rows.source, ()), classes=labels.classes)
 
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:
@@ -267,7 +261,7 @@ def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) ->
     return Counts({source.name: part})
 
 
-def _problem_of(data: Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
+def _problem_of(data: Rows, task: _Task) -> RateConstrainedProblem:
     """The problem of a block's rows, with the coefficients of the whole."""
     source = _source(data, task.labels)
     of_kind = task.tied.cell[task.counts.names.index(source.name)]

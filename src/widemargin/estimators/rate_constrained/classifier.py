@@ -14,9 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Matrix
-from widemargin.distributed.choice import block_map
-from widemargin.distributed.labelled import labelled_rows
-from widemargin.distributed.tables import is_collection
+from widemargin.distributed.backends import block_map
+from widemargin.distributed.tables import is_collection, labelled_rows
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
 from widemargin.estimators._progress import watchers

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.estimators.rate_constrained.measures import BlockedDeterministic, Deterministic, Randomized
 from widemargin.exceptions import DataError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.distributed.blocked_rows import BlockedPoint
+from widemargin.distributed.blocks import BlockedPoint
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair

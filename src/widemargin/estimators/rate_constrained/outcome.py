@@ -12,7 +12,8 @@ from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import TiedGoal
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status
 

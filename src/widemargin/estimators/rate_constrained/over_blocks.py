@@ -5,12 +5,9 @@ from typing import Any
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats
-from widemargin.distributed.base import BlockMap
-from widemargin.distributed.blocked_rows import BlockedRows
-from widemargin.distributed.joined import JoinedMap
-from widemargin.distributed.labelled import labelled_rows
-from widemargin.distributed.local import SerialMap
-from widemargin.distributed.recipes import ArrayRows, rows_of
+from widemargin.distributed.backends import JoinedMap, SerialMap
+from widemargin.distributed.blocks import BlockedRows, BlockMap
+from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import computed
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators.feature_space import ColumnSpace
@@ -27,6 +24,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, positive_class
 from widemargin.goals.measuring.rates_of_predictions import Measured
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered, check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
@@ -167,7 +165,6 @@ class BlockTrainingMixin:
         for name in sorted(name for name in baselines_used(self.goal_) if name is not None):
             data, X = external_data(name, external or {}), external_rows(external, name)
             X, y, weight, table = map(computed, (X, data.y, data.sample_weight, data.populations))
-            (rows,) = labelled_rows(X, y, sample_weight=weight, populations=table, block_rows=max(1, rows_of(X)))
-            said = {key: computed(value) for key, value in data.baselines.items()}
-            maps.append(SerialMap([ArrayRows({**rows.load(), "source": name, "baselines": said})]))
+            baselines = {key: computed(value) for key, value in data.baselines.items()}
+            maps.append(SerialMap([HeldRows(Rows(X, y, weight, table, baselines=baselines, source=name))]))
         return blocks if len(maps) == 1 else JoinedMap(maps)

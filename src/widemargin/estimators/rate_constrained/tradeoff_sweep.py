@@ -19,8 +19,8 @@ from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External
 from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.measuring.tradeoff_measures import MeasureLog
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
-from widemargin.goals.measuring.tradeoff_text import MeasureLog
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget
 

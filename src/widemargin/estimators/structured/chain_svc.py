@@ -1,7 +1,7 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,12 @@ from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.structured.margins import structured_margins
+from widemargin._typing import Floats, Label, Matrix, Seed
 from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
+from widemargin.estimators.structured.training import StructuralOptions
 from widemargin.exceptions import DataError
-from widemargin.solvers.base import Progress
+from widemargin.solvers.base import Callback
+from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
 __all__ = ["ChainSVC"]
@@ -51,16 +53,14 @@ class ChainSVC(ReadyMadeSVM):
         where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every pass under "widemargin".
     n_jobs : int, default=None
         Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -94,15 +94,17 @@ class ChainSVC(ReadyMadeSVM):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **ReadyMadeSVM._parameter_constraints,
         "weights": [dict, "array-like", None],
     }
 
+    model_: ChainModel
+
     def __init__(
         self,
         *,
-        weights: Any = None,
+        weights: Mapping[Label, float] | npt.ArrayLike | None = None,
         fit_intercept: bool = True,
         C: float = 1.0,
         rescaling: str = "slack",
@@ -110,12 +112,11 @@ class ChainSVC(ReadyMadeSVM):
         tol: float = 0.01,
         max_iter: int = 100,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
         n_jobs: int | None = None,
+        solver_options: StructuralOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.weights = weights
         self.fit_intercept = fit_intercept
@@ -126,17 +127,16 @@ class ChainSVC(ReadyMadeSVM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     def _model(self) -> ChainModel:
         return ChainModel(self.weights)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> "ChainSVC":
+    def fit(self, X: Examples, y: Examples) -> Self:
         """Train on labelled sequences.
 
         Parameters
@@ -157,8 +157,9 @@ class ChainSVC(ReadyMadeSVM):
         if y is None:
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
-        self._train([with_constant(x) for x in sequences] if self.fit_intercept else sequences, y)
-        self.n_features_in_ = sequences[0].shape[1]
+        if sequences:
+            self.n_features_in_ = sequences[0].shape[1]
+        self._train(self._model(), [with_constant(x) for x in sequences] if self.fit_intercept else sequences, y)
         return self
 
     @property
@@ -167,7 +168,7 @@ class ChainSVC(ReadyMadeSVM):
         states: npt.NDArray[Any] = self.model_.states
         return states
 
-    def predict(self, X: Sequence[Any]) -> list[npt.NDArray[Any]]:
+    def predict(self, X: Examples) -> list[npt.NDArray[Any]]:
         """The labelling of largest score of every sequence.
 
         Parameters
@@ -181,7 +182,7 @@ class ChainSVC(ReadyMadeSVM):
         check_is_fitted(self)
         return [self.model_.decode(None, u, self.theta_) for u in self._potentials(X)]
 
-    def margins(self, X: Sequence[Any], y: Sequence[Any]) -> npt.NDArray[np.float64]:
+    def margins(self, X: Examples, y: Examples) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
 
         Parameters
@@ -205,9 +206,9 @@ class ChainSVC(ReadyMadeSVM):
         u = list(self._potentials(X))
         if [len(states) for states in y] != [own.shape[0] for own in u]:
             raise DataError("the labels have other lengths than the sequences; give a state for every step.")
-        return structured_margins(self.model_, ((None, y[i], own) for i, own in enumerate(u)), self.theta_)
+        return self._margins((None, y[i], own) for i, own in enumerate(u))
 
-    def _potentials(self, X: Sequence[Any]) -> Iterator[npt.NDArray[np.float64]]:
+    def _potentials(self, X: Examples) -> Iterator[Floats]:
         """Potentials of checked sequences."""
         for i, x in enumerate(X):
             steps = _steps(x, f"sequence {i}")
@@ -215,7 +216,7 @@ class ChainSVC(ReadyMadeSVM):
                 raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.coef_.shape[1]}.")
             yield potentials(steps, self.coef_, self.intercept_)
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Examples, y: Examples) -> float:
         """Share of the steps that are labelled right.
 
         Parameters
@@ -230,9 +231,9 @@ class ChainSVC(ReadyMadeSVM):
         return float(accuracy_score(np.concatenate([np.asarray(states) for states in y]), np.concatenate(predicted)))
 
 
-def _steps(x: Any, what: str) -> Any:
+def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:
     """Steps of a sequence as a matrix of finite numbers that is not empty."""
-    rows = x.tocsr() if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+    rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise DataError(f"{what} has shape {rows.shape}: give a matrix with one step per row, and at least one.")
     if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():

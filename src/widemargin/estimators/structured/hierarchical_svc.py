@@ -1,16 +1,18 @@
 """Multi-label classification in a hierarchy of labels: `HierarchicalSVC`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from widemargin._typing import Features, Ints, Seed
 from widemargin.estimators.structured.ready_made import LabelSetSVM
-from widemargin.solvers.base import Progress
+from widemargin.estimators.structured.training import StructuralOptions
+from widemargin.solvers.base import Callback
 from widemargin.structured.models import HierarchyModel
-from widemargin.structured.models.label_graph import check_order, read_hierarchy, storable
+from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
 
 __all__ = ["HierarchicalSVC"]
 
@@ -39,8 +41,6 @@ class HierarchicalSVC(LabelSetSVM):
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
         Loss of each of them, `>= 0`. None: 1 each.
-    separator : str, default="/"
-        Between the parts of a path.
     oracle : {"auto", "milp"}, default="auto"
         "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
     labels : {"sets", "path"}, default="sets"
@@ -68,16 +68,14 @@ class HierarchicalSVC(LabelSetSVM):
         where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every pass under "widemargin".
     n_jobs : int, default=None
         Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -117,23 +115,21 @@ class HierarchicalSVC(LabelSetSVM):
     [[1, 1, 0], [1, 1, 0], [1, 0, 1]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LabelSetSVM._parameter_constraints,
         "hierarchy": ["array-like", HasMethods(["nodes", "edges"])],
         "loss": [StrOptions({"nodes", "leaves"})],
         "weights": ["array-like", None],
-        "separator": [str],
         "oracle": [StrOptions({"auto", "milp"})],
         "labels": [StrOptions({"sets", "path"})],
     }
 
     def __init__(
         self,
-        hierarchy: Any,
+        hierarchy: Hierarchy,
         *,
         loss: str = "nodes",
         weights: npt.ArrayLike | None = None,
-        separator: str = "/",
         oracle: str = "auto",
         labels: str = "sets",
         fit_intercept: bool = True,
@@ -144,17 +140,15 @@ class HierarchicalSVC(LabelSetSVM):
         tol: float = 0.01,
         max_iter: int = 100,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
         n_jobs: int | None = None,
+        solver_options: StructuralOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.loss = loss
         self.weights = weights
-        self.separator = separator
         self.oracle = oracle
         self.labels = labels
         self.fit_intercept = fit_intercept
@@ -166,11 +160,10 @@ class HierarchicalSVC(LabelSetSVM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -178,11 +171,11 @@ class HierarchicalSVC(LabelSetSVM):
 
     def _model(self) -> HierarchyModel:
         return HierarchyModel(
-            self.hierarchy, loss=self.loss, weights=self.weights, separator=self.separator, oracle=self.oracle,
+            self.hierarchy, loss=self.loss, weights=self.weights, separator=self._separator, oracle=self.oracle,
             labels=self.labels,
         )  # fmt: skip
 
-    def closed(self, y: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def closed(self, y: npt.ArrayLike) -> Ints:
         """Label sets with the ancestors of their nodes added: what `fit` wants.
 
         Parameters
@@ -196,11 +189,14 @@ class HierarchicalSVC(LabelSetSVM):
         self._check_columns(getattr(y, "columns", None))
         return self._model().closed(y)
 
-    def _train(self, X: Any, Y: Any) -> None:
-        self._check_columns(self.classes_)
-        super()._train(X, Y)
+    def _check_labels(self, y: Features) -> None:
+        self._check_columns(getattr(y, "columns", None))
+
+    @property
+    def _separator(self) -> str:
+        return StructuralOptions.of(self.solver_options).separator
 
     def _check_columns(self, names: npt.ArrayLike | None) -> None:
         """Refuse columns of y that carry the names of nodes in another order."""
-        graph = read_hierarchy(self.hierarchy, self.separator)
+        graph = read_hierarchy(self.hierarchy, self._separator)
         check_order(graph, np.arange(len(graph.names)) if names is None else names)

@@ -1,18 +1,20 @@
 """One of several classes, with costs: `MulticlassSVC`."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._typing import Floats
+from widemargin._typing import Features, Floats, Seed
 from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
+from widemargin.estimators.structured.training import StructuralOptions
 from widemargin.exceptions import DataError
-from widemargin.solvers.base import Progress
+from widemargin.solvers.base import Callback
 from widemargin.structured.models import MulticlassModel
 
 __all__ = ["MulticlassSVC"]
@@ -48,16 +50,14 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every pass under "widemargin".
     n_jobs : int, default=None
         Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -90,10 +90,12 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     (150, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **ReadyMadeSVM._parameter_constraints,
         "cost": ["array-like", None],
     }
+
+    model_: MulticlassModel
 
     def __init__(
         self,
@@ -106,12 +108,11 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         tol: float = 0.01,
         max_iter: int = 100,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
         n_jobs: int | None = None,
+        solver_options: StructuralOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.cost = cost
         self.fit_intercept = fit_intercept
@@ -122,17 +123,16 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     def _model(self) -> MulticlassModel:
         return MulticlassModel(self.cost)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: npt.ArrayLike) -> "MulticlassSVC":
+    def fit(self, X: Features, y: npt.ArrayLike) -> Self:
         """Train on labelled examples.
 
         Parameters
@@ -155,7 +155,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         classes = np.unique(labels)
         if classes.shape[0] < 2:
             raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least two.")
-        self._train(with_constant(X) if self.fit_intercept else X, labels)
+        self._train(self._model(), with_constant(X) if self.fit_intercept else X, labels)
         return self
 
     @property
@@ -164,7 +164,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         classes: npt.NDArray[Any] = self.model_.classes
         return classes
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Features) -> Floats:
         """Scores of the classes.
 
         Parameters
@@ -181,7 +181,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         scores = potentials(X, self.coef_, self.intercept_)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Features) -> npt.NDArray[Any]:
         """The class of largest score.
 
         Parameters
@@ -197,7 +197,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         classes: npt.NDArray[Any] = self.classes_[best]
         return classes
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

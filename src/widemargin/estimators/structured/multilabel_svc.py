@@ -1,15 +1,16 @@
 """Multi-label classification with pairs of labels: `MultiLabelSVC`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from widemargin._typing import Ints, Seed
 from widemargin.estimators.structured.ready_made import LabelSetSVM
-from widemargin.solvers.base import Progress
+from widemargin.estimators.structured.training import StructuralOptions
+from widemargin.solvers.base import Callback
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.models.multilabel import ORACLES
 
@@ -63,16 +64,14 @@ class MultiLabelSVC(LabelSetSVM):
         where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every pass under "widemargin".
     n_jobs : int, default=None
         Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -113,7 +112,7 @@ class MultiLabelSVC(LabelSetSVM):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LabelSetSVM._parameter_constraints,
         "edges": [StrOptions({"full", "tree"}), "array-like", None],
         "weights": ["array-like", None],
@@ -123,7 +122,7 @@ class MultiLabelSVC(LabelSetSVM):
 
     def __init__(
         self,
-        edges: Any = "full",
+        edges: str | npt.ArrayLike | None = "full",
         *,
         weights: npt.ArrayLike | None = None,
         oracle: str = "auto",
@@ -136,12 +135,11 @@ class MultiLabelSVC(LabelSetSVM):
         tol: float = 0.01,
         max_iter: int = 100,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
         n_jobs: int | None = None,
+        solver_options: StructuralOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.edges = edges
         self.weights = weights
@@ -156,17 +154,16 @@ class MultiLabelSVC(LabelSetSVM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     def _model(self) -> MultiLabelModel:
         return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
 
     @property
-    def edges_(self) -> npt.NDArray[np.int64]:
+    def edges_(self) -> Ints:
         """Pairs of labels of `theta_`."""
-        pairs: npt.NDArray[np.int64] = self.model_.structure.pairs
+        pairs: Ints = self.model_.structure.pairs
         return pairs

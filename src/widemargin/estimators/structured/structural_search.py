@@ -11,27 +11,35 @@ next. Where one large C is all that is wanted, training for it alone takes fewer
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._progress import bar, watchers
 from widemargin.estimators.structured.label_set_scorers import label_set_scorers
+from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget, Callback
+from widemargin.solvers.recorder import end_status
 from widemargin.structured.learners.example_rows import count
+from widemargin.structured.learners.mapped import Cluster
+from widemargin.structured.model import Examples
 
 __all__ = ["StructuralCell", "StructuralSearch", "structural_path", "structural_search"]
+
+Model = TypeVar("Model", bound=StructuralEstimator)
+Scoring: TypeAlias = str | Callable[..., float] | None
+Folds: TypeAlias = int | BaseCrossValidator | Iterable[tuple[Ints, Ints]]
 
 REGULARISERS = tuple(10.0 ** (-half / 2.0) for half in range(2, 11))
 """Default `1 / (C n)`, from 0.1 down to 1e-5."""
@@ -94,7 +102,7 @@ class StructuralSearch:
     """
 
     best_params: dict[str, Any]
-    best_estimator: Any
+    best_estimator: StructuralEstimator
     best_score: float
     cells: tuple[StructuralCell, ...]
     status: str
@@ -112,7 +120,7 @@ class StructuralSearch:
         return "\n".join([*lines, f"best: {', '.join(best)}"])
 
 
-def structural_path(model: Any, X: Any, y: Any, *, Cs: Sequence[float]) -> Iterator[Any]:
+def structural_path(model: Model, X: Examples, y: Examples, *, Cs: Sequence[float]) -> Iterator[Model]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
 
     For the models on the way. It is no faster way to the last one: with as many passes in all, training for the largest
@@ -158,44 +166,44 @@ def _values(Cs: Sequence[float]) -> list[float]:
     return values
 
 
-def _along(model: Any, X: Any, y: Any, Cs: Sequence[float]) -> Iterator[Any]:
-    last = None
+def _along(model: Model, X: Examples, y: Examples, Cs: Sequence[float]) -> Iterator[Model]:
+    last: Model | None = None
     for C in Cs:
         last = _from(last, model, C).fit(X, y)
-        found = _from(last, model, C)
-        vars(found).update({name: value for name, value in vars(last).items() if name.endswith("_")})
+        fitted = _from(last, model, C)
+        vars(fitted).update({name: value for name, value in vars(last).items() if name.endswith("_")})
         if not model.warm_start:
-            found.set_params(warm_start=False)
-            del found.blocks_, found._origin
-        yield found
+            fitted.set_params(warm_start=False)
+            del fitted.blocks_, fitted._origin
+        yield fitted
 
 
-def _from(last: Any, model: Any, C: float, **params: Any) -> Any:
+def _from(last: Model | None, model: Model, C: float, **params: object) -> Model:
     """A copy of the model that will start from the dual point of the last one."""
-    one = clone(model).set_params(C=C, warm_start=True, **params)
+    one: Model = clone(model).set_params(C=C, warm_start=True, **params)
     if last is not None:
         one.blocks_, one._origin = last.blocks_, last._origin
     return one
 
 
 def structural_search(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: StructuralEstimator,
+    X: Examples,
+    y: Examples,
     *,
     Cs: Sequence[float] | None = None,
     rescalings: Sequence[str] = ("slack", "margin"),
     max_iters: Sequence[int] | None = None,
     offsets: Sequence[float] | None = None,
-    scoring: Any = None,
-    cv: Any = 3,
+    scoring: Scoring | Sequence[Scoring] = None,
+    cv: Folds = 3,
     patience: int = 2,
     time_budget: float | None = None,
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+    callbacks: Sequence[Callback] | None = None,
     on_interrupt: str = "raise",
     verbose: int = 0,
-    workers: Any = None,
-    random_state: Any = None,
+    workers: "int | Cluster | None" = None,
+    random_state: Seed = None,
 ) -> StructuralSearch:
     """Choose C and the rescaling of a structural SVM by cross-validation along warm-started paths.
 
@@ -279,10 +287,7 @@ def structural_search(
                 raise
     if not cells:
         raise DataError(f"the search ended after {budget.elapsed:.1f} s, before the first C: give it more time.")
-    status = (
-        "interrupted" if budget.interrupted else "stopped" if budget.stopped
-        else "time_limit" if budget.exhausted else "converged"
-    )  # fmt: skip
+    status = end_status(budget, converged=not budget.exhausted)
     if status != "converged":
         warn(
             f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning
@@ -292,10 +297,13 @@ def structural_search(
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
     params |= {} if best.offset is None else {"offset": best.offset}
     chosen = clone(model).set_params(**params)
-    return StructuralSearch(params, chosen, best.score, tuple(cells), status, time.perf_counter() - started)
+    return StructuralSearch(params, chosen, best.score, tuple(cells), str(status), time.perf_counter() - started)
 
 
-def _check_options(model: Any, rescalings: Any, max_iters: Any, offsets: Any, patience: Any, on_interrupt: Any) -> None:
+def _check_options(
+    model: StructuralEstimator, rescalings: Sequence[str], max_iters: Sequence[int] | None,
+    offsets: Sequence[float] | None, patience: int, on_interrupt: str,
+) -> None:  # fmt: skip
     """Refuse what would end in an empty or senseless search."""
     if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
         raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
@@ -318,7 +326,10 @@ def _check_options(model: Any, rescalings: Any, max_iters: Any, offsets: Any, pa
 class _Search:
     """The folds, and what is measured on them."""
 
-    def __init__(self, model: Any, X: Any, y: Any, scoring: Any, cv: Any, rng: Any) -> None:
+    def __init__(
+        self, model: StructuralEstimator, X: Examples, y: Examples, scoring: Scoring | Sequence[Scoring], cv: Folds,
+        rng: np.random.RandomState,
+    ) -> None:  # fmt: skip
         self._model, self._X, self._y = model, X, y
         pair = scoring if isinstance(scoring, (tuple, list)) else [scoring]
         if len(pair) not in (1, 2):
@@ -335,22 +346,23 @@ class _Search:
 
     def path(
         self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
-        patience: int, budget: Budget, workers: Any,
+        patience: int, budget: Budget, workers: "int | Cluster | None",
     ) -> Iterator[StructuralCell]:  # fmt: skip
         """Cells of increasing C, until the score has not risen for a while."""
-        last: list[Any] = [None] * len(self._folds)
+        last: list[StructuralEstimator | None] = [None] * len(self._folds)
         best, since = -math.inf, 0
         for C in Cs:
             top = -math.inf
             for most in passes:
                 fold = partial(_one_fold, self, C, rescaling, most, offsets, Deadline.after(budget.left))
-                scores = []
-                for number, found in enumerate(side_by_side(fold, zip(last, self._folds, strict=True), workers)):
+                fitted, scores = [], []
+                for one, score in side_by_side(fold, zip(last, self._folds, strict=True), workers):
                     if budget.exhausted:
                         return
-                    last[number], score = found
+                    fitted.append(one)
                     scores.append(score)
-                gap, done = max(one.gap_ for one in last), float(np.mean([one.n_iter_ for one in last]))
+                last = list(fitted)
+                gap, done = max(one.gap_ for one in fitted), float(np.mean([one.n_iter_ for one in fitted]))
                 for place, mean, spread, second in _offsets(np.array(scores)):
                     yield StructuralCell(rescaling, C, most, offsets[place], mean, spread, gap, done, second)
                     if budget.exhausted:
@@ -360,17 +372,22 @@ class _Search:
             if since >= patience:
                 return
 
-    def fit(self, last: Any, C: float, rescaling: str, most: int | None, rows: Any, left: float | None) -> Any:
+    def fit(
+        self, last: StructuralEstimator | None, C: float, rescaling: str, most: int | None, rows: Ints,
+        left: float | None,
+    ) -> StructuralEstimator:  # fmt: skip
         """Train on some rows, from the solution of the last C."""
         limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
-        one.set_params(time_budget=left, on_interrupt="raise")
+        options = StructuralOptions.of(one.solver_options)
+        one.set_params(time_budget=left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
-            return one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
+            one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
+        return one
 
-    def scores(self, one: Any, rows: Any, offset: float | None) -> list[float]:
+    def scores(self, one: StructuralEstimator, rows: Ints, offset: float | None) -> list[float]:
         """Scores of a model on some rows."""
         if offset is not None:
             one.set_params(offset=offset)
@@ -380,8 +397,8 @@ class _Search:
 
 def _one_fold(
     search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
-    given: tuple[Any, Any],
-) -> tuple[Any, list[list[float]]]:  # fmt: skip
+    given: tuple[StructuralEstimator | None, tuple[Ints, Ints]],
+) -> tuple[StructuralEstimator, list[list[float]]]:  # fmt: skip
     """Train on a fold and score it with every offset; here or on a worker."""
     last, (train, test) = given
     one = search.fit(last, C, rescaling, most, train, deadline.left)

@@ -1,43 +1,27 @@
 """Structural SVM over any model: `StructuralSVM`."""
 
 import copy
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Floats
-from widemargin.estimators._progress import watchers
-from widemargin.estimators.structured.margins import structured_margins
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
-from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
+from widemargin._typing import Bools, Floats, Seed
+from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.solvers.base import Callback
 from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
-from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import LearnerResult
-from widemargin.structured.model import StructuredModel
+from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.oracle import Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 __all__ = ["StructuralSVM"]
 
-_SOLVERS: dict[str, Any] = {
-    "bcfw": block_frank_wolfe.solve,
-    "sgd": sgd.solve,
-    "cutting-plane": cutting_planes.slack_per_example,
-    "one-slack": cutting_planes.one_slack,
-}
 
-
-class StructuralSVM(BaseEstimator):  # type: ignore[misc]
+class StructuralSVM(StructuralEstimator):
     """Structural SVM with slack or margin rescaling, for labels of any structure.
 
     It minimises `1/2 |w|^2 + C sum_i H_i(w)` with
@@ -71,20 +55,6 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         Relative duality gap at which to stop.
     max_iter : int, default=100
         Most passes over the examples; cutting planes: rounds, of one pass each.
-    average : bool, default=True
-        For "bcfw" and "sgd": look at the averaged iterate too, and keep the better one.
-    check_every : int, default=None
-        For "bcfw" and "sgd": passes between two certificates, which cost one or two passes each. None: rarely.
-    oracle_batch : int, default=None
-        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, side by
-        side, on the workers of the Dask client in force, else in `n_jobs` threads. Raising it needs more passes; the
-        model depends on it, not on the workers.
-    search_tol : float, default=1e-9
-        Relative error of a search; that of an oracle by linear programming is 1e-6 at least.
-    search_ratio : float, default=1.0
-        A search may stop at this share of its upper bound; the paper uses 0.999.
-    max_queries : int, default=1000
-        Most questions of a search.
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
         `largest_loss`, and with labels that may not be better: y_i, the decoded label, the answers before and, where
@@ -94,17 +64,15 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         where examples, labels, losses or rescaling do, training starts afresh.
     random_state : int, RandomState or None, default=None
         Order of the examples.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally.
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning; its certificate comes after them.
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
-    verbose : int, default=0
-        1 logs every pass under "widemargin".
     n_jobs : int, default=None
         Threads of the certificate passes and of the rounds of the cutting planes; changes no result. None means 1. With
         more, a model of your own is asked by several threads at once.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
 
     Attributes
     ----------
@@ -148,30 +116,11 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    _prove = True  # a search has no use for the bounds of its models
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **StructuralEstimator._parameter_constraints,
         "model": "no_validation",  # type: ignore[dict-item]
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "rescaling": [StrOptions({"slack", "margin"})],
         "search": [StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable],
-        "solver": [StrOptions(set(_SOLVERS))],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "average": ["boolean"],
-        "check_every": [Interval(Integral, 1, None, closed="left"), None],
-        "oracle_batch": [Interval(Integral, 1, None, closed="left"), None],
-        "search_tol": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "search_ratio": [Interval(Real, 0.0, 1.0, closed="right")],
-        "max_queries": [Interval(Integral, 2, None, closed="left")],
         "debug": ["boolean"],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "verbose": ["verbose"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -184,20 +133,13 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         solver: str = "bcfw",
         tol: float = 0.01,
         max_iter: int = 100,
-        average: bool = True,
-        check_every: int | None = None,
-        oracle_batch: int | None = None,
-        search_tol: float = 1e-9,
-        search_ratio: float = 1.0,
-        max_queries: int = 1000,
         debug: bool = False,
         warm_start: bool = False,
-        random_state: Any = None,
-        on_interrupt: str = "raise",
+        random_state: Seed = None,
         time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        verbose: int = 0,
+        callbacks: Sequence[Callback] | None = None,
         n_jobs: int | None = None,
+        solver_options: StructuralOptions | Mapping[str, object] | None = None,
     ) -> None:
         self.model = model
         self.C = C
@@ -206,23 +148,16 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-        self.average = average
-        self.check_every = check_every
-        self.oracle_batch = oracle_batch
-        self.search_tol = search_tol
-        self.search_ratio = search_ratio
-        self.max_queries = max_queries
         self.debug = debug
         self.warm_start = warm_start
         self.random_state = random_state
-        self.on_interrupt = on_interrupt
         self.time_budget = time_budget
         self.callbacks = callbacks
-        self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver_options = solver_options
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, Y: Any) -> "StructuralSVM":
+    def fit(self, X: Examples, Y: Examples) -> "StructuralSVM":
         """Train on labelled examples.
 
         Parameters
@@ -245,93 +180,15 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         OracleError
             If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
         """
-        X, Y = as_examples(X), as_examples(Y)
-        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
         model = copy.deepcopy(self.model)
-        problem = StructuredProblem(
-            model,
-            X,
-            Y,
-            C=self.C,
-            rescaling=self.rescaling,
-            search=self.search,
-            eps=self.search_tol,
-            ratio=self.search_ratio,
-            max_queries=self.max_queries,
-            check=self.debug,
-            prove=self._prove,
-        )
-        if self.search == "auto" and problem.certain and not problem.exact:
-            warn(
-                "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
-                "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
-                "direct answer (HierarchyModel: oracle='milp'), or use rescaling='margin'.",
-                OracleWarning,
-            )
-        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "budget": budget}
-        options["seed"] = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        if self.solver in ("bcfw", "sgd"):
-            options |= {"average": self.average, "check_every": self.check_every}
-        if self.oracle_batch is not None:
-            if self.solver != "bcfw":
-                raise CapabilityError(
-                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
-                )
-            options["batch"] = self.oracle_batch
-        if self.warm_start:
-            options |= self._resume(problem)
-        with limit_threads(self.n_jobs):
-            result: LearnerResult = _SOLVERS[self.solver](problem, **options)
-        self._adopt(result, problem)
-        self._conclude(result, budget)
+        self._train(model, as_examples(X), as_examples(Y), search=self.search, debug=self.debug)
         return self
 
-    def _resume(self, problem: StructuredProblem) -> dict[str, Any]:
-        """Where the learner starts from: the dual point of the last fit, if that was one of the same problem."""
-        C, steps, fingerprint = getattr(self, "_origin", (1.0, 0, None))
-        if fingerprint != problem.fingerprint():
-            return {}
-        start = {"start": self.blocks_.scaled(self.C / C)}
-        return start | {"steps": steps} if self.solver == "sgd" else start
+    def _set_weights(self, weights: Weights) -> None:
+        super()._set_weights(weights)
+        self.n_features_in_ = self.coef_.shape[0]
 
-    def _adopt(self, result: LearnerResult, problem: StructuredProblem) -> None:
-        """Set the fitted attributes."""
-        self.model_, self.n_features_in_, self.search_ = problem.model, problem.d, problem.search_name
-        self.coef_, self.theta_ = result.weights
-        self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
-        self.certified_, self.averaged_ = result.certified, result.averaged
-        self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
-        self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
-        self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
-        if self.warm_start:
-            self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
-
-    def _conclude(self, result: LearnerResult, budget: Budget) -> None:
-        """Warn or raise according to how the run ended."""
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
-            if self.on_interrupt == "raise":
-                raise KeyboardInterrupt
-        elif result.status != Status.CONVERGED:
-            cures = {
-                Status.TIME_LIMIT: "the time budget is spent: raise time_budget",
-                Status.STOPPED: "by a callback",
-                Status.MAX_ITER: "raise max_iter or tol, or lower C",
-            }
-            if result.n_iter < self.max_iter:
-                cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
-            if not result.gap < 0.995:
-                cures[Status.MAX_ITER] += f"; C={self.C:g} is far from what so many passes can solve"
-            relative = ""
-            if not result.certified:
-                relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
-            warn(
-                f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
-                f"({cures[result.status]}).",
-                MarginConvergenceWarning,
-            )
-
-    def predict(self, X: Any) -> list[Any]:
+    def predict(self, X: Examples) -> list[Any]:
         """The label of largest score of every example, as the model decodes it.
 
         Parameters
@@ -348,7 +205,7 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             self.model_.decode(X[i], u, self.theta_) for i, u in enumerate(potentials_of(self.model_, X, self.coef_))
         ]
 
-    def decode_certified(self, X: Any) -> tuple[list[Any], npt.NDArray[np.bool_]]:
+    def decode_certified(self, X: Examples) -> tuple[list[Any], Bools]:
         """The predictions, and which of them are proved to have the largest score of all labels.
 
         Parameters
@@ -366,16 +223,16 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
             If the model has no `decode_certified(potentials, theta)`.
         """
         check_is_fitted(self)
-        decode: Any = getattr(self.model_, "decode_certified", None)
+        decode = getattr(self.model_, "decode_certified", None)
         if decode is None:
             raise CapabilityError(
                 f"{type(self.model_).__name__} has no `decode_certified(potentials, theta)`, which returns a label and "
                 "whether it is proved to be the best one; use `predict`."
             )
-        found = [decode(u, self.theta_) for u in potentials_of(self.model_, as_examples(X), self.coef_)]
-        return [label for label, _ in found], np.array([proved for _, proved in found], dtype=bool)
+        decoded = [decode(u, self.theta_) for u in potentials_of(self.model_, as_examples(X), self.coef_)]
+        return [label for label, _ in decoded], np.array([proved for _, proved in decoded], dtype=bool)
 
-    def margins(self, X: Any, Y: Any) -> Floats:
+    def margins(self, X: Examples, Y: Examples) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
 
         Parameters
@@ -400,9 +257,9 @@ class StructuralSVM(BaseEstimator):  # type: ignore[misc]
         if count(X) != count(Y):
             raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
         u = potentials_of(self.model_, X, self.coef_)
-        return structured_margins(self.model_, ((X[i], Y[i], own) for i, own in enumerate(u)), self.theta_)
+        return self._margins((X[i], Y[i], own) for i, own in enumerate(u))
 
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Examples, Y: Examples) -> float:
         """Minus the mean loss of the predictions: 0 is perfect.
 
         Parameters

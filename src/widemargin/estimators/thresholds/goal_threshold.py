@@ -43,7 +43,8 @@ from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.rows import Rows, length_of
 
 __all__ = ["GoalThresholdClassifier"]

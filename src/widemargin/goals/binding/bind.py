@@ -11,11 +11,10 @@ import numpy as np
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.coefficients import assemble
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, dropped_texts
+from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
@@ -69,10 +68,12 @@ def bind(
     bundles: dict[Constraint, str] = {}
     constraints = tuple(_expanded(goal, by_name, bundles))
     objective = goal.objective
+    # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
     if not need_objective and _lacks_labels(objective, by_name):
         objective = Linear((), 0.0)
     rates = list(dict.fromkeys([*objective.rates, *(rate for c in constraints for rate in _rates(c))]))
     _check_sources(rates, by_name, constraints)
+    # On the path of a bound every goal asks for the same memberships, so the cells of the goal before serve again.
     covered = like is not None and like.space.names == tuple(by_name) and like.space.covers(rates)
     space = like.space if like is not None and covered else _cell_space(rates, sources)
     table = RateTable.build(rates, space)
@@ -80,6 +81,7 @@ def bind(
     kept, dropped = _sift(constraints, table, space, bundles)
     if dropped and like is None:
         _warn_dropped(dropped, len(constraints))
+    # Rates that only dropped constraints looked at need not be measured any more.
     used = {*objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
     tied = assemble(goal, kept, dropped, table, space, sources, objective)
@@ -91,10 +93,10 @@ def bind(
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     """Every source that a goal uses, the main rows (None) among them, and the baselines it asks there."""
-    found: dict[str | None, dict[str, None]] = {None: {}}
+    names_by_source: dict[str | None, dict[str, None]] = {None: {}}
 
     def note(population: Population, *names: str | None) -> None:
-        found.setdefault(population.source, {}).update(
+        names_by_source.setdefault(population.source, {}).update(
             dict.fromkeys(name for name in (*population.baselines, *names) if name is not None)
         )
 
@@ -104,7 +106,7 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     for bundle in goal.constraints:
         if isinstance(bundle, Bundle):
             note(_within(bundle))
-    return {name: tuple(names) for name, names in found.items()}
+    return {name: tuple(names) for name, names in names_by_source.items()}
 
 
 def _lacks_labels(form: Linear, by_name: Mapping[str | None, Source]) -> bool:
@@ -153,9 +155,9 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source], bundles: dict[Co
         # values that nobody in the population has would only make empty groups; listed ones are looked for everywhere
         everywhere = population.where is None or ruled.values is not None
         rows = None if everywhere else members(population, source).true
-        made = ruled.expand(source.table.column(ruled.column).distinct(rows))
-        bundles.update(dict.fromkeys(made, ruled.label or ruled.text))
-        yield from made
+        expanded = ruled.expand(source.table.column(ruled.column).distinct(rows))
+        bundles.update(dict.fromkeys(expanded, ruled.label or ruled.text))
+        yield from expanded
 
 
 def _source(name: str | None, by_name: Mapping[str | None, Source], text: str) -> Source:

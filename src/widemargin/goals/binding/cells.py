@@ -25,12 +25,6 @@ __all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "build_cells"]
 Rows = tuple[str | None, Predicate | None]
 """What decides membership: `Population.rows`."""
 
-WORD = 62
-"""Bits of a key, so that it stays a positive int64."""
-
-SAMPLE = 2048
-"""Keys that are looked at to see whether most are different."""
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SourceCells:
@@ -121,7 +115,7 @@ class Packer:
 
     def add(self, codes: npt.NDArray[np.generic], bits: int) -> tuple[int, int]:
         """Add codes of some bits; returns the word and the bit where they will be found."""
-        if self._bits + bits + (self._n_cells - 1).bit_length() > WORD:
+        if self._bits + bits + (self._n_cells - 1).bit_length() > 62:  # a key stays a positive int64
             self._compact()
         place = len(self._words), self._bits
         wide = codes.astype(np.int64)
@@ -152,7 +146,7 @@ class Packer:
 
 def _ranked(key: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Number of each key among the distinct ones, and these in increasing order."""
-    some = key[:: max(1, len(key) // SAMPLE)]
+    some = key[:: max(1, len(key) // 2048)]  # enough to see whether most keys are different
     if len(np.unique(some)) < 0.5 * len(some):
         encoded = pa.array(key).dictionary_encode()  # hashing: ten times faster than a sort
         order = np.argsort(encoded.dictionary.to_numpy())

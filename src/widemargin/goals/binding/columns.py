@@ -92,7 +92,7 @@ class TableColumn:
         return with_none
 
 
-def column_from_values(name: str | int, values: Any) -> TableColumn:
+def column_from_values(name: str | int, values: npt.ArrayLike) -> TableColumn:
     """Read a one-dimensional array (any dtype) or sequence.
 
     Raises
@@ -121,7 +121,9 @@ def column_from_values(name: str | int, values: Any) -> TableColumn:
     return column_from_arrow(name, arrow)
 
 
-def column_from_arrow(name: str | int, data: Any, dtype: str | None = None, *, declared: bool = True) -> TableColumn:
+def column_from_arrow(
+    name: str | int, data: pa.Array | pa.ChunkedArray, dtype: str | None = None, *, declared: bool = True
+) -> TableColumn:
     """Read a pyarrow array or chunked array.
 
     Parameters
@@ -156,7 +158,7 @@ def column_from_arrow(name: str | int, data: Any, dtype: str | None = None, *, d
     return _from_plain(name, array, dtype)
 
 
-def _from_plain(name: str | int, array: Any, dtype: str) -> TableColumn:
+def _from_plain(name: str | int, array: pa.Array, dtype: str) -> TableColumn:
     """Numbers, booleans and dates."""
     kind = array.type
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -179,16 +181,16 @@ def _from_plain(name: str | int, array: Any, dtype: str) -> TableColumn:
     )
 
 
-def _from_dictionary(name: str | int, array: Any, dtype: str, *, declared: bool) -> TableColumn:
+def _from_dictionary(name: str | int, array: pa.DictionaryArray, dtype: str, *, declared: bool) -> TableColumn:
     """Strings, with the codes renumbered so that the categories are sorted."""
     levels = array.dictionary.to_pylist()
     codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    known = {level for level in levels if level is not None}
+    categories_set = {level for level in levels if level is not None}
     if not declared:
         seen = np.bincount(codes if missing is None else codes[~missing], minlength=len(levels))
-        known = {level for level, count in zip(levels, seen, strict=True) if count and level is not None}
-    categories = tuple(sorted(known))
+        categories_set = {level for level, count in zip(levels, seen, strict=True) if count and level is not None}
+    categories = tuple(sorted(categories_set))
     place = {level: code for code, level in enumerate(categories)}
     table = np.array([place.get(level, -1) for level in levels] or [-1], dtype=np.int32)
     renumbered = table[codes]
@@ -200,14 +202,14 @@ def _from_dictionary(name: str | int, array: Any, dtype: str, *, declared: bool)
     return TableColumn(name, "string", dtype, renumbered, absent if absent.any() else None, categories)
 
 
-def _dense(array: Any, fill: Any) -> npt.NDArray[Any]:
+def _dense(array: pa.Array, fill: float | bool) -> npt.NDArray[Any]:
     """As NumPy values of the array's own type, with `fill` where null."""
     filled = array.fill_null(fill) if array.null_count else array
     values: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
     return values
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     is_view = getattr(pa.types, "is_string_view", lambda _: False)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_view(kind))
 
@@ -230,10 +232,10 @@ def close_match(wanted: object, known: Sequence[object], *, cutoff: float = 0.6)
     """
     by_text = {str(value): value for value in known}
     folded = {text.strip().casefold(): text for text in by_text}
-    found = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
+    matches = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
         folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1, cutoff=cutoff)
     ]
-    return f" Did you mean {by_text[found[0]]!r}?" if found else ""
+    return f" Did you mean {by_text[matches[0]]!r}?" if matches else ""
 
 
 def listing(values: Sequence[object], limit: int = 10) -> str:

@@ -23,14 +23,29 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
 
-__all__ = ["ColumnDigest", "ColumnUse", "columns_used"]
+__all__ = ["COUNTED", "ColumnDigest", "ColumnUse", "CountingLimits", "columns_used"]
 
-MAX_VALUES = 10_000
-"""Most distinct values of a column whose values are all compared with each other."""
 
-KEPT_TEXTS = 100
-"""Texts kept beside the constants, so that a message can say what values there are."""
+@dataclasses.dataclass(frozen=True)
+class CountingLimits:
+    """How much is kept of rows that are counted and forgotten.
 
+    Attributes
+    ----------
+    kinds : int
+        Most kinds of rows; a goal over a few columns has some hundreds. Each is an entry of a Python dict.
+    values : int
+        Most distinct values of a column whose values are all compared with each other (a bundle's).
+    texts : int
+        Texts kept of a column beside the goal's own, so that a message can say what values there are.
+    """
+
+    kinds: int = 1_000_000
+    values: int = 10_000
+    texts: int = 100
+
+
+COUNTED = CountingLimits()
 Key = Scalar | None
 
 
@@ -48,10 +63,10 @@ class ColumnUse:
 
 def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
     """By source (None: the main rows) and column, how a goal looks at it."""
-    found: dict[str | None, dict[ColumnName, ColumnUse]] = {}
+    uses: dict[str | None, dict[ColumnName, ColumnUse]] = {}
 
     def note(source: str | None, column: ColumnName, use: ColumnUse) -> None:
-        columns = found.setdefault(source, {})
+        columns = uses.setdefault(source, {})
         columns[column] = use.joined(columns.get(column, ColumnUse()))
 
     def note_population(population: Population) -> None:
@@ -68,7 +83,7 @@ def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
             within = EVERYONE if entry.population is None else entry.population
             note_population(within)
             note(within.source, entry.column, ColumnUse(frozenset(entry.values or ()), entry.values is None))
-    return found
+    return uses
 
 
 def _constants(leaf: Compare | IsIn | IsNull | IsTrue) -> Iterable[Scalar]:
@@ -117,18 +132,18 @@ class ColumnDigest:
 
     def _text_keys(self, column: TableColumn) -> list[Key]:
         texts = sorted(value for value in self.use.constants if isinstance(value, str))
-        known = column.categories
-        self._keep_texts(known)
+        categories = column.categories
+        self._keep_texts(categories)
         if self.use.every_value:
-            present = [known[code] for code in np.unique(column.values).tolist() if code >= 0]
+            present = [categories[code] for code in np.unique(column.values).tolist() if code >= 0]
             self._least.update({text: text for text in present})
             self._check_number()
-            return list(known)
+            return list(categories)
         keys: list[Key] = [2 * (place := bisect.bisect_left(texts, text)) + int(text in texts[place : place + 1])
-                           for text in known]  # fmt: skip
+                           for text in categories]  # fmt: skip
         for code in np.unique(column.values).tolist():
             if code >= 0:
-                self._note(keys[code], known[code])
+                self._note(keys[code], categories[code])
         return keys
 
     def _value_keys(self, column: TableColumn) -> tuple[npt.NDArray[np.int64], list[Key]]:
@@ -161,19 +176,19 @@ class ColumnDigest:
                 continue
         return sorted(set(moments))
 
-    def _note(self, key: Key, value: Any) -> None:
+    def _note(self, key: Key, value: np.generic | Scalar) -> None:
         self._least[key] = min(self._least[key], value) if key in self._least else value
 
     def _keep_texts(self, texts: Iterable[str]) -> None:
         """Constants and the first few others: which ones does not depend on the order in which they came."""
         wanted = {value for value in self.use.constants if isinstance(value, str)}
         everything = self._texts.union(texts)
-        self._texts = frozenset([*(everything & wanted), *sorted(everything - wanted)[:KEPT_TEXTS]])
+        self._texts = frozenset([*(everything & wanted), *sorted(everything - wanted)[: COUNTED.texts]])
 
     def _check_number(self) -> None:
-        if len(self._least) > MAX_VALUES:
+        if len(self._least) > COUNTED.values:
             raise DataError(
-                f"column {self.name!r} has more than {MAX_VALUES} distinct values, and the goal compares them all. "
+                f"column {self.name!r} has more than {COUNTED.values} distinct values, and the goal compares them all. "
                 "Group the values, or list some with values=."
             )
 

@@ -131,29 +131,29 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
     DataError
         If there are more than two, or only one and `pos_label` does not name another.
     """
-    found: set[Any] = set()
+    classes: set[Any] = set()
     for what, values in vectors.items():
         distinct = column_of(what, values).distinct()
         if any(isinstance(value, float) and not value.is_integer() for value in distinct):
             raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
-        found.update(distinct)
-    if len(found) == 1 and pos_label is not None:
-        found.add(plain_value(pos_label))
-    if len({isinstance(value, str) for value in found}) > 1:
+        classes.update(distinct)
+    if len(classes) == 1 and pos_label is not None:
+        classes.add(plain_value(pos_label))
+    if len({isinstance(value, str) for value in classes}) > 1:
         raise DataError(
-            f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(found, key=str))}."
+            f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(classes, key=str))}."
         )
-    if len(found) > 2:
+    if len(classes) > 2:
         raise DataError(
             "Only binary classification is supported. The type of the target is multiclass. "
-            f"Found {len(found)} classes in {', '.join(vectors)}: {listing(sorted(found))}."
+            f"Found {len(classes)} classes in {', '.join(vectors)}: {listing(sorted(classes))}."
         )
-    if len(found) < 2:
+    if len(classes) < 2:
         raise DataError(
-            f"{' and '.join(vectors)} hold only the class {listing(sorted(found))}; "
+            f"{' and '.join(vectors)} hold only the class {listing(sorted(classes))}; "
             "give y with both classes, or a model with classes_, so that the positive class is known."
         )
-    low, high = sorted(found)
+    low, high = sorted(classes)
     return low, high
 
 

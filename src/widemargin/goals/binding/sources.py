@@ -188,7 +188,6 @@ def make_sources(
     rows: Rows,
     *,
     classes: tuple[Label, Label],
-    n_rows: int | None = None,
 ) -> tuple[Source, ...]:
     """The main rows and every external data set that a goal uses, the main rows first.
 
@@ -198,15 +197,14 @@ def make_sources(
         What `baselines_used(goal)` returns: the external data sets of the goal and the baselines needed on each.
     rows : Rows
         The main rows. Classifiers among their baselines are asked on every source that needs them.
-    classes, n_rows
-        As in `make_source`, for the main rows.
+    classes : (negative, positive)
 
     Raises
     ------
     DataError
         If the goal uses an external data set that was not given, or any part is malformed.
     """
-    main = make_source(rows, uses.get(None, ()), classes=classes, n_rows=n_rows)
+    main = make_source(rows, uses.get(None, ()), classes=classes)
     others = sorted(name for name in uses if name is not None)
     return main, *(make_source(rows_of_source(rows, name), uses[name], classes=classes) for name in others)
 

@@ -6,15 +6,20 @@ positions. A column is read when a predicate asks for it.
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._typing import Features, Table
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.binding.columns import TableColumn, close_match, column_from_arrow, column_from_values, listing
 from widemargin.rows import ONE_TABLE
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+    from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
 __all__ = ["PopulationTable", "is_frame"]
 
@@ -34,7 +39,7 @@ class _Layer(Protocol):
 class _FrameLayer:
     """A data frame behind narwhals."""
 
-    def __init__(self, data: Any, what: str) -> None:
+    def __init__(self, data: Features | Table, what: str) -> None:
         try:
             self._frame: Any = nw.from_native(data, eager_only=True)
             self.columns: tuple[str | int, ...] = tuple(self._frame.columns)
@@ -94,7 +99,9 @@ class PopulationTable:
         self.n_rows = n_rows
 
     @classmethod
-    def build(cls, populations: Any = None, X: Any = None, *, n_rows: int | None = None) -> Self | None:
+    def build(
+        cls, populations: Table | None = None, X: Features | None = None, *, n_rows: int | None = None
+    ) -> Self | None:
         """Table of `populations` first, then of X if X is a data frame; None where there is neither.
 
         Parameters
@@ -173,25 +180,25 @@ class PopulationTable:
         return f"column {name!r} is in no table given; there are {listing(known)}.{hint}"
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: object) -> "TypeIs[IntoDataFrame]":
     """Whether it is a data frame that narwhals knows (nothing is imported for the question)."""
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
-def _refuse_twice(data: Any, what: str) -> None:
+def _refuse_twice(data: object, what: str) -> None:
     """Refuse two columns of one name."""
     if not hasattr(data, "__len__"):  # a lazy frame, which would have to be read for its names
         return
     names = getattr(data, "column_names", None)  # of pyarrow, whose `columns` are the arrays
-    found = Counter(getattr(data, "columns", ()) if names is None else names)
-    twice = [name for name, number in found.items() if number > 1]
+    counts = Counter(getattr(data, "columns", ()) if names is None else names)
+    twice = [name for name, number in counts.items() if number > 1]
     if twice:
         raise DataError(
             f"{what} has more than one column {listing(twice, 3)}; rename them or drop all but one of each."
         )
 
 
-def _layer(data: Any) -> _Layer:
+def _layer(data: Table) -> _Layer:
     if isinstance(data, dict):
         raise DataError(f"populations is a dict of {len(data)} entries. {ONE_TABLE}")
     if isinstance(data, np.ndarray):

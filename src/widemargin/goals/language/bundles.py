@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.checks import (
-    MAX_NAME,
+    LIMITS,
     ColumnName,
     Literal,
     checked_column,
@@ -26,9 +26,8 @@ from widemargin.goals.language.checks import (
     shown,
     typed,
 )
-from widemargin.goals.language.constraints import Constraint, options_text
+from widemargin.goals.language.constraints import Constraint, Ruled, options_text
 from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.options import Ruled
 from widemargin.goals.language.populations import EVERYONE, Population, as_population
 from widemargin.goals.language.predicates import Column, Compare
 from widemargin.goals.text.printing import column_text, list_text, literal_text, name_text, number_text, quoted
@@ -36,7 +35,6 @@ from widemargin.goals.text.printing import column_text, list_text, literal_text,
 __all__ = [
     "BUNDLE_FUNCTIONS",
     "BUNDLE_KINDS",
-    "MAX_PAIRS",
     "Bundle",
     "demographic_parity",
     "equal_opportunity",
@@ -52,9 +50,6 @@ BUNDLE_KINDS = MappingProxyType(
     }
 )
 """The rates that a bundle compares."""
-
-MAX_PAIRS = 1000
-"""Most constraints that a bundle may expand to."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,8 +122,8 @@ class Bundle(Ruled):
     def _set_values(self) -> None:
         values = checked_literals(self.values, "values")
         self._set("values", values)
-        known = {typed(value) for value in values}
-        if self.reference is not None and typed(self.reference) not in known:
+        keys = {typed(value) for value in values}
+        if self.reference is not None and typed(self.reference) not in keys:
             raise GoalError(f"reference={shown(self.reference)} is not among values={list_text(values)}.")
         if len(values) < 2:
             raise GoalError(f"values={list_text(values)}: at least two values are needed for a comparison.")
@@ -167,22 +162,22 @@ class Bundle(Ruled):
         DataError
             If there are fewer than two values, or too many.
         """
-        found = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
-        wanted = found if self.values is None else self.values
+        present = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
+        wanted = present if self.values is None else self.values
         asked = wanted if self.reference is None else (*wanted, self.reference)
         for value in asked:
-            if value not in found:
+            if value not in present:
                 raise GoalError(
                     f"{self}: {literal_text(value)} is no value of column {column_text(self.column)};"
-                    f" found: {shown(list(found))}."
+                    f" found: {shown(list(present))}."
                 )
         if len(wanted) < 2:
             raise DataError(f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, needs 2.")
         number = (len(wanted) * (len(wanted) - 1) if self.reference is None else 2 * len(wanted)) * len(self.rates)
-        if number > MAX_PAIRS:
+        if number > LIMITS.bundle:
             raise DataError(
                 f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, which makes {number}"
-                f" constraints (at most {MAX_PAIRS}). Group the values, list some with values=, or give reference=."
+                f" constraints (at most {LIMITS.bundle}). Group the values, list some with values=, or give reference=."
             )
         groups = {typed(value): self._group(value) for value in wanted}
         return tuple(self._constraint(rate, groups, a, b) for rate in self.rates for a, b in self._pairs(wanted))
@@ -203,7 +198,7 @@ class Bundle(Ruled):
         name = _condition_name(self.column, value)
         if within.name is not None or within.where is not None:
             name = f"{within.name or within.reference} and {name}"
-        return group.named(name) if len(name) <= MAX_NAME and name.isprintable() else group
+        return group.named(name) if len(name) <= LIMITS.name and name.isprintable() else group
 
     def _constraint(
         self, rate: str, groups: dict[tuple[bool, Literal], Population], a: Literal, b: Literal

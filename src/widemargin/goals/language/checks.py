@@ -7,6 +7,7 @@ form depend on nothing else. Each refuses with a `GoalError` that names what was
 import math
 import numbers
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from widemargin.exceptions import GoalError
 
 __all__ = [
-    "MAX_NAME",
+    "LIMITS",
     "ColumnName",
     "Literal",
+    "TextLimits",
     "checked_column",
     "checked_literal",
     "checked_literals",
@@ -31,8 +33,43 @@ __all__ = [
 ColumnName: TypeAlias = str | int
 Literal: TypeAlias = str | int | float | bool
 
-MAX_NAME = 200
-_MAX_INT = 2**63 - 1
+
+@dataclass(frozen=True)
+class TextLimits:
+    """How large goals and their texts may be: each keeps a hostile or mistaken text from costing time or memory.
+
+    Attributes
+    ----------
+    characters : int
+        Of a text; it bounds the time of reading one. A goal of ten constraints has about a thousand.
+    depth : int
+        Brackets and prefix operators inside each other. Python's own parser recurses, and stays far from its limit.
+    digits : int
+        Characters of a number. 17 digits say all of a double; longer ones are a mistake, or take quadratic time.
+    name : int
+        Characters of a name. Longer ones fit into no line of a report.
+    integer : int
+        Largest integer that a column is compared with; tables hold 64-bit integers.
+    nesting : int
+        And / or / not inside each other; with brackets around each it prints within `depth`.
+    bundle : int
+        Constraints that one bundle may expand to: all pairs of 32 groups. More are a column of too many values.
+    baselines : int
+        Baselines in one sum up to which its range is exact. The cells double with each; beyond, terms are added up
+        as intervals, which are wider.
+    """
+
+    characters: int = 10_000
+    depth: int = 100
+    digits: int = 60
+    name: int = 200
+    integer: int = 2**63 - 1
+    nesting: int = 40
+    bundle: int = 1000
+    baselines: int = 6
+
+
+LIMITS = TextLimits()
 
 
 def shown(value: object) -> str:
@@ -49,9 +86,10 @@ def checked_name(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise GoalError(f"{what} must be a string, got {shown(value)} ({type(value).__name__}).")
     name = str(value)
-    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+    if not name.strip() or len(name) > LIMITS.name or not name.isprintable():
         raise GoalError(
-            f"{what} must have 1 to {MAX_NAME} printable characters and not be blank, got {shown(name)} ({len(name)})."
+            f"{what} must have 1 to {LIMITS.name} printable characters and not be blank, "
+            f"got {shown(name)} ({len(name)})."
         )
     return name
 
@@ -67,7 +105,7 @@ def checked_column(value: object) -> ColumnName:
         if not value:
             raise GoalError("a column name must not be empty.")
         return str(value)
-    if _is_integer(value) and 0 <= int(value) <= _MAX_INT:
+    if _is_integer(value) and 0 <= int(value) <= LIMITS.integer:
         return int(value)
     raise GoalError(
         f"a column is a name (string) or a position (integer >= 0), got {shown(value)} ({type(value).__name__})."
@@ -83,7 +121,7 @@ def checked_literal(value: object) -> Literal:
     if isinstance(value, (str, bool)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, int):
-        if abs(value) > _MAX_INT:
+        if abs(value) > LIMITS.integer:
             raise GoalError(f"the integer {shown(value)} does not fit into 64 bits; compare with a float or a string.")
         return int(value)
     if isinstance(value, float):
@@ -101,13 +139,13 @@ def checked_literals(values: object, what: str) -> tuple[Literal, ...]:
         raise GoalError(f"{what} must be a list of values, got {shown(values)}. Write [{shown(values)}] for one value.")
     if isinstance(values, (set, frozenset)):  # the order of a set differs between processes
         values = sorted(values, key=lambda value: (type(value).__name__, repr(value)))
-    kept: dict[tuple[bool, Literal], Literal] = {}
+    literals: dict[tuple[bool, Literal], Literal] = {}
     for value in values:
         literal = checked_literal(value)
-        kept.setdefault(typed(literal), literal)
-    if not kept:
+        literals.setdefault(typed(literal), literal)
+    if not literals:
         raise GoalError(f"{what} is empty; give at least one value.")
-    return tuple(kept.values())
+    return tuple(literals.values())
 
 
 def typed(value: Literal) -> tuple[bool, Literal]:
@@ -132,7 +170,7 @@ def checked_min_rows(value: object) -> int | None:
     """Least number of rows of a population: an integer >= 1, or None."""
     if value is None:
         return None
-    if _is_integer(value) and 1 <= int(value) <= _MAX_INT:
+    if _is_integer(value) and 1 <= int(value) <= LIMITS.integer:
         return int(value)
     raise GoalError(f"min_rows must be an integer >= 1 or None, got {shown(value)}.")
 

@@ -12,7 +12,8 @@ from widemargin.goals.language.expressions import Expression
 from widemargin.goals.language.linear import Linear
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.rates import error_rate
-from widemargin.goals.measuring.tiers import at_level, level_of
+from widemargin.goals.language.tiers import at_level, level_of
+from widemargin.goals.text.parser import parse_goal
 from widemargin.goals.text.printing import name_text, quoted
 
 __all__ = ["Goal"]
@@ -108,16 +109,14 @@ class Goal:
         GoalParseError
             If the text is no goal; the message names the line and shows the statement.
         """
-        from widemargin.goals.text.parser import parse_goal  # the parser builds goals, so it stands above this module
-
-        return parse_goal(text, populations, max_characters=max_characters)
+        return parse_goal(text, populations, build=cls, max_characters=max_characters)
 
     def _check_names(self) -> None:
-        known: dict[str, Population] = {}
+        by_name: dict[str, Population] = {}
         for population in self._all_populations():
             if population.name is None:
                 continue
-            first = known.setdefault(population.name, population)
+            first = by_name.setdefault(population.name, population)
             if first != population:
                 raise GoalError(
                     f"two different populations are called {shown(population.name)}: {first.definition} and"
@@ -129,13 +128,13 @@ class Goal:
                 raise GoalError(f"{labels.count(label)} constraints are called {shown(label)}; labels must differ.")
 
     def _all_populations(self) -> tuple[Population, ...]:
-        found = list(self.objective.populations)
+        populations = list(self.objective.populations)
         for constraint in self.constraints:
             if isinstance(constraint, Bundle):
-                found += [] if constraint.population is None else [constraint.population]
+                populations += [] if constraint.population is None else [constraint.population]
             else:
-                found += constraint.lhs.populations + constraint.rhs.populations
-        return tuple(dict.fromkeys(found))
+                populations += constraint.lhs.populations + constraint.rhs.populations
+        return tuple(dict.fromkeys(populations))
 
     @property
     def populations(self) -> dict[str, Population]:
@@ -209,10 +208,10 @@ class Goal:
     def place_of(self, constraint: str | None = None) -> int:
         """Number of the constraint of that label or text; without one, of the only constraint there is."""
         names = [entry.label or entry.text for entry in self.constraints]
-        found = [j for j, name in enumerate(names) if constraint is None or name == constraint]
-        if len(found) == 1:
-            return found[0]
-        asked = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(found)}"
+        places = [j for j, name in enumerate(names) if constraint is None or name == constraint]
+        if len(places) == 1:
+            return places[0]
+        asked = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(places)}"
         raise GoalError(f"{asked} of the goal's {len(names)} constraints; there are {listing(names)}.")
 
     @property

@@ -149,8 +149,8 @@ class Linear:
             if not math.isfinite(total):
                 raise GoalError(f"the coefficient of {atom} must be finite, got {total}.")
             merged[atom] = total
-        kept = tuple((coefficient, atom) for atom, coefficient in merged.items() if coefficient != 0.0)
-        object.__setattr__(self, "terms", kept)
+        terms = tuple((coefficient, atom) for atom, coefficient in merged.items() if coefficient != 0.0)
+        object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "constant", checked_number(self.constant, "the constant of an expression"))
 
     def plus(self, other: "Linear", factor: float = 1.0) -> "Linear":

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.checks import (
+    LIMITS,
     ColumnName,
     Literal,
     checked_column,
@@ -26,7 +27,6 @@ from widemargin.goals.language.checks import (
 from widemargin.goals.text.printing import column_text, list_text, literal_text, quoted
 
 __all__ = [
-    "MAX_NESTING",
     "And",
     "BaselineSays",
     "Column",
@@ -45,9 +45,6 @@ __all__ = [
     "predicted_negative",
     "predicted_positive",
 ]
-
-MAX_NESTING = 40
-"""Deepest nesting of and / or / not; keeps every predicate printable within the parser's depth limit."""
 
 _TRUTH = "a predicate has no truth value. Use & | ~ instead of and, or, not, and two comparisons instead of a chain."
 
@@ -297,9 +294,10 @@ class Not(Predicate):
 
 
 def _checked_nesting(nesting: int) -> int:
-    if nesting > MAX_NESTING:
+    if nesting > LIMITS.nesting:
         raise GoalError(
-            f"a predicate may nest and / or / not at most {MAX_NESTING} deep; put the condition into a boolean column."
+            f"a predicate may nest and / or / not at most {LIMITS.nesting} deep; "
+            "put the condition into a boolean column."
         )
     return nesting
 

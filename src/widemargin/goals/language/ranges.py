@@ -10,14 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from widemargin.goals.language.checks import LIMITS
 from widemargin.goals.language.metrics import Metric
 
 __all__ = ["Range", "Term", "added", "group_range", "negligible", "quotient_range", "same_cells_range", "scaled"]
 
 Range: TypeAlias = tuple[float, float]
-
-_MAX_BASELINES = 6
-_ROUNDING = 1e-12  # of the sum of the coefficients: what is smaller is a rounding error, and not a sign
 
 
 class Term(NamedTuple):
@@ -66,7 +64,7 @@ def group_range(terms: Sequence[Term]) -> Range:
     so the extremes are at p = 1 and p = 0, and there each factor has its extreme on a single cell. Counts depend on
     the number of rows too and are taken apart.
     """
-    too_many = len({term.baseline for term in terms if term.baseline is not None}) > _MAX_BASELINES
+    too_many = len({term.baseline for term in terms if term.baseline is not None}) > LIMITS.baselines
     simple = [term for term in terms if too_many or (term.metric.over and term.metric.over.baseline is not None)]
     rest = [term for term in terms if term not in simple]
     counts = [term for term in rest if term.metric.is_count]
@@ -77,7 +75,8 @@ def group_range(terms: Sequence[Term]) -> Range:
 
 def negligible(terms: Sequence[Term]) -> float:
     """Largest sum of these terms that may be a rounding error."""
-    return _ROUNDING * math.fsum(abs(term.coefficient) for term in terms)
+    rounding = 1e-12  # of the sum of the coefficients: what is smaller is a rounding error, and not a sign
+    return rounding * math.fsum(abs(term.coefficient) for term in terms)
 
 
 def _count_range(terms: Sequence[Term]) -> Range:

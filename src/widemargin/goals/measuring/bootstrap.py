@@ -17,17 +17,33 @@ from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values
 
-__all__ = ["MAX_WEIGHTS", "Tally", "slack_replicates", "tally", "weight_level"]
+__all__ = ["BOOTSTRAP", "BootstrapOptions", "Tally", "slack_replicates", "tally", "weight_level"]
 
 Flags = npt.NDArray[np.bool_]
 
-MAX_WEIGHTS = 256
-"""Most distinct weights of a source that are kept apart; beyond, those within 5% of each other are averaged."""
 
-WEIGHT_STEP = 0.05
-"""Width of a bin of weights on the logarithmic scale; it hides 2e-4 of their second moment, nothing of the first."""
+@dataclasses.dataclass(frozen=True)
+class BootstrapOptions:
+    """What the bootstrap and the counts of rows trade.
 
-DRAWS_AT_ONCE = 4_000_000
+    Attributes
+    ----------
+    weights : int
+        Most distinct weights of a source that are kept apart; beyond, those of one bin are averaged. More make more
+        kinds of rows, each of which is drawn in every replicate.
+    weight_step : float
+        Width of a bin of weights on the logarithmic scale. 0.05 averages weights within 5% of each other, which hides
+        2e-4 of their second moment and nothing of the first.
+    draws : int
+        Kinds times replicates drawn at once: 32 MB of counts.
+    """
+
+    weights: int = 256
+    weight_step: float = 0.05
+    draws: int = 4_000_000
+
+
+BOOTSTRAP = BootstrapOptions()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,13 +98,15 @@ def _counted(key: Ints, weight: Floats | None, rows: Ints | None, n_keys: int) -
 def weight_level(weight: npt.ArrayLike) -> Floats:
     """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.floor(np.log(np.asarray(weight, dtype=np.float64)) / WEIGHT_STEP), dtype=np.float64)
+        return np.asarray(
+            np.floor(np.log(np.asarray(weight, dtype=np.float64)) / BOOTSTRAP.weight_step), dtype=np.float64
+        )
 
 
 def _weight_bins(weight: Floats, *, binned: bool) -> tuple[Ints, int]:
     """Bin of each weight, and the number of bins; one bin per value while there are few and they are not means."""
     levels, code = np.unique(weight, return_inverse=True)
-    if binned or len(levels) > MAX_WEIGHTS:
+    if binned or len(levels) > BOOTSTRAP.weights:
         _, coarse = np.unique(weight_level(levels), return_inverse=True)
         code = coarse[code]
     return code.astype(np.int64), int(code.max(initial=0)) + 1
@@ -131,8 +149,9 @@ def slack_replicates(
     alpha, beta, over = (matrix[:, first].astype(np.float64) for matrix in _matrices(table))
     kinds = _kinds(rows, groups, strata[first])
     slack = np.empty(number)
-    step = max(1, DRAWS_AT_ONCE // max(1, len(kinds.count)))
+    step = max(1, BOOTSTRAP.draws // max(1, len(kinds.count)))
     for start in range(0, number, step):
+        # Some replicates at a time, so that the drawn counts stay small whatever the number of kinds.
         stop = min(start + step, number)
         mass, weight = _draw(kinds, len(first), stop - start, rng)
         values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
@@ -205,6 +224,7 @@ def _draw(kinds: _Kinds, n_groups: int, number: int, rng: np.random.Generator) -
     _, starts = np.unique(kinds.stratum, return_index=True)
     for start, stop in zip(starts, [*starts[1:], len(kinds.stratum)], strict=True):
         count = kinds.count[start:stop]
+        # Half a row stands for a prediction that was never seen; it may be drawn, but the sample does not grow by it.
         rows = round(float(count[count >= 1].sum()))
         drawn = rng.multinomial(rows, count / count.sum(), size=number).T.astype(np.float64)
         place = (kinds.group[start:stop], np.arange(stop - start))

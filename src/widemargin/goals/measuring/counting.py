@@ -7,7 +7,7 @@ be joined in any order, here or in other processes, and `source()` turns them in
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,17 @@ from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.columns import TableColumn
-from widemargin.goals.binding.digest import ColumnDigest, ColumnUse, Key
+from widemargin.goals.binding.digest import COUNTED, ColumnDigest, ColumnUse, Key
 from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.checks import ColumnName
-from widemargin.goals.measuring.bootstrap import MAX_WEIGHTS, weight_level
+from widemargin.goals.measuring.bootstrap import BOOTSTRAP, weight_level
 
 __all__ = ["Counted", "CountedRows"]
 
 Flags = npt.NDArray[np.bool_]
-
-MAX_KINDS = 1_000_000
-"""Most kinds of rows; a goal over a few columns has some hundreds."""
+Field: TypeAlias = tuple[npt.NDArray[Any], list[Key]]
+"""A small number for each row, and what each number stands for."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,29 +74,21 @@ class CountedRows:
         """Count the rows of a block; memory grows with new kinds only."""
         self._agree(source.labels is not None, ramp is not None)
         weight = np.ones(source.n_rows) if source.weight is None else source.weight
-        packer = Packer(source.n_rows)
-        fields: list[tuple[npt.NDArray[Any], list[Key]]] = []
-        labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
-        signs = [labels + 1, positive, *(source.baselines[name] > 0 for name in self._baselines)]
-        for codes in signs:
-            packer.add(codes, 2)
-            fields.append((codes, [0, 1, 2]))
-        for column, digest in self._digests.items():
-            codes, keys = digest.encode(_column(source, column))
-            packer.add(codes, max(1, (len(keys) - 1).bit_length()))
-            fields.append((codes, keys))
-        codes, keys = self._levels(weight)
-        packer.add(codes, max(1, (len(keys) - 1).bit_length()))
-        fields.append((codes, keys))
-        cell, _, n_cells = packer.finish()
-        count = np.bincount(cell, minlength=n_cells).tolist()
-        total = np.bincount(cell, weight, n_cells).tolist()
-        shares = [0.0] * n_cells if ramp is None else np.bincount(cell, weight * ramp, n_cells).tolist()
-        first = _first_of_each(cell, n_cells)
-        columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
-        for key, *sums in zip(zip(*columns, strict=True), count, total, shares, strict=True):
+        labels, *others = self._fields(source)
+        cell, kinds = _kinds(source.n_rows, [labels, (positive, [0, 1]), *others, self._levels(weight)])
+        count = np.bincount(cell, minlength=len(kinds)).tolist()
+        total = np.bincount(cell, weight, len(kinds)).tolist()
+        shares = [0.0] * len(kinds) if ramp is None else np.bincount(cell, weight * ramp, len(kinds)).tolist()
+        for key, *sums in zip(kinds, count, total, shares, strict=True):
             self._note(key, *sums)
         self.n_rows += source.n_rows
+
+    def _fields(self, source: Source) -> list[Field]:
+        """What tells rows apart whoever predicts: label, baselines, and the regions of columns that the goal knows."""
+        labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
+        fields: list[Field] = [(labels + 1, [0, 1, 2])]
+        fields += [(source.baselines[name] > 0, [0, 1]) for name in self._baselines]
+        return [*fields, *(digest.encode(_column(source, column)) for column, digest in self._digests.items())]
 
     def numbers(self, source: Source, of_kind: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """For each row of a source whose rows have been counted, the number of its kind.
@@ -113,20 +104,11 @@ class CountedRows:
         -------
         ndarray of int32, shape (n_rows,)
         """
-        known = {
+        number_of_kind = {
             (key[0], *key[2:-1]): number for (key, _), number in zip(self._ordered(), of_kind.tolist(), strict=True)
         }
-        labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
-        signs = [labels + 1, *(source.baselines[name] > 0 for name in self._baselines)]
-        fields: list[tuple[npt.NDArray[Any], list[Key]]] = [(codes, [0, 1, 2]) for codes in signs]
-        fields += [digest.encode(_column(source, column)) for column, digest in self._digests.items()]
-        packer = Packer(source.n_rows)
-        for codes, keys in fields:
-            packer.add(codes, max(2, (len(keys) - 1).bit_length()))
-        cell, _, n_cells = packer.finish()
-        first = _first_of_each(cell, n_cells)
-        columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
-        return np.array([known[key] for key in zip(*columns, strict=True)], dtype=np.int32)[cell]
+        cell, kinds = _kinds(source.n_rows, self._fields(source))
+        return np.array([number_of_kind[kind] for kind in kinds], dtype=np.int32)[cell]
 
     def join(self, other: "CountedRows") -> None:
         """Take in the kinds of other rows of the same source."""
@@ -135,6 +117,7 @@ class CountedRows:
         if (other.name, other._baselines, [*other._digests]) != (self.name, self._baselines, [*self._digests]):
             raise DataError("counts of different goals or sources cannot be merged. Count both for the same goal.")
         self._agree(bool(other._has_labels), bool(other._has_ramp))
+        # Digests first: they refuse a column that holds texts here and numbers there, before any count is changed.
         for column, digest in self._digests.items():
             digest.join(other._digests[column])
         self._learn_weights(other._weights, binned=other._binned)
@@ -145,10 +128,10 @@ class CountedRows:
     def _note(self, key: tuple[Key, ...], count: int, weight: float, share: float) -> None:
         before = self._kinds.get(key, (0, 0.0, 0.0))
         self._kinds[key] = (before[0] + count, before[1] + weight, before[2] + share)
-        if len(self._kinds) > MAX_KINDS:
+        if len(self._kinds) > COUNTED.kinds:
             raise DataError(
-                f"the goal tells more than {MAX_KINDS} kinds of rows apart, too many to count. Use fewer or coarser "
-                "columns in its populations and bundles, or measure the rows in memory by widemargin.audit."
+                f"the goal tells more than {COUNTED.kinds} kinds of rows apart, too many to count. Use fewer or "
+                "coarser columns in its populations and bundles, or measure the rows in memory by widemargin.audit."
             )
 
     def _agree(self, has_labels: bool, has_ramp: bool) -> None:
@@ -161,7 +144,7 @@ class CountedRows:
     def _learn_weights(self, weights: frozenset[float], *, binned: bool) -> None:
         """Keep weights apart while they are few, as the bootstrap does; beyond, by their level."""
         self._weights |= weights
-        if self._binned or not (binned or len(self._weights) > MAX_WEIGHTS):
+        if self._binned or not (binned or len(self._weights) > BOOTSTRAP.weights):
             return
         self._binned, self._weights = True, frozenset()
         kinds, self._kinds = self._kinds, {}
@@ -216,11 +199,18 @@ class CountedRows:
         return Counted(source, np.array(said) > 0, ramp)
 
 
-def _first_of_each(cell: npt.NDArray[np.int32], n_cells: int) -> npt.NDArray[np.intp]:
-    """The first row of each cell."""
-    first = np.empty(n_cells, np.intp)
-    first[cell[::-1]] = np.arange(cell.shape[0] - 1, -1, -1)
-    return first
+def _kinds(n_rows: int, fields: Sequence[Field]) -> tuple[npt.NDArray[np.int32], list[tuple[Key, ...]]]:
+    """The number of each row's kind, and the keys of each kind, one a field."""
+    packer = Packer(n_rows)
+    for codes, keys in fields:
+        packer.add(codes, max(1, (len(keys) - 1).bit_length()))
+    cell, _, n_kinds = packer.finish()
+    # Keys are Python objects, so they are looked up once a kind, at its first row: written from the last row to the
+    # first, the first one stays.
+    first = np.empty(n_kinds, np.intp)
+    first[cell[::-1]] = np.arange(n_rows - 1, -1, -1)
+    columns = [[keys[code] for code in codes[first].tolist()] for codes, keys in fields]
+    return cell, list(zip(*columns, strict=True))
 
 
 def _column(source: Source, name: ColumnName) -> TableColumn:

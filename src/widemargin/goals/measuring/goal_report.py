@@ -2,27 +2,29 @@
 
 import dataclasses
 import html
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from widemargin._text import html_table, printable
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.tied_goal import Dropped, TiedGoal
+from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
 from widemargin.goals.measuring.frames import pandas_for_frames
-from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
-from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
-from widemargin.goals.measuring.report_layout import html_table, text_table
+from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
-__all__ = ["ConstraintReport", "GoalReport", "check_decide", "make_report", "verdict_of"]
+__all__ = ["ConstraintReport", "GoalReport", "check_decide"]
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
-Label = str | int | float | bool
+PlainLabel = str | int | float | bool
 
 FORMAT = 1
+_WIDTH = 100
+_LEAST_NAME = 8
+_MAX_PAIRS = 6
+"""Pairs of one bundle that the text shows at least; of more, those with the least slack."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +116,7 @@ class GoalReport:
         What `passed` goes by.
     """
 
-    positive_class: Label
+    positive_class: PlainLabel
     data_name: str
     n_rows: int
     goal_text: str
@@ -167,12 +169,12 @@ class GoalReport:
         raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
 
     def __str__(self) -> str:
-        return text_table(self)
+        return _text_table(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(self, html.escape)
+        return _html_table(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
@@ -238,137 +240,187 @@ def check_decide(decide: str) -> Decide:
     raise DataError(f'decide must be "estimate" or "confident", got {decide!r}.')
 
 
-def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
-    """What can be said of a constraint.
+def _text_table(report: GoalReport) -> str:
+    """The report as text; long labels stand in the legend below the table, and so does what every constraint says."""
+    lines = _wrapped(_headline(report)) + _header_lines(report)
+    if report.constraints:
+        shown, hidden = _tightest(report.constraints)
+        columns = _columns(report)[1:]
+        cells = [[name, *(show(report.constraints[j]) for j in shown)] for name, show in columns]
+        widths = [max(map(len, column)) for column in cells]
+        names = _names(report.constraints, shown, _WIDTH - sum(widths) - 2 * len(widths))
+        width = max(_LEAST_NAME, *map(len, ("constraint", *names)))
+        lines.append("")
+        for name, *row in zip(["constraint", *names], *cells, strict=True):
+            fields = [name.ljust(width)]
+            fields += [text.rjust(size) for text, size in zip(row[:-1], widths[:-1], strict=True)]
+            lines.append("  ".join([*fields, row[-1]]).rstrip())
+        for text in hidden:
+            lines += _wrapped(text)
+        lines.append("")
+        for name, j in zip(names, shown, strict=True):
+            item = report.constraints[j]
+            called = name if name == printable(item.label) else f"{name} {item.label}"
+            lines += _wrapped(f"{called}: {item.text}{_rows_text(item)}", "  ")
+    lines += [line for text in _tail(report) for line in _wrapped(text)]
+    return "\n".join(lines)
 
-    Parameters
-    ----------
-    slack : float or None
-        None: undefined.
-    met : bool
-        By the estimate.
-    interval : Interval or None
-    with_intervals : bool
-        Whether intervals were asked for; then a missing one leaves the constraint undecided.
+
+def _html_table(report: GoalReport) -> str:
+    """The report as a self-contained HTML fragment."""
+    colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
+    parts = [f"<div><p><strong>{html.escape(_headline(report))}</strong></p>"]
+    parts += [f"<p>{html.escape(line)}</p>" for line in _header_lines(report) if line]
+    columns = _columns(report)
+    if report.constraints:
+        columns.append(("definition", lambda item: f"{item.text}{_rows_text(item)}"))
+        rows = [[show(item) for _, show in columns] for item in report.constraints]
+        parts.append(html_table([name for name, _ in columns], rows, [colours[i.verdict] for i in report.constraints]))
+    parts += [f"<p>{html.escape(line)}</p>" for line in _tail(report) if line]
+    return "".join([*parts, "</div>"])
+
+
+def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
+    """Constraints that the text shows, in order, and a line for each large bundle about those that it leaves out.
+
+    What is not met, undecided or undefined is never left out.
     """
-    if slack is None:
-        return "undefined"
-    if not with_intervals:
-        return "met" if met else "not met"
-    if interval is None:
-        return "undecided"
-    if interval.lower is not None and interval.lower >= -TOLERANCE:
-        return "met"
-    if interval.upper is not None and interval.upper < -TOLERANCE:
-        return "not met"
-    return "undecided"
+    members: dict[str, list[int]] = {}
+    for j, item in enumerate(items):
+        if item.bundle is not None:
+            members.setdefault(item.bundle, []).append(j)
+    left_out: set[int] = set()
+    lines = []
+    for bundle, pairs in members.items():
+        easy = sorted((slack, j) for j in pairs if (slack := _safe_slack(items[j])) is not None)
+        rest = easy[max(0, _MAX_PAIRS - (len(pairs) - len(easy))) :]
+        if rest:
+            left_out |= {j for _, j in rest}
+            pair = "pair holds" if len(rest) == 1 else "pairs hold"
+            least = _signed(rest[0][0])
+            lines.append(
+                f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
+            )
+    return [j for j in range(len(items)) if j not in left_out], lines
 
 
-def make_report(
-    tied: TiedGoal,
-    positive: Sequence[npt.NDArray[Any]],
-    *,
-    positive_class: Any,
-    data_name: str = "the data",
-    ramp: Sequence[npt.NDArray[Any]] | None = None,
-    multipliers: npt.NDArray[np.float64] | None = None,
-    confidence: float | None = None,
-    decide: str = "estimate",
-    status: str | None = None,
-    certificate: str | None = None,
-    notes: Sequence[str] = (),
-    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
-) -> GoalReport:
-    """Measure predictions on a tied goal.
-
-    Parameters
-    ----------
-    tied : TiedGoal
-    positive : sequence of ndarray of shape (n_s,)
-        0/1 predictions for each source.
-    positive_class : label
-    data_name : str
-        What the rows are called in the first line.
-    ramp : sequence of ndarray of shape (n_s,), optional
-        Probabilities of the randomised classifier for each source.
-    multipliers : ndarray of shape (m,), optional
-        In the user's units (`TiedGoal.user_multipliers`).
-    confidence : float, optional
-        Of intervals; None: no intervals.
-    decide : {"estimate", "confident"}
-    status, certificate, notes
-        Printed as they are.
-    """
-    rule = check_decide(decide)
-    if rule == "confident" and confidence is None:
-        raise DataError('decide="confident" needs a confidence, such as 0.95.')
-    mass = tied.positive_mass(positive)
-    measured = tied.measure(mass)
-    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
-    intervals: Sequence[Interval | None] = [None] * tied.n_constraints
-    if confidence is not None:
-        intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
-    return GoalReport(
-        positive_class=_label(positive_class),
-        data_name=data_name,
-        n_rows=tied.n_rows[tied.sources.index(None)] if None in tied.sources else 0,
-        goal_text=str(tied.goal),
-        objective_text=str(tied.goal.objective),
-        objective=_number(measured.objective),
-        constraints=tuple(
-            _constraint(tied, j, measured, soft, multipliers, intervals, confidence) for j in range(tied.n_constraints)
-        ),
-        external_rows=tuple(
-            (name, rows) for name, rows in zip(tied.sources, tied.n_rows, strict=True) if name is not None
-        ),
-        ramp_objective=None if soft is None else _number(soft.objective),
-        status=status,
-        certificate=certificate,
-        dropped=tied.dropped,
-        notes=tuple(notes),
-        confidence=confidence,
-        decide=rule,
-    )
+def _safe_slack(item: ConstraintReport) -> float | None:
+    """Slack of a constraint that is met in every respect; None for one that must be shown."""
+    if item.verdict != "met" or not item.met or (item.ramp_slack is not None and item.ramp_slack < 0):
+        return None
+    return item.slack
 
 
-def _constraint(
-    tied: TiedGoal,
-    j: int,
-    measured: Measured,
-    soft: Measured | None,
-    multipliers: npt.NDArray[np.float64] | None,
-    intervals: Sequence[Interval | None],
-    confidence: float | None,
-) -> ConstraintReport:
-    item = tied.constraints[j]
-    slack, met = _number(measured.slack[j]), bool(measured.met[j])
-    return ConstraintReport(
-        label=item.constraint.label or f"#{j + 1}",
-        text=item.text,
-        sense=item.sense,
-        rate=_number(measured.value[j]),
-        bound=_number(measured.bound[j]),
-        slack=slack,
-        met=met,
-        verdict=verdict_of(slack, met, intervals[j], with_intervals=confidence is not None),
-        n_rows=item.n_rows,
-        n_missing=item.n_missing,
-        ramp_rate=None if soft is None else _number(soft.value[j]),
-        ramp_slack=None if soft is None else _number(soft.slack[j]),
-        multiplier=None if multipliers is None else _number(multipliers[j]),
-        interval=intervals[j],
-        n_populations=item.n_populations,
-        bundle=item.bundle,
-    )
+def _names(items: Sequence[ConstraintReport], shown: Sequence[int], width: int) -> list[str]:
+    """What the table calls its rows: the label, or the number of the constraint where the label is too long."""
+    labels = [printable(items[j].label) for j in shown]
+    return [label if len(label) <= width else f"#{j + 1}" for label, j in zip(labels, shown, strict=True)]
 
 
-def _number(value: Any) -> float | None:
-    """A float, or None where it is not defined."""
-    number = float(value)
-    return number if np.isfinite(number) else None
+def _headline(report: GoalReport) -> str:
+    rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
+    return f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows})."
 
 
-def _label(value: Any) -> Label:
-    """A class label as JSON can hold it."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return plain if isinstance(plain, str | int | float | bool) else str(plain)
+def _header_lines(report: GoalReport) -> list[str]:
+    lines = [
+        line
+        for part in (report.status and f"Status: {report.status}", report.certificate)
+        if part
+        for line in _wrapped(part)
+    ]
+    ramp = "" if report.ramp_objective is None else f" (ramp: {_number(report.ramp_objective)})"
+    value = "not measured: no labels" if report.objective is None else f"{_number(report.objective)}{ramp}"
+    return [*lines, *_wrapped(f"Objective {report.objective_text} = {value}")]
+
+
+def _columns(report: GoalReport) -> list[tuple[str, Callable[[ConstraintReport], str]]]:
+    """Heads and contents of the columns that this report has."""
+    items = report.constraints
+    columns: list[tuple[str, Callable[[ConstraintReport], str]]] = [
+        ("constraint", lambda item: item.label),
+        ("rate", lambda item: _number(item.rate)),
+    ]
+    if any(item.ramp_rate is not None for item in items):
+        columns.append(("ramp rate", lambda item: _number(item.ramp_rate)))
+    columns.append(("bound", lambda item: f"{item.sense} {_number(item.bound)}"))
+    columns.append(("slack", lambda item: _signed(item.slack)))
+    if report.confidence is not None:
+        columns.append((f"{100 * report.confidence:g}% of slack", _interval))
+    if any(item.multiplier is not None for item in items):
+        columns.append(("multiplier", lambda item: _number(item.multiplier)))
+    columns.append(("verdict", _verdict))
+    return columns
+
+
+def _tail(report: GoalReport) -> list[str]:
+    """Dropped constraints, notes, the summary, and what the words mean."""
+    items = report.constraints
+    lines = [f"Dropped: {text}." for text in dropped_texts(report.dropped)]
+    lines += [f"Note: {note}" for note in report.notes]
+    if not items:
+        return [*lines, "No constraints."]
+    number = sum(item.met for item in items)
+    summary = f"{number} of {len(items)} constraints met by the estimate"
+    if report.confidence is not None:
+        summary += f", {sum(item.verdict == 'met' for item in items)} with confidence"
+    lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
+    lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
+    if any(item.ramp_rate is not None for item in items):
+        lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")
+    lines.append("slack: distance of the rate to its bound, on the right side if >= 0.")
+    together = report.simultaneous_confidence
+    if report.confidence is not None and together is not None and any(item.interval is not None for item in items):
+        level = f"all hold together with {100 * together:.3g}%" if together else "no level is proved for all together"
+        lines.append(
+            f"{100 * report.confidence:g}% of slack: interval of each; {level} (Bonferroni). undecided: 0 is inside."
+        )
+    if any(item.multiplier is not None for item in items):
+        lines.append(
+            "multiplier: fall of the training objective per unit by which the bound is relaxed; "
+            "it holds for small changes only."
+        )
+    return lines
+
+
+def _rows_text(item: ConstraintReport) -> str:
+    missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
+    which = "smallest population: " if item.n_populations > 1 else ""
+    return f"  [{which}{item.n_rows} rows{missing}]"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.6g}"
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    rounded = f"{value:+.4f}" if abs(value) < 100 else f"{value:+.6g}"
+    return rounded.replace("-", "+", 1) if float(rounded) == 0 and value >= 0 else rounded
+
+
+def _interval(item: ConstraintReport) -> str:
+    if item.interval is None:
+        return "-"
+    low, high = item.interval.lower, item.interval.upper
+    return f"[{'-inf' if low is None else _signed(low)}, {'+inf' if high is None else _signed(high)}]"
+
+
+def _verdict(item: ConstraintReport) -> str:
+    if item.verdict == "undecided":
+        return "undecided, est. met" if item.met else "undecided, est. not met"
+    return "NOT MET" if item.verdict == "not met" else item.verdict
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines of at most 100 columns."""
+    clean = printable(text)
+    if not clean:
+        return [""]
+    return textwrap.wrap(
+        clean, _WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False,
+        replace_whitespace=False, drop_whitespace=True,
+    )  # fmt: skip

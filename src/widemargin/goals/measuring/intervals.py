@@ -119,20 +119,21 @@ def slack_intervals(
     mass = tied.positive_mass(signs)
     measured = tied.measure(mass)
     seed, rows = _seed(random_state), None
-    found: list[Interval | None] = []
+    intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
-            found.append(None)
+            intervals.append(None)
             continue
         ends = _proportion_ends(item, tied, mass, confidence)
         if ends is not None:
-            found.append(Interval(*ends, confidence, "clopper-pearson"))
+            intervals.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
+        # A stream of its own: the interval of a constraint does not move when another one is added to the goal.
         rng = np.random.default_rng([seed, j])
         rows = tally(tied, signs) if rows is None else rows
         slack, size = slack_replicates(item, tied, rows, n_replicates, rng)
-        found.append(_percentile(slack, float(measured.slack[j]), confidence, size))
-    return tuple(found)
+        intervals.append(_percentile(slack, float(measured.slack[j]), confidence, size))
+    return tuple(intervals)
 
 
 def _seed(random_state: int | np.random.RandomState | np.random.Generator | None) -> int:

@@ -29,11 +29,25 @@ TOLERANCE = 1e-9
 TINY = 1e-12
 """Share of its largest value below which a denominator is zero."""
 
-BLOCK = 1 << 18
-"""Rates times cells of a block: what is made of it stays in the cache."""
 
-LEAST_WIDTH = 256
-"""Cells of a block, however many rates there are."""
+@dataclasses.dataclass(frozen=True)
+class BlockSize:
+    """How many cells are looked at together.
+
+    Attributes
+    ----------
+    entries : int
+        Rates times cells of a block. The three matrices of a block are made and multiplied while they are in the
+        cache; a whole table that is no larger is kept and not made again.
+    least_cells : int
+        Cells of a block however many rates there are, so that the loop over blocks costs little beside its products.
+    """
+
+    entries: int = 1 << 18
+    least_cells: int = 256
+
+
+BLOCKS = BlockSize()
 
 
 class CellBlock(NamedTuple):
@@ -131,10 +145,11 @@ class RateTable:
 
     @functools.cached_property
     def _small(self) -> tuple[CellBlock, ...] | None:
-        return tuple(self._made()) if len(self.rates) * self.space.n_cells <= BLOCK else None
+        return tuple(self._made()) if len(self.rates) * self.space.n_cells <= BLOCKS.entries else None
 
     def _made(self) -> Iterator[CellBlock]:
-        width = max(LEAST_WIDTH, BLOCK // max(1, len(self.rates)))
+        width = max(BLOCKS.least_cells, BLOCKS.entries // max(1, len(self.rates)))
+        # A block never crosses two sources: the memberships of a source say nothing of the rows of another.
         for source, part in self.space.parts.items():
             here = [j for j, rate in enumerate(self.rates) if rate.population.source == source]
             for low in range(0, part.n_cells if here else 0, width):
@@ -159,6 +174,7 @@ class RateTable:
         """
         above = np.zeros(len(self.rates))
         for block in self.blocks():
+            # A rate counts the weight predicted positive in some cells and the weight predicted negative in others.
             said = positive[block.place]
             above += block.alpha @ said + block.beta @ (self.space.weight[block.place] - said)
         return rate_values(above, self.total, self.is_count)

@@ -47,10 +47,10 @@ def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Flo
     NaN where a ratio is undefined.
     """
     values = tied.table.values(tied.positive_mass(positive))
-    found = np.empty((len(tied.sources), tied.n_constraints))
+    variances = np.empty((len(tied.sources), tied.n_constraints))
     for j, item in enumerate(tied.constraints):
-        found[:, j] = _variances(_by_row(_slack_influence(item, tied.table, values), tied, positive))
-    return found
+        variances[:, j] = _variances(_by_row(_slack_influence(item, tied.table, values), tied, positive))
+    return variances
 
 
 def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
@@ -73,8 +73,8 @@ def covariance(influences: Sequence[Influence]) -> Floats:
 def _variances(influence: Influence) -> Floats:
     """Variance of the sum over the rows of each source, which are independent draws."""
     sums = [float(x @ x) - float(x.sum()) ** 2 / max(len(x), 1) for x in influence]
-    found: Floats = np.maximum(sums, 0.0)  # NaN stays NaN
-    return found
+    variances: Floats = np.maximum(sums, 0.0)  # NaN stays NaN
+    return variances
 
 
 def _form_influence(form: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:

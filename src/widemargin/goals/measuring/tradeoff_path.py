@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._text import aligned, html_table
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.frames import pandas_for_frames
@@ -197,7 +198,7 @@ class TradeoffPath:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Any) -> "TradeoffPath":
+    def from_dict(cls, plain: object) -> "TradeoffPath":
         """A path from what `to_dict` returned (also after JSON), without models.
 
         Raises
@@ -243,13 +244,13 @@ class TradeoffPath:
         if number < 1:
             return ()
         ends = usable[np.unique(np.round(np.linspace(0, len(usable) - 1, number + 1)).astype(int))]
-        found = []
+        stretches_prices = []
         for i, j in itertools.pairwise(ends):
             width = float(self.values[j] - self.values[i])
             change = float(self.held_out.objective[j] - self.held_out.objective[i])
             error = self.held_out.difference_error(int(i), int(j)) / width
-            found.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
-        return tuple(found)
+            stretches_prices.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
+        return tuple(stretches_prices)
 
     def to_frame(self) -> Any:
         """One row per point as a pandas DataFrame, indexed by the value.
@@ -277,9 +278,7 @@ class TradeoffPath:
         return pd.DataFrame(columns, index=pd.Index(self.values, name=self.name))
 
     def __str__(self) -> str:
-        head, *rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        table = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+        table = aligned(self._cells(), left=0)
         wrapped = [line for text in self._tail() for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
         return "\n".join([*textwrap.wrap(self._headline(), WIDTH), "", *table, "", *wrapped])
 
@@ -288,13 +287,9 @@ class TradeoffPath:
     def _repr_html_(self) -> str:
         head, *rows = self._cells()
         colours = ["#e6f4ea" if met else "#fce8e6" for met in self.met]
-        parts = [f"<div><p><strong>{html.escape(self._headline())}</strong></p><table><thead><tr>"]
-        parts += [*(f"<th>{html.escape(text)}</th>" for text in head), "</tr></thead><tbody>"]
-        for row, colour in zip(rows, colours, strict=True):
-            cells = "".join(f"<td>{html.escape(text)}</td>" for text in row)
-            parts.append(f'<tr style="background:{colour}">{cells}</tr>')
+        headline = f"<p><strong>{html.escape(self._headline())}</strong></p>"
         tail = "".join(f"<p>{html.escape(line)}</p>" for line in self._tail())
-        return "".join([*parts, "</tbody></table>", tail, "</div>"])
+        return f"<div>{headline}{html_table(head, rows, colours)}{tail}</div>"
 
     def _headline(self) -> str:
         done = f"{len(self)} points" if len(self) == self.n_asked else f"{len(self)} of {self.n_asked} points"
@@ -343,7 +338,7 @@ class TradeoffPath:
 _NOT_STORED = ("coef", "intercept", "models")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays as lists with None for NaN, tuples as lists."""
     if isinstance(value, np.ndarray):
         rows = value.astype(object)
@@ -390,7 +385,7 @@ def _measures_from(plain: dict[str, Any], k: int, m: int) -> Measures:
     return measures
 
 
-def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
+def _numbers(values: object, shape: tuple[int, ...], name: str) -> Floats:
     """An array of numbers, NaN where there is None."""
     array = np.array(values, dtype=object).reshape(shape) if 0 in shape else np.array(values, dtype=object)
     if array.shape != shape:
@@ -401,13 +396,13 @@ def _numbers(values: Any, shape: tuple[int, ...], name: str) -> Floats:
     return array.astype(np.float64)
 
 
-def _flags(values: Any, k: int, name: str) -> Flags:
+def _flags(values: object, k: int, name: str) -> Flags:
     if not isinstance(values, list) or len(values) != k or not all(isinstance(value, bool) for value in values):
         raise ValueError(f"{name} is no list of {k} times true or false")
     return np.array(values, dtype=np.bool_)
 
 
-def _texts(values: Any, name: str) -> tuple[str, ...]:
+def _texts(values: object, name: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} holds something that is no text")
     return tuple(values)

@@ -1,7 +1,7 @@
 """Reads the text of a goal: statements, one a line.
 
->>> from widemargin.goals.text.parser import parse_goal
->>> print(parse_goal('''
+>>> from widemargin.goals import Goal
+>>> print(Goal.parse('''
 ... women = population(sex == "Female")    # a comment
 ... subject to fair: positive_rate(women) >= 0.8 * positive_rate()
 ... '''))
@@ -15,29 +15,40 @@ whitelist (`convert`). Nothing is evaluated, and no text raises anything but `Go
 
 import ast
 import keyword
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import checked_name, checked_on_small, shown
+from widemargin.goals.language.checks import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.expressions import Expression
-from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import Population
 from widemargin.goals.text.conversion import Converter, suggestion, too_deep
 from widemargin.goals.text.printing import normal_name
-from widemargin.goals.text.scanner import MAX_CHARACTERS, MAX_DEPTH, Statement, statements
+from widemargin.goals.text.scanner import Statement, statements
 
 __all__ = ["parse_goal"]
+
+G = TypeVar("G")
 
 _MINIMIZE = ("minimize", "minimise")
 _FORMS = 'name = population(...), name = external(), minimize ..., subject to ..., min_rows = 30, on_small = "drop"'
 
 
 def parse_goal(
-    text: str, populations: Mapping[str, Population] | None = None, *, max_characters: int = MAX_CHARACTERS
-) -> Goal:
+    text: str,
+    populations: Mapping[str, Population] | None = None,
+    *,
+    build: Callable[..., G],
+    max_characters: int = LIMITS.characters,
+) -> G:
     """Read a goal; the public door is `Goal.parse`, which describes the parameters.
+
+    Parameters
+    ----------
+    build : callable
+        `Goal`, which is called as `build(minimize, subject_to, min_rows=, on_small=)`.
 
     Raises
     ------
@@ -48,7 +59,7 @@ def parse_goal(
     """
     known = _outside_names(populations)
     try:
-        return _Reader(known).read(statements(text, max_characters))
+        return _Reader(known, build).read(statements(text, max_characters))
     except GoalParseError:
         raise
     except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
@@ -56,15 +67,15 @@ def parse_goal(
 
 
 def _outside_names(populations: Mapping[str, Population] | None) -> dict[str, Population]:
-    known: dict[str, Population] = {}
+    by_name: dict[str, Population] = {}
     if populations is not None and not isinstance(populations, Mapping):
         raise GoalError(f"populations must map names to populations, got {shown(populations)}.")
     for key, population in (populations or {}).items():
         name = checked_name(key, "a population's name")
         if not isinstance(population, Population):
             raise GoalError(f"populations[{shown(name)}] must be a Population, got {shown(population)}.")
-        known[name] = population.named(name) if population.name is None else population
-    return known
+        by_name[name] = population.named(name) if population.name is None else population
+    return by_name
 
 
 def _reason(error: BaseException) -> str:
@@ -75,10 +86,11 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-class _Reader:
+class _Reader(Generic[G]):
     """Collects what the statements say: populations first, so that they may be used above their definition."""
 
-    def __init__(self, known: dict[str, Population]) -> None:
+    def __init__(self, known: dict[str, Population], build: Callable[..., G]) -> None:
+        self.build = build
         self.outside = frozenset(known)
         self.convert = Converter(known)
         self.objective: Expression | None = None
@@ -86,11 +98,11 @@ class _Reader:
         self.constraints: list[Constraint | Bundle] = []
         self.settings: dict[str, object] = {}
 
-    def read(self, found: list[Statement]) -> Goal:
+    def read(self, found: list[Statement]) -> G:
         for statement in sorted(found, key=lambda statement: not _is_definition(statement)):
             self._guarded(statement)
         min_rows, on_small = self.settings.get("min_rows"), self.settings.get("on_small", "error")
-        return Goal(self.objective, self.constraints, min_rows=min_rows, on_small=on_small)  # type: ignore[arg-type]
+        return self.build(self.objective, self.constraints, min_rows=min_rows, on_small=on_small)
 
     def _guarded(self, statement: Statement) -> None:
         """Read one statement; every error gets its line."""
@@ -120,7 +132,7 @@ class _Reader:
         value = self.convert.expression(node)
         if not isinstance(value, Expression):
             raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
-        Goal(value)  # refuses ratios here, where the line is known
+        self.build(value)  # refuses ratios here, where the line is known
         self.objective, self.objective_line = value, statement.line
 
     def _subject_to(self, statement: Statement) -> None:
@@ -131,17 +143,17 @@ class _Reader:
         call = _body(statement, start)
         if len(call.args) != 1:
             raise GoalError("subject to takes one constraint.")
-        made = self.convert.constraint(call.args[0])
+        constraint = self.convert.constraint(call.args[0])
         for option in call.keywords:
             value = self.convert.literal(option.value)
             if option.arg == "min_rows":
-                made = made.with_options(min_rows=value)  # type: ignore[arg-type]  # it is checked there
+                constraint = constraint.with_options(min_rows=value)  # type: ignore[arg-type]  # it is checked there
             elif option.arg == "on_small":
-                made = made.with_options(on_small=value)  # type: ignore[arg-type]
+                constraint = constraint.with_options(on_small=value)  # type: ignore[arg-type]
             else:
                 known = suggestion(option.arg or "", ["min_rows", "on_small"])
                 raise GoalError(f"unknown option {shown(option.arg)}; a constraint has min_rows and on_small.{known}")
-        self.constraints.append(made if label is None else made.named(label))
+        self.constraints.append(constraint if label is None else constraint.named(label))
 
     def _assignment(self, statement: Statement) -> None:
         token = statement.tokens[0]
@@ -164,7 +176,7 @@ class _Reader:
         if name == "on_small":
             checked_on_small(value)
         else:
-            Goal(min_rows=value)  # type: ignore[arg-type]  # refuses what is no number of rows, with the line known
+            checked_min_rows(value)
 
 
 def _is_definition(statement: Statement) -> bool:
@@ -183,8 +195,8 @@ def _body(statement: Statement, skip: int) -> ast.Call:
         raise statement.error(_reason(error), _place(error, rest, len(statement.text))) from None
     if not isinstance(tree, ast.Call):
         raise GoalError("no expression could be read.")
-    if too_deep(tree, MAX_DEPTH):
-        raise GoalError(f"nested more than {MAX_DEPTH} deep.")
+    if too_deep(tree, LIMITS.depth):
+        raise GoalError(f"nested more than {LIMITS.depth} deep.")
     return tree
 
 

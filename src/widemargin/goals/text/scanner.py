@@ -1,7 +1,7 @@
 """Splits the text of a goal into statements of known tokens, before Python's own parser sees any of it.
 
 Only the tokens of the goal language pass (names, plain numbers, plain strings, a few operators), brackets must match,
-and nothing may nest more than `MAX_DEPTH` deep, counting brackets and runs of prefix operators. What passes can
+and nothing may nest more than `LIMITS.depth` deep, counting brackets and runs of prefix operators. What passes can
 therefore not make `ast.parse` slow, deep, or noisy.
 """
 
@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from widemargin.exceptions import GoalParseError
+from widemargin.goals.language.checks import LIMITS
 
-__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "Statement", "Token", "excerpt", "statements"]
-
-MAX_CHARACTERS = 10_000
-MAX_DEPTH = 100
-_MAX_DIGITS = 60
+__all__ = ["Statement", "Token", "excerpt", "statements"]
 
 _ESCAPE = r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _TOKEN = re.compile(
@@ -65,8 +62,8 @@ class Statement:
     def error(self, message: str, at: int | None = None) -> GoalParseError:
         """The documented error, with line and statement; `at` is the place of the cause in `text`, if it is known."""
         line, column = self.place(self._named_in(message) if at is None else at)
-        told = f"line {self.line}: {excerpt(self.text)}: {message}"
-        return GoalParseError(told, line=line, column=column, reason=message)
+        message_with_line = f"line {self.line}: {excerpt(self.text)}: {message}"
+        return GoalParseError(message_with_line, line=line, column=column, reason=message)
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column of a place in `text`."""
@@ -153,8 +150,8 @@ class _Scanner:
             self._check_word(token)
         elif token.kind == "string" and before is not None and _prefixed(before, token):
             raise self.error(token.start, "prefixed and joined strings are not part of the goal language.")
-        elif token.kind == "number" and len(token.text) > _MAX_DIGITS:
-            raise self.error(token.start, f"a number of {len(token.text)} characters (at most {_MAX_DIGITS}).")
+        elif token.kind == "number" and len(token.text) > LIMITS.digits:
+            raise self.error(token.start, f"a number of {len(token.text)} characters (at most {LIMITS.digits}).")
         elif joined and before is not None and before.text + token.text in ("**", "//", "<<", ">>", "<>", ":="):
             raise self.error(before.start, f"{before.text + token.text} is not part of the goal language.")
         self._nest(token, before)
@@ -177,8 +174,8 @@ class _Scanner:
             self.depth += 1
         elif token.kind == "operator" or token.text in ("and", "or", "in"):
             self.depth = self._outside()  # a binary operator ends the run of prefix operators
-        if self.depth > MAX_DEPTH:
-            raise self.error(token.start, f"nested more than {MAX_DEPTH} deep.")
+        if self.depth > LIMITS.depth:
+            raise self.error(token.start, f"nested more than {LIMITS.depth} deep.")
 
     def _still_open(self) -> str:
         """Where the innermost open bracket is, for a message."""
@@ -216,7 +213,7 @@ def _expects_operand(before: Token | None) -> bool:
     return before.kind == "operator" and before.text not in (")", "]")
 
 
-def statements(text: str, max_characters: int = MAX_CHARACTERS) -> list[Statement]:
+def statements(text: str, max_characters: int = LIMITS.characters) -> list[Statement]:
     """The statements of a text.
 
     Raises

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._typing import Flags, Floats, Ints
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, Variant, block_scores
+from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, Variant, block_scores
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.newton_rows import NewtonRows, Width
 from widemargin.solvers.convex.newton_system import BandRows, Moments, SystemOptions
@@ -126,12 +125,14 @@ class BlockPasses:
 
     def smooth(self, step: float, delta: float) -> Floats:
         """See `NewtonRows`; the full step was asked for with the move itself."""
+        # A line search nearly always begins with the full step, so a move brings its sums along.
         if self._full is not None and self._full[0] == delta and step == 1.0:
             return self._full[1]
         return np.asarray(self.ask("smooth", step, delta, reads=False))
 
     def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """See `NewtonRows`; the sums over the band come with them."""
+        # Blocks decide on float32 by the regulariser beside their own sums, so each gets its share of it.
         share = self._sub.lam / self._rows.n_rows  # what a row has of the regulariser
         sums, self._moments = self.ask("slopes", step, multipliers, active, width, share, note=True)
         return np.asarray(sums)
@@ -142,9 +143,19 @@ class BlockPasses:
             self._moments = self.ask("moments", lam / self._rows.n_rows, exact, note=True)
         return self._moments
 
-    def band(self) -> "_BlockBand":
-        """See `NewtonRows`."""
-        return _BlockBand(self)
+    def band(self) -> "BlockPasses":
+        """See `NewtonRows`: the blocks themselves, who answer for their bands."""
+        return self
+
+    def diagonal(self) -> tuple[Floats, Floats, float]:
+        """See `BandProducts`."""
+        squares, sums, total = self.ask("diagonal")
+        return squares, sums, total
+
+    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
+        """See `BandProducts`."""
+        sums, total = self.ask("product", x, shift)
+        return sums, total
 
     def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float:
         """See `NewtonRows`; always in double precision."""
@@ -177,23 +188,6 @@ class BlockPasses:
         return np.zeros(0, np.float32), np.zeros(0, np.float32)
 
 
-class _BlockBand:
-    """The band of rows in blocks, see `BandProducts`."""
-
-    def __init__(self, passes: BlockPasses) -> None:
-        self._passes = passes
-
-    def diagonal(self) -> tuple[Floats, Floats, float]:
-        """See `BandProducts`."""
-        squares, sums, total = self._passes.ask("diagonal")
-        return squares, sums, total
-
-    def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
-        """See `BandProducts`."""
-        sums, total = self._passes.ask("product", x, shift)
-        return sums, total
-
-
 # What runs where a block is.
 
 
@@ -208,6 +202,7 @@ def block_problem(block: Block, variant: Variant) -> ConstrainedHinge:
 
 def open_hinges(block: Block, opening: Opening) -> _Shares:
     """First state of a convex problem."""
+    # The majorisation itself: which hinges of each row are kept at the point where it is tight.
     keep, _, _ = block.data.sides(block_scores(block, opening.at.w, opening.at.b))
     if opening.warm is None:
         nothing = np.zeros(keep.shape[0], np.float32)
@@ -219,6 +214,7 @@ def _adopted(block: Block, message: tuple[BlockedPoint, float]) -> _Shares:
     """The state after an outer iteration that ended at a point, by its width."""
     point, delta = message
     keep, up, um = block.state
+    # The state may not be changed in place: a block that is lost is advanced again from the one before.
     up, um = up.copy(), um.copy()
     move_dual(block_scores(block, point.w, point.b), keep, up, um, delta)
     return _Shares(keep, up, um)
@@ -236,6 +232,7 @@ def _answer(block: Block, message: _Pass) -> Any:
     """Do the last call, and the ones before it where the notes do not hold them."""
     sub = block_problem(block, message.variant)
     notes: _Notes | None = block.scratch.get("newton")
+    # No notes, or those of another outer iteration: begin again where this one began.
     if notes is None or notes.serial != message.serial or notes.done > len(message.journal):
         block.scratch.pop("newton", None)
         z = block_scores(block, message.begin.w, message.begin.b)
@@ -243,6 +240,7 @@ def _answer(block: Block, message: _Pass) -> Any:
         live = NewtonRows(sub, z, *shares, message.options, iterative=message.iterative)
         notes = block.scratch["newton"] = _Notes(message.serial, live)
     notes.live.bind(sub)
+    # What the notes do not hold yet is repeated, in order, with the same numbers.
     for call in message.journal[notes.done :]:
         _do(block, notes, call)
     return _do(block, notes, message.call)

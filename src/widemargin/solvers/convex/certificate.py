@@ -87,6 +87,7 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
 
     def add_dual(self, dual: float, multipliers: Floats) -> None:
         """Keep a lower bound if it is the best; the best point is then measured anew, by the penalty that it asks."""
+        # A first bound that is not a number is kept, too: there is nothing else to say of the run.
         if dual > self.dual or not np.isfinite(self.dual):
             self.dual, self.multipliers = dual, multipliers
             if self.point is not None:

@@ -15,14 +15,14 @@ import numpy as np
 
 from widemargin._files import replace_file
 from widemargin._typing import Floats
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import Block, BlockedRows
 from widemargin.exceptions import CheckpointError, DataError
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 
 __all__ = ["Remembered", "check_checkpoint"]
 
 _FORMAT = 2
+_NUMBERS, _ARRAYS = ("b", "primal", "dual", "gap", "n_iter", "seconds"), ("w", "multipliers", "violation")
 
 
 class Remembered:
@@ -71,6 +71,7 @@ class Remembered:
                     "without resume"
                 )
         by = getattr(self.solver, "name", "")
+        # Steps are told apart by their place in the run and by a digest of all that decides their results.
         number, name = len(self._done), _name_of(sub, tol, start, rho, by)
         if number < len(self._recorded):
             entry = self._recorded[number]
@@ -114,6 +115,7 @@ def _sketch(sub: ConstrainedHinge) -> list[float]:
     By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
     """
     rows = sub.rows
+    # One look at the features with a fixed direction tells other rows apart, whatever their order in blocks.
     direction = np.random.default_rng(0).standard_normal(rows.n_features)
     rows.n_passes += 1
     sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))
@@ -139,27 +141,24 @@ def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: 
 
 
 def _entry(name: str, result: ConvexResult) -> dict[str, Any]:
+    state = result.state
+    numbers = {key: getattr(result, key) for key in _NUMBERS}
+    arrays = {key: getattr(result, key).tolist() for key in _ARRAYS}
+    history = [{key: float(value) for key, value in step.items()} for step in result.history]
     return {
-        "problem": name,
-        "w": result.w.tolist(), "b": result.b, "multipliers": result.multipliers.tolist(),
-        "primal": result.primal, "dual": result.dual, "gap": result.gap, "violation": result.violation.tolist(),
-        "status": str(result.status), "n_iter": result.n_iter, "seconds": result.seconds,
-        "state": [result.state.w.tolist(), result.state.b, result.state.v.tolist()],
-        "history": [{key: float(value) for key, value in step.items()} for step in result.history],
+        "problem": name, **numbers, **arrays, "status": str(result.status),
+        "state": [state.w.tolist(), state.b, state.v.tolist()], "history": history,
     }  # fmt: skip
 
 
 def _result(entry: dict[str, Any]) -> ConvexResult:
     w, b, v = entry["state"]
-    nothing = np.zeros(0, np.float32)
-    return ConvexResult(
-        w=np.array(entry["w"], dtype=np.float64), b=entry["b"], multipliers=np.array(entry["multipliers"], dtype=float),
-        primal=entry["primal"], dual=entry["dual"], gap=entry["gap"],
-        violation=np.array(entry["violation"], dtype=float), status=Status(entry["status"]), n_iter=entry["n_iter"],
-        n_epochs=0, seconds=entry["seconds"],
-        state=ConvexState(np.array(w, dtype=float), b, nothing, nothing, np.array(v, dtype=float)),
-        history=tuple(entry["history"]),
-    )  # fmt: skip
+    nothing = np.zeros(0, np.float32)  # Shares stay with the blocks, who make them anew.
+    values: dict[str, Any] = {key: entry[key] for key in _NUMBERS}
+    values |= {key: np.array(entry[key], dtype=float) for key in _ARRAYS}
+    state = ConvexState(np.array(w, dtype=float), b, nothing, nothing, np.array(v, dtype=float))
+    history = tuple(entry["history"])
+    return ConvexResult(**values, status=Status(entry["status"]), n_epochs=0, state=state, history=history)
 
 
 def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._papers import papers_module
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -175,6 +175,7 @@ class ConvexStep:
     ) -> ConvexResult:
         """Solve a subproblem."""
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
+        # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
             stages = stages[-1:]
         for stage in stages:
@@ -182,6 +183,7 @@ class ConvexStep:
                 stage.solver, sub, tol=max(tol, stage.rough), start=start, rho=rho, budget=budget, **stage.limit
             )
             start = result.state
+            # A rough stage only warms up the next one; whatever it reached, that one goes on.
             if stage.rough > 0.0:
                 if result.gap <= tol or budget.exhausted:
                     return result

@@ -15,6 +15,10 @@ together with its dual (multipliers u of p, r of s, v of e, y of q):
 
 On the central path `u p = r s = mu` and `v e = y q = theta mu`. Where rho is infinite the constraints are hard and
 there is neither q nor y. A result is certified by the dual value of spec 1, section 4b at (u, v), not by the iteration.
+
+Beside it clarabel 0.11 on the same programme took 13 to 17 times as long with 5,000 rows of 20 features and two
+constraints, and 63 to 70 times with 100 features, at gaps of 1e-4 and 1e-8 alike: that solver factors a sparse matrix
+of all hinges, this one eliminates them by hand.
 """
 
 from dataclasses import dataclass
@@ -194,6 +198,7 @@ class _Run:
         mass, value = np.zeros(2 * k), np.zeros(2 * k)
         self.hinges.s.fill(1.0)
         loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, mass)
+        # The hinges have the weights of their rows, so a constraint's complementarity is weighed against all of them.
         self.total = float(mass.sum()) or 1.0
         self.theta = options.theta * self.total
         self.count = 2.0 * self.total + (2.0 if self.elastic else 1.0) * m * self.theta
@@ -202,16 +207,20 @@ class _Run:
             self.w, self.b, self.v = np.zeros(sub.rows.n_features), 0.0, np.full(m, first)
         else:
             self.w, self.b = start.w.copy(), float(start.b) if sub.fit_intercept else 0.0
+            # Off the ends of its range, where the slack of a multiplier would be zero and the run could not move.
             self.v = np.clip(start.v, 0.1 * first, min(0.9 * rho, 1e8))
         self.z = sub.scores(self.w, self.b)
         sub.rows.forget()
         coefficients = np.concatenate(coef.per_cell(self.v))
+        # Coefficients differ between problems, and mu has their units.
         mean = float(mass @ coefficients) / self.total
         self.mu = (options.cold if start is None else options.warm) * (mean or 1.0)
         self.first_mu = self.mu
+        # On the central path every hinge follows from its score alone, so the start needs no line search.
         loops.centre(*self.hinges.place, self.z, coefficients, self.mu, *self.hinges.pairs)
         loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, value)
         slack: Floats = sub.gamma - self.by_constraint(value)
+        # An infinite penalty leaves neither y nor q; ones and zeros take them out of every formula below.
         self.y = rho - self.v if self.elastic else np.ones(m)
         self.q = self.theta * self.mu / self.y if self.elastic else np.zeros(m)
         self.e = np.maximum(slack, self.theta * self.mu / self.v)
@@ -226,6 +235,7 @@ class _Run:
         """One predictor-corrector step; False where the numbers end."""
         sub, hinges = self.sub, self.hinges
         try:
+            # Predictor: the direction to complementarity zero tells how far the central path can be left behind.
             system, affine = _System.condense(self)
             step = system.solve(affine)
             del affine
@@ -235,12 +245,14 @@ class _Run:
         loops.predictor(
             *hinges.place, sub.weight, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums
         )
+        # Corrector: the same factor with a target that the affine step shows to be within reach.
         target = self.centring(step, sums)
         corrected = self.corrected(step, target)
         del step  # two numbers a cell, where every row may be one
         step = system.solve(corrected)
         loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums)
         primal, dual = self.lengths(step, sums, self.options.step)
+        # Steps of nothing, or a mu that grows without end, mean that rounding has taken over.
         lost = self.mu > self.options.lost * self.first_mu
         if lost or not np.isfinite(step.point).all() or max(primal, dual) < 1e-12:
             return False
@@ -259,6 +271,7 @@ class _Run:
     def centring(self, step: _Direction, sums: Floats) -> float:
         """Mehrotra's target, `mu (mu_affine / mu)^3`, from the affine direction."""
         primal, dual = self.lengths(step, sums, 1.0)
+        # Complementarity now, and after the affine step; each product is quadratic in the two step lengths.
         now = float(sums[2] + self.v @ self.e + self.y @ self.q)
         after = (1 - dual) * sums[2] + (primal * (1 - dual) - dual) * sums[3] - primal * dual * sums[4]
         after += (self.v + dual * step.v) @ (self.e + primal * step.e)
@@ -281,6 +294,7 @@ class _Run:
             pull,
         )
         d = self.w.shape[0]
+        # What is left of the stationarity in (w, b) once the hinges are eliminated.
         right = np.empty(d + int(sub.fit_intercept))
         right[:d] = -sub.lam * self.w - sub.rows.tdot(self.scratch)
         right[d:] = self.scratch.sum()
@@ -314,6 +328,7 @@ class _Run:
         sub, hinges, k = self.sub, self.hinges, self.sub.coef.n_cells
         sums = np.zeros(2)
         loops.side_sums(*hinges.place, k, sub.weight, hinges.u, sums)
+        # Scaling a whole side keeps u between 0 and its coefficient, so the dual point stays feasible.
         shares = np.ones(2)
         if sub.fit_intercept:
             shares = sums.min() / np.maximum(sums, 1e-300)
@@ -347,10 +362,12 @@ class _System:
         d = sub.rows.n_features
         value, inverse, pull = np.zeros(2 * k), np.zeros(2 * k), np.zeros(2 * k)
         loops.condense(*hinges.place, sub.weight, *hinges.pairs, run.scratch, value, inverse, pull)
+        # What the constraints miss, with their slacks as they are.
         residual = sub.gamma + run.q - run.by_constraint(value) - run.e
         schur = sub.coef.squares(inverse[:k], inverse[k:], m)
         del value, inverse
         columns = _columns(sub, hinges)
+        # S: the curvature of all hinges in the features, bordered by the bias, which is not regularised.
         matrix = np.zeros((columns.shape[1], columns.shape[1]), order="F")
         matrix[:d, :d] = sub.rows.gram(run.scratch)
         matrix[np.arange(d), np.arange(d)] += sub.lam
@@ -360,6 +377,7 @@ class _System:
         factor = cholesky.factor(matrix)
         border = columns[2:].T
         solved = cholesky.solve(factor, border) if m else border
+        # The constraints that are left once (w, b) is eliminated: as many unknowns as there are of them.
         schur += border.T @ solved
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         right = -columns[0]
@@ -373,6 +391,7 @@ class _System:
         d = sub.rows.n_features
         h = target.ve / run.v - target.yq / run.y - self.residual + run.by_constraint(target.pull)
         free = cholesky.solve(self.factor, target.right)
+        # First the multipliers from the small system, then the point that goes with them.
         h += self.border.T @ free
         dv = cholesky.solve(self.schur, h) if h.size else h
         point = free - self.solved_border @ dv
@@ -404,6 +423,7 @@ class _Watch:
         gap, dual = best.gap, best.dual
         best.add_dual(run.dual_value(), run.v)
         best.add_point(run.w, run.b, *self.values(run.w, run.z))
+        # A lower bound that climbs is progress, even where the gap waits for a better point.
         moving = best.gap < gap or best.dual - dual > 1e-3 * max(best.primal - best.dual, 0.0)
         self.stalled = 0 if moving else self.stalled + 1
 

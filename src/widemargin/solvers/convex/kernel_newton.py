@@ -111,10 +111,12 @@ class KernelRun(ProximalRun):
                 self.z, sign, sub.weight, cell, sub.keep, bit, u, self.delta, 0.0, False, coefficient, slope, change,
                 self.curvature,
             )  # fmt: skip
+        # One column a constraint inside its range: the rows' slopes times its coefficients.
         self.G = np.empty((cell.shape[0], active.shape[0]))
         fill_columns(*sub.coef.entries, sub.coef.places(active, sub.n_constraints), cell, plus, minus, self.G)
         self.rise, self.fall = plus * A[cell], minus * B[cell]
         self.slope = self.rise - self.fall
+        # These products with K are kept: the gradient, the system and the certificate need the same ones.
         self.K_slope, self.KG = self.rows.times(self.slope), self.rows.times(self.G)
 
     def remaining(self) -> tuple[float, float]:
@@ -132,6 +134,7 @@ class KernelRun(ProximalRun):
         lam, (gradient, products) = self.sub.lam, self._gradient()
         band = np.flatnonzero(self.curvature)
         q, db = self._solve_band(band, gradient, products)
+        # p is known on the band and through the few columns of G; the rest of the direction follows from it.
         p = self.G @ q[band.shape[0] :]
         p[band] += q[: band.shape[0]]
         dc, change = -(gradient + p) / lam, -(products + self.rows.times(p)) / lam
@@ -158,8 +161,10 @@ class KernelRun(ProximalRun):
         matrix[inner:, :inner] = KG[band].T
         matrix[inner:, inner:] = G.T @ KG
         diagonal = np.arange(size)
+        # lam / D on the band, lam / tau on the constraints: the module's head.
         matrix[diagonal[:inner], diagonal[:inner]] += lam / self.curvature[band]
         matrix[diagonal[inner:], diagonal[inner:]] += lam / self.tau
+        # Two right-hand sides: the step for a fixed bias, and what a unit of bias adds to it.
         right = np.empty((size, 2), order="F")
         right[:inner, 0], right[inner:, 0] = -products[band], -(G.T @ products)
         right[:inner, 1], right[inner:, 1] = 1.0, G.sum(axis=0)
@@ -182,6 +187,7 @@ class KernelRun(ProximalRun):
         sub, lam, vh = self.sub, self.sub.lam, self.here.vh
         rise, fall = float(self.rise.sum()), float(self.fall.sum())
         up, down = balance(rise, fall) if sub.fit_intercept else (1.0, 1.0)
+        # The representer theorem: the dual point is a model, w = -X' xi / lam, whose scores are at hand.
         xi = up * self.rise - down * self.fall
         scores = -(up * self.K_slope + (up - down) * self.rows.times(self.fall)) / lam
         square = self.rows.square(-xi / lam, scores)

@@ -25,8 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import Variant, block_scores
+from widemargin.distributed.blocks import Block, Variant, block_scores
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.convex import small_qp
 from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
@@ -162,6 +161,7 @@ class _Search:
         sub = self.sub
         value, sums = sub.rows.blocks.sum(_cuts, _Look(sub.variant, w, b))
         sub.rows.n_passes += 2
+        # In centred coordinates the gradient in w loses the multiple of the centre that the bias takes up.
         total = sums[:, -1]
         self.cuts.add(w, b - float(self.centre @ w), value, sums[:, :-1] - np.outer(total, self.centre), -total)
         return float(value[0]) + sub.constant, value[1:] - sub.gamma
@@ -169,10 +169,12 @@ class _Search:
     def next_point(self, best: CertifiedRecorder, tol: float) -> tuple[Floats, float]:
         """The point nearest to the best one where the models are as low as the level asks, about."""
         least, most, options = 0.0, np.inf, self.options
+        # The level lies a part of the way from the lower bound up to the best value.
         room = best.primal - best.dual
         for _ in range(options.trials):
             w, b = self.master.near(best.best.w, self.mu, tol)
             value, *bounded = self.cuts.models(w, b, 1 + self.sub.gamma.shape[0])
+            # The models are measured by the penalty by which the best point is measured.
             charged = best.penalty @ np.maximum(np.asarray(bounded) - self.sub.gamma, 0.0)
             height = (value + self.sub.constant + 0.5 * self.sub.lam * float(w @ w) + charged - best.dual) / room
             # Too high: mu holds the point too near to the best one, and a smaller one is tried; and the other way.
@@ -225,6 +227,7 @@ class Cuts:
         new = np.flatnonzero(value > 0.0)  # Where a function is zero the model is right already.
         value, gradient, slope = value[new], gradient[new], slope[new]
         across = gradient @ self.gradient.T
+        # The products of new cuts with the old ones are all that the masters need of the gradients.
         self.gram = np.block([[self.gram, across.T], [across, gradient @ gradient.T]])
         if not np.isfinite(self.gram).all():
             raise np.linalg.LinAlgError("Products of gradients overflow: scale the features.")
@@ -275,8 +278,10 @@ class Master:
             parts = theta * cuts.slope
             rise, fall = float(parts[parts > 0.0].sum()), float(-parts[parts < 0.0].sum())
             common = min(rise, fall)
+            # Scaling down keeps every weight within its limit, so what is left is a feasible dual point.
             theta = theta * np.where(parts > 0.0, common / max(rise, 1e-300), common / max(fall, 1e-300))
         v = (np.bincount(cuts.owner, theta, self._limit.shape[0]) + idle)[1:]
+        # The value of the dual at these weights: a lower bound whatever the accuracy of the programme.
         q = theta @ cuts.gradient
         bound = float(theta @ cuts.height) - float(v @ self.gamma) - float(q @ q) / (2.0 * self.lam)
         cuts.rest(theta)
@@ -294,6 +299,7 @@ class Master:
         count, functions = len(self.cuts), self._limit.shape[0]
         theta, idle = x[:count], x[count : count + functions]
         sums = np.bincount(self.cuts.owner, theta, functions) + idle
+        # The programme is solved roughly, so its sums may exceed their limits by a little; a bound must not.
         shrink = np.minimum(1.0, self._limit / np.maximum(sums, 1e-300))
         return theta * shrink[self.cuts.owner], idle * shrink
 
@@ -304,14 +310,17 @@ class Master:
         size = count + functions + m
         H = np.zeros((size, size))
         H[:count, :count] = cuts.gram / (self.lam + mu)
+        # Weight that a constraint gives to the model's zero is worth its bound alone.
         offer = np.concatenate([[0.0], -self.gamma])
         c = np.concatenate([cuts.height + offer[cuts.owner] + mu / (self.lam + mu) * products, offer, np.zeros(m)])
         group = np.concatenate([cuts.owner, np.arange(functions), np.arange(1, functions)])
         A = np.zeros((functions + self.with_bias, size))
+        # One equality a function: its weights and what is left of its limit sum to the limit.
         A[group, np.arange(size)] = 1.0
         b = np.append(self._limit, np.zeros(int(self.with_bias)))
         if self.with_bias:
             A[-1, :count] = cuts.slope
+        # A point inside: every function's limit shared evenly.
         start = (self._limit / np.bincount(group))[group]
         return small_qp.minimise(H, c, A, b, start, tol)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.distributed.blocked_rows import BlockedRows
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
@@ -145,6 +145,7 @@ class LinearRun(ProximalRun):
             return
         n = sub.rows.n_rows
         shares = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
+        # The scores are changed in place from here on, so nobody else may remember them.
         scores = sub.scores(self.w, self.b)
         sub.rows.forget()
         self.rows = NewtonRows(sub, scores, shares[0], shares[1], system, iterative=self.iterative)
@@ -162,6 +163,7 @@ class LinearRun(ProximalRun):
     def _differentiate(self, step: float, *, first: bool = False, afresh: bool = False) -> None:
         """Go a step along the direction; first derivatives there."""
         vh, d = self.here.vh, self.w.shape[0]
+        # A constraint whose multiplier sits at 0 or rho has no curvature: its wall is not touched.
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
         near = 0.0 if first else self.options.ahead * self.reach / self.delta
         sums = self.rows.slopes(step, vh, active, Width(self.delta, near, first, afresh))
@@ -187,6 +189,7 @@ class LinearRun(ProximalRun):
         sub, slopes, d, options = self.sub, self.slopes, self.w.shape[0], self.options.system
         centre = self.rows.centre if sub.fit_intercept else None
         floor = 1e-12 / self.delta  # a curvature in b that counts as rounding
+        # The gradient of the active constraints adds tau times their outer products to the Hessian.
         curvature = Curvature(sub.lam, slopes.border, slopes.border_totals, self.tau, floor, centre)
         if self.iterative:
             self._system = IterativeSystem(curvature, self.rows.band(), options)
@@ -194,6 +197,7 @@ class LinearRun(ProximalRun):
             self._system = FactoredSystem(curvature, self.rows, options)
         self._direction = -self._system.solve(self._gradient)
         dw, db = self._direction[:d], float(self._direction[d:].sum())
+        # How far the scores go decides which rows are counted as near to the band in the next step.
         self._change = self.rows.move(dw, db, self.delta, single=self.single)
         initial = float(self._gradient @ self._direction)
         return Line(initial, sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
@@ -215,6 +219,7 @@ class LinearRun(ProximalRun):
         sub, slopes = self.sub, self.slopes
         rise, fall = slopes.rise_total, slopes.fall_total
         up, down = balance(rise, fall) if sub.fit_intercept else (1.0, 1.0)
+        # The dual point's w is -q / lam, so its norm is the regulariser's part of the dual value.
         q = up * slopes.rise - down * slopes.fall
         vh, norm = self.here.vh, float(q @ q) / (2.0 * sub.lam)
         recorder.add_dual(0.5 * (up * rise + down * fall) - norm - float(vh @ sub.gamma) + sub.constant, vh)

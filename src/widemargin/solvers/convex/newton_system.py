@@ -198,11 +198,14 @@ class BandGram:
         Dense rows are multiplied in float32, unless `exact`, where the rounding is far below the regulariser `lam` or
         the band is wide.
         """
+        # Float32 has seven digits. They are enough where the rounding of many rows averages out, and where the
+        # regulariser is larger than what is lost.
         count = int(np.count_nonzero(curvature))
         wide = count > self.options.single_rows * self.rows.n_features
         harmless = self._count > 0 and lam > self.options.rounding * float(self.gram.diagonal().max())
         single = not exact and (wide or harmless)
         n_moved = moved(curvature, self._counted, self.options.change, change)
+        # Where most of the band has changed a fresh sum costs no more, and it forgets the rounding of all updates.
         if exact or n_moved > self.options.afresh * count or (self.single and not single):
             self._counted[:] = curvature
             self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
@@ -253,6 +256,7 @@ class FactoredSystem(_Centred):
 
     def __init__(self, curvature: Curvature, band: BandMoments, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)
+        # Numbers beyond float32 become infinite; then the factor fails, and double precision is tried below.
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
             moments = band.moments(curvature.lam)
         self._full = self._matrix(moments)
@@ -268,6 +272,7 @@ class FactoredSystem(_Centred):
         d = moments.sums.shape[0]
         size = d if self.centre is None else d + 1
         matrix = np.zeros((size, size), order="F")
+        # The rows are centred, so the column of the bias holds sums that are nearly zero: features and bias hardly mix.
         matrix[:d, :d] = moments.gram
         if self.centre is not None:
             matrix[d, :d] = -moments.sums
@@ -275,6 +280,7 @@ class FactoredSystem(_Centred):
         diagonal = np.arange(size)
         matrix[diagonal[:d], diagonal[:d]] += self.curvature.lam
         if self.border.shape[0]:
+            # Each active constraint adds the outer product of its gradient: a wall of slope tau.
             matrix = dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
         matrix[diagonal, diagonal] *= 1.0 + 1e-12  # relative, because the size of a column has no meaning here
         return matrix
@@ -311,6 +317,7 @@ class IterativeSystem(_Centred):
     def __init__(self, curvature: Curvature, band: BandProducts, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)
         self._band = band
+        # The diagonal of the centred rows follows from sums of the rows as they are, which may be sparse.
         diagonal, sums, total = band.diagonal()
         if self.centre is not None:
             centre = self.centre
@@ -320,6 +327,7 @@ class IterativeSystem(_Centred):
             diagonal = diagonal + curvature.lam
         self._diagonal = diagonal
         self._scaled = self.border / diagonal
+        # Woodbury: the inverse of a diagonal plus a few outer products needs a system of their number only.
         small = self.border @ self._scaled.T
         small[np.diag_indices_from(small)] += 1.0 / curvature.tau
         self._small = cholesky.factor(np.asfortranarray(small)) if small.size else None
@@ -332,6 +340,7 @@ class IterativeSystem(_Centred):
             out += lam * v
         else:
             d = centre.shape[0]
+            # A product with the centred rows, without centring them: the centre is taken off the scores and the sums.
             out, total = self._band.product(v[:d], float(centre @ v[:d] + v[d]))
             out -= total * centre
             out = np.append(out, self.curvature.floor * v[d] - total)

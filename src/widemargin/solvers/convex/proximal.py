@@ -196,12 +196,14 @@ class ProximalRun(ABC):
         """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
         (loss, *constraints), (loss_slope, *slopes) = self.smooth(step)
         excess = np.asarray(constraints) - self.sub.gamma
+        # The maximum over the multipliers in closed form: the old ones moved along the excess, within their range.
         vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
         value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
         return Value(float(value), float(loss_slope + vh @ np.asarray(slopes)), vh)
 
     def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
+        # The primal value suffers by the decrement, the dual one by the norm of the gradient (harm).
         decrement_tol = 1e-2 * min(gap, 1e-4)
         harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
         self.here = self.evaluate(0.0)
@@ -273,6 +275,7 @@ class ProximalRun(ABC):
         """One proximal step: the slopes become the new centre, the width shrinks, tau grows where constraints lag."""
         options = self.options
         lag = float(np.abs(self.here.vh - self.v).max(initial=0.0)) / self.tau
+        # Multipliers that still move much need a stiffer wall.
         if lag > 0.3 * self.lag:
             self.tau = min(5.0 * self.tau, max(options.last_tau if slow else options.most_tau, self.tau))
         self.lag = lag
@@ -280,6 +283,7 @@ class ProximalRun(ABC):
         self.v = self.here.vh
         least = options.last_width if slow else options.least_width
         before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
+        # Curvatures are one over the width, so those of the rows that stay change by one factor.
         self.rescale(before / self.delta)
 
 

@@ -49,9 +49,12 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) 
     """
     n, y = x.shape[0], np.zeros(b.shape[0])
     slope = H @ x - c
+    # Multipliers so large that no entry of x is pushed to zero at once.
     z = np.maximum(np.abs(slope).max(initial=0.0), tol / n) * np.ones(n)
     scale = 1.0 + np.abs(b).max(initial=0.0)
     for _ in range(_MOST):
+        # Stop where complementarity and both residuals are small; the residual of the gradient counts by what it could
+        # still change, which is its product with x.
         dual_left, primal_left = slope - A.T @ y - z, b - A @ x
         gap = float(x @ z)
         harm = float(np.abs(dual_left) @ x)
@@ -62,9 +65,11 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) 
         except np.linalg.LinAlgError:
             break
         dx, _, dz = system.solve(-x * z, dual_left, primal_left)
+        # The affine direction shows how much complementarity a step can take away; Mehrotra aims at its cube.
         ahead = float((x + _length(x, dx) * dx) @ (z + _length(z, dz) * dz))
         target = (ahead / gap) ** 3 * gap / n
         dx, dy, dz = system.solve(target - x * z - dx * dz, dual_left, primal_left)
+        # One length for x and z: the programme is quadratic, so the two are tied by the gradient.
         step = min(1.0, _STEP * min(_length(x, dx), _length(z, dz)))
         if not step > _SHORTEST:
             break
@@ -84,6 +89,7 @@ class _System:
 
     def __init__(self, H: Floats, A: Floats, x: Floats, z: Floats) -> None:
         self._A, self._x, self._z = A, x, z
+        # x and z are eliminated first, then the few equalities; so dependent cuts cost no accuracy.
         self._factor = cholesky.factor(np.asfortranarray(H + np.diag(z / x)))
         self._across = cholesky.solve(self._factor, np.asfortranarray(A.T))
         self._small = cholesky.factor(np.asfortranarray(A @ self._across))

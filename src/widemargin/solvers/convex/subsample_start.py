@@ -12,7 +12,7 @@ from typing import Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 
 from widemargin._typing import Cells, Floats, Ints
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows
+from widemargin.distributed.blocks import BlockedPoint, BlockedRows
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -89,6 +89,7 @@ def sampled(problem: P, seed: int = 0) -> P | None:
     rows, options = problem.rows, DEFAULTS
     if isinstance(rows, GramRows) or (rows.n_rows <= options.rows and rows.n_stored <= options.numbers):
         return None
+    # With few rows a feature the sample could be separated, and would lead away.
     least = options.per_feature * rows.n_features / rows.n_rows
     share = max(options.share, least)
     if share > options.worth:
@@ -101,6 +102,7 @@ def sampled(problem: P, seed: int = 0) -> P | None:
         return None
     cell, weight = problem.cell[positions], problem.weight[positions]
     k = problem.coef.n_cells
+    # Each cell keeps its weight, so rates, bounds and multipliers keep their meaning.
     whole, drawn = np.bincount(problem.cell, problem.weight, k), np.bincount(cell, weight, k)
     return problem.on_rows(positions, weight * (whole[cell] / drawn[cell]))
 

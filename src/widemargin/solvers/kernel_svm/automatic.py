@@ -5,32 +5,30 @@ To add a solver, add its line to `SOLVERS`.
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import sdca as kernel_sdca
-from widemargin.solvers.kernel_svm import smo
-from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
-from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
-from widemargin.solvers.kernel_svm.dual import nested as nested_dual
-from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
-from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm import pegasos, sdca, smo
+from widemargin.solvers.kernel_svm.batch_perceptron import c_form
+from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
+from widemargin.solvers.kernel_svm.dual import nested, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
-__all__ = ["DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "Chosen", "choose", "stopping"]
+__all__ = ["DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol"]
 
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
-    "nested-dual": nested_dual.solve,
-    "spatial-dual": spatial_dual.solve,
+    "nested-dual": nested.solve,
+    "spatial-dual": spatial.solve,
     "smo": smo.solve,
-    "sbp": sbp_c_form.solve,
-    "sbp-unbiased": partial(sbp_c_form.solve, fresh=0, batch=sbp.BATCH),
-    "sdca": kernel_sdca.solve,
-    "pegasos": kernel_pegasos.solve,
+    "sbp": c_form.solve,
+    "sbp-unbiased": partial(c_form.solve, options=CFormOptions(fresh=0, batch=256)),
+    "sdca": sdca.solve,
+    "pegasos": pegasos.solve,
 }
 """The names that users give."""
 
@@ -43,17 +41,32 @@ BY_GAP = frozenset({"sbp", "sbp-unbiased", "pegasos"})
 NEED_NORMS = frozenset({"sbp", "sbp-unbiased", "sdca", "pegasos"})
 """Solvers whose steps and bounds need squared norms: they refuse a kernel that is not positive semi-definite."""
 
-FEW_COLUMNS, NARROW, SPATIAL_ROWS = 16, 0.5, 4000
-"""Columns up to which, share of pairs of rows with a kernel value that counts up to which, and rows from which values
-are recomputed in spatial order sooner than they are read from a cache. Covtype, 10 columns, 8,000 rows, share 0.01: 0.3
-against 1.9 s; three to sixteen columns of noise, 20,000 rows, share 1: 2 to 15 against 1 to 3 s."""
 
-NESTED_ROWS = 20_000
-"""Rows from which subsamples pay (a9a, 32,561 rows: 2.7 against 3.5 s; 16,000 rows of MNIST: 1.5 against 1.2 s)."""
+@dataclass(frozen=True)
+class AutomaticOptions:
+    """Where "auto" leaves the working-set dual on all rows for another solver.
 
-JUDGED_ROWS = 8000
-"""Rows from which, with rows held out, subsamples pay (8,000 rows of a9a: 0.31 against 0.54 s, of MNIST: 0.32 against
-0.37 s, and the same errors; with 4,000 rows of MNIST a subsample ended the run at 2.8% instead of 2.1%)."""
+    Attributes
+    ----------
+    few_columns, spatial_rows : int, default=16, 4000
+        Columns up to which, and rows from which, values are recomputed in spatial order sooner than they are read from
+        a cache.
+    narrow : float, default=0.5
+        Share of the pairs of rows with a kernel value that counts, up to which spatial order leaves enough out.
+        Covtype, 10 columns, 8,000 rows, share 0.01: 0.3 against 1.9 s; three to sixteen columns of noise, 20,000 rows,
+        share 1: 2 to 15 against 1 to 3 s.
+    nested_rows : int, default=20,000
+        Rows from which subsamples pay. a9a, 32,561 rows: 2.7 against 3.5 s; 16,000 rows of MNIST: 1.5 against 1.2 s.
+    judged_rows : int, default=8000
+        Rows from which, with rows held out, subsamples pay. 8,000 rows of a9a: 0.31 against 0.54 s, of MNIST: 0.32
+        against 0.37 s, and the same errors; with 4,000 rows of MNIST a subsample ended the run at 2.8% instead of 2.1%.
+    """
+
+    few_columns: int = 16
+    spatial_rows: int = 4000
+    narrow: float = 0.5
+    nested_rows: int = 20_000
+    judged_rows: int = 8000
 
 
 class Chosen(NamedTuple):
@@ -68,14 +81,15 @@ class Chosen(NamedTuple):
         return frozenset(inspect.signature(SOLVERS[self.name]).parameters)
 
     def solve(
-        self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, **options: Any
-    ) -> KernelResult:
+        self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, start: Floats | None = None,
+        **options: float | None,
+    ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
-        return SOLVERS[self.name](problem, tol=tol, budget=budget, **known)
+        return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
 
 
-def stopping(name: str, tol: float | None) -> float | None:
+def meaning_of_tol(name: str, tol: float | None) -> float | None:
     """What `tol` means for a solver: of those that measure a gap the default is None, the rule of rows held out."""
     return None if name in BY_GAP and tol == DEFAULT_TOL else tol
 
@@ -89,6 +103,7 @@ def choose(
     stored: bool = False,
     hold_out: bool = False,
     positive: bool = True,
+    options: AutomaticOptions = AutomaticOptions(),
 ) -> Chosen:
     """The solver of a problem.
 
@@ -107,6 +122,7 @@ def choose(
         Whether the hold-out rule ends the run.
     positive : bool, default=True
         Whether the kernel is positive semi-definite, as far as is known.
+    options : AutomaticOptions, optional
 
     Raises
     ------
@@ -123,16 +139,16 @@ def choose(
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
-    if reach is not None and n_columns <= FEW_COLUMNS and n_rows >= SPATIAL_ROWS:
+    if reach is not None and n_columns <= options.few_columns and n_rows >= options.spatial_rows:
         share = reach()
-        if share <= NARROW:
+        if share <= options.narrow:
             return Chosen(
                 "spatial-dual",
                 f"{n_rows} rows of {n_columns} columns, and the kernel reaches {share:.0%} of the pairs: in spatial "
                 "order its values are computed sooner than cached",
             )
-    if hold_out and n_rows >= JUDGED_ROWS:
+    if hold_out and n_rows >= options.judged_rows:
         return Chosen("nested-dual", f"{n_rows} rows: those held out tell when a subsample is enough")
-    if n_rows >= NESTED_ROWS:
+    if n_rows >= options.nested_rows:
         return Chosen("nested-dual", f"{n_rows} rows: subsamples find the support vectors on short kernel rows")
     return Chosen("dual", f"{n_rows} rows: few enough to work on all of them from the start")

@@ -9,19 +9,15 @@ for t = 1, 2, ...:
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
-from widemargin.solvers.kernel_svm import stochastic_loops as loops
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.row_visits import AHEAD
+from widemargin.solvers.kernel_svm import stochastic
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
 
-__all__ = ["solve"]
-
-LEAST = 3
-"""Epochs before the hold-out rule judges: the first steps are as long as 1 / (lam t), and their mean forgets slowly."""
+__all__ = ["pegasos", "solve"]
 
 
 def solve(
@@ -56,7 +52,7 @@ def solve(
     average : bool, default=True
         Whether the iterates' average with weights t is returned, a smoother answer than the last iterate.
     ahead : int, default=8
-        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+        Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
     seed : int, default=0
 
     Returns
@@ -71,26 +67,62 @@ def solve(
     KernelError
         If a squared norm comes out negative.
     """
-    kernel_sgd.refuse_bias(problem, "Pegasos")
-    iterates, rng = kernel_sgd.Iterates(problem, start), np.random.default_rng(seed)
+    refuse_bias(problem, "Pegasos")
+    iterates, rng = stochastic.Iterates(problem, start), np.random.default_rng(seed)
     if start is not None:
-        iterates.arrays[4][loops.STEPS] = problem.n_rows
+        iterates.arrays[4][Now.STEPS] = problem.n_rows
     lam = 1.0 / max(float(problem.upper.sum()), 1e-300)
     radius = lam**-0.5 if project else np.inf
     diagonal, y = problem.rows.diagonal(), problem.y
 
-    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
-        return loops.pegasos(draws, first, last, place, buffer, y, diagonal, lam, radius, average, *iterates.arrays)
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: Reals) -> int:
+        return pegasos(draws, first, last, place, buffer, y, diagonal, lam, radius, average, *iterates.arrays)
 
     if max_iter is None:
         max_iter = 10 if tol is not None else 100
-    method = kernel_sgd.Method(
+    method = stochastic.Method(
         "pegasos",
-        epoch=lambda: kernel_sgd.drawn(problem, rng),
+        epoch=lambda: stochastic.drawn(problem, rng),
         moves=lambda rows: y[rows] * iterates.scores_of(rows) < 1.0,
         advance=advance,
         read=iterates.average if average else iterates.last,
-        judge=lambda point: kernel_sgd.judge_svm(problem, point),
-        least=LEAST * problem.n_rows,
+        judge=lambda point: stochastic.judge_svm(problem, point),
+        # The first steps are as long as 1 / (lam t), and their mean forgets slowly: rows held out judge after 3 epochs.
+        least=3 * problem.n_rows,
     )
-    return kernel_sgd.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)
+    return stochastic.run(problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead)
+
+
+@kernel
+def pegasos(
+    draws: Ints, first: int, last: int, place: Ints, buffer: Reals, y: Floats, diagonal: Floats, lam: float,
+    radius: float, averaged: bool, v: Floats, V: Floats, u: Floats, U: Floats, now: Floats,
+) -> int:  # fmt: skip
+    """Pegasos on the rows `draws[first:last]`: `w <- (1 - 1/t) w + 1/(lam t) y_i phi(x_i) [y_i f(x_i) < 1]`, projected.
+
+    Averages have the weights t. Returns the draw that it stopped before.
+    """
+    for k in range(first, last):
+        i = draws[k]
+        score = now[Now.SCALE] * V[i]
+        violated = y[i] * score < 1.0
+        if violated and place[i] < 0:
+            return k
+        now[Now.STEPS] += 1.0
+        t = now[Now.STEPS]
+        # The regulariser shrinks w before the row is added; |w|^2 and the row's score shrink with it.
+        if t > 1.0:  # at the first step w is 0
+            now[Now.SCALE] *= 1.0 - 1.0 / t
+            now[Now.SQUARE] *= (1.0 - 1.0 / t) ** 2
+            score *= 1.0 - 1.0 / t
+        # |w + delta phi|^2 from the score, without another pass over the rows.
+        if violated:
+            delta = y[i] / (lam * t)
+            now[Now.SQUARE] += delta * (2.0 * score + delta * diagonal[i])
+            add_row(buffer[place[i]], i, delta / now[Now.SCALE], v, V, u, U, now[Now.TOTAL])
+        project(radius, now)
+        fold(v, V, u, U, now)
+        if averaged:
+            now[Now.TOTAL] += t * now[Now.SCALE]
+            now[Now.WEIGHT] += t
+    return last

@@ -10,16 +10,15 @@ drawn uniformly (Cesa-Bianchi, Conconi and Gentile 2001). More passes may overfi
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
-from widemargin.solvers.kernel_svm import stochastic_loops as loops
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.row_visits import AHEAD
+from widemargin.solvers.kernel_svm import stochastic
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
-__all__ = ["ITERATES", "solve"]
+__all__ = ["ITERATES", "perceptron", "solve"]
 
 ITERATES = ("last", "average", "drawn")
 """What is returned: the last iterate, the average, or one drawn uniformly from all of them."""
@@ -51,7 +50,7 @@ def solve(
         Most passes.
     iterate : {"last", "average", "drawn"}, default="average"
     ahead : int, default=8
-        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+        Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
     seed : int, default=0
 
     Returns
@@ -65,31 +64,29 @@ def solve(
     CapabilityError
         If the problem has a bias; if `tol` is None and no row is held out.
     """
-    kernel_sgd.refuse_bias(problem, "the Perceptron")
-    iterates, rng = kernel_sgd.Iterates(problem, start, checked=False), np.random.default_rng(seed)
+    refuse_bias(problem, "the Perceptron")
+    iterates, rng = stochastic.Iterates(problem, start, checked=False), np.random.default_rng(seed)
     counts = problem.upper > 0.0
     size = problem.upper / max(float(problem.upper[counts].mean()) if counts.any() else 1.0, 1e-300)
-    kept = _Drawn(iterates, np.random.default_rng((seed, 1)))
+    reservoir = _Drawn(iterates, np.random.default_rng((seed, 1)))
 
-    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
-        last = min(last, first + kept.due - iterates.steps) if iterate == "drawn" else last
-        done = loops.perceptron(
-            draws, first, last, place, buffer, problem.y, size, iterate == "average", *iterates.arrays
-        )
-        if iterate == "drawn" and iterates.steps == kept.due:
-            kept.keep()
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: Reals) -> int:
+        last = min(last, first + reservoir.due - iterates.steps) if iterate == "drawn" else last
+        done = perceptron(draws, first, last, place, buffer, problem.y, size, iterate == "average", *iterates.arrays)
+        if iterate == "drawn" and iterates.steps == reservoir.due:
+            reservoir.keep()
         return done
 
-    method = kernel_sgd.Method(
+    method = stochastic.Method(
         "perceptron",
-        epoch=lambda: kernel_sgd.passes(problem, rng),
+        epoch=lambda: stochastic.passes(problem, rng),
         moves=lambda rows: problem.y[rows] * iterates.scores_of(rows) <= 0.0,
         advance=advance,
-        read={"last": iterates.last, "average": iterates.average, "drawn": lambda: kept.point}[iterate],
-        judge=lambda point: kernel_sgd.judge_svm(problem, point),
+        read={"last": iterates.last, "average": iterates.average, "drawn": lambda: reservoir.point}[iterate],
+        judge=lambda point: stochastic.judge_svm(problem, point),
         descends=False,
     )
-    result = kernel_sgd.run(
+    result = stochastic.run(
         problem, iterates, method, tol=tol, budget=budget or Budget(), max_iter=max_iter, ahead=ahead
     )
     return replace(result, indefinite=iterates.indefinite)
@@ -98,7 +95,7 @@ def solve(
 class _Drawn:
     """One iterate drawn uniformly from those so far, whenever the run ends (a reservoir of one)."""
 
-    def __init__(self, iterates: kernel_sgd.Iterates, rng: np.random.Generator) -> None:
+    def __init__(self, iterates: stochastic.Iterates, rng: np.random.Generator) -> None:
         self._iterates, self._rng = iterates, rng
         self.due = 1
         self.point = iterates.last()
@@ -107,3 +104,26 @@ class _Drawn:
         """Take the iterate of this step, t; step m > t is the next one taken with probability `t/(m - 1) - t/m`."""
         self.point = self._iterates.last()
         self.due = int(self.due / max(self._rng.random(), 1e-9)) + 1
+
+
+@kernel
+def perceptron(
+    draws: Ints, first: int, last: int, place: Ints, buffer: Reals, y: Floats, size: Floats, averaged: bool, v: Floats,
+    V: Floats, u: Floats, U: Floats, now: Floats,
+) -> int:  # fmt: skip
+    """The Perceptron: a row on the wrong side, or on the boundary, is added: `w <- w + size_i y_i phi(x_i)`.
+
+    Averages have equal weights. Returns the draw that it stopped before.
+    """
+    for k in range(first, last):
+        i = draws[k]
+        mistaken = y[i] * V[i] <= 0.0
+        if mistaken and place[i] < 0:
+            return k
+        now[Now.STEPS] += 1.0
+        if mistaken:
+            add_row(buffer[place[i]], i, size[i] * y[i], v, V, u, U, now[Now.TOTAL])
+        if averaged:
+            now[Now.TOTAL] += 1.0
+            now[Now.WEIGHT] += 1.0
+    return last

@@ -1,4 +1,4 @@
-"""What the kernel SVM solvers share: the problem, the rows they ask for, the result with its certificate.
+"""What the kernel SVM solvers share: the problem, its kernel matrix, feasible starts, the result with its certificate.
 
     min_{w,b}  1/2 |w|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),      f(x) = <w, phi(x)> + b,   w = sum_i a_i y_i phi(x_i)
 
@@ -8,22 +8,24 @@ in scikit-learn's units: `C_i` is C times the weights of the row and of its clas
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Index, Ints
+from widemargin._typing import Floats, Index, Integers, Ints, Reals
+from widemargin.exceptions import CapabilityError, KernelError
+from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Status
+from widemargin.solvers.paper_nest.weighted_hinges import balance
 
-__all__ = ["KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "optimal_bias", "values"]
-
-
-_ROUNDING = 1e-12  # slopes in the bias so small, relative to the weight of a class, are 0: sums of weights are rounded
+__all__ = [
+    "KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "WholeMatrix", "bounds", "feasible",
+    "optimal_bias", "refuse_bias", "refuse_small_cache", "responses", "significantly_negative", "values",
+]  # fmt: skip
 
 
 class KernelMatrix(Protocol):
-    """Index of a kernel matrix (`kernels.rows.KernelRows`)."""
+    """Rows of a kernel matrix (`kernels.rows.KernelRows`)."""
 
     n_rows: int
     capacity: int
@@ -31,18 +33,16 @@ class KernelMatrix(Protocol):
     @property
     def evaluations(self) -> int: ...
     @property
-    def dtype(self) -> Any: ...
-    def block(self, rows: Index, columns: Index | None = None) -> npt.NDArray[Any]:
+    def dtype(self) -> np.dtype[np.floating]: ...
+    def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Values of some rows with some others (None: all), computed afresh."""
         ...
 
-    def cached(self, rows: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[Any], Ints]:
+    def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer of whole rows and the places of the rows in it, valid until the next call."""
         ...
 
-    def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
-    ) -> None:
+    def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
         ...
 
@@ -50,9 +50,53 @@ class KernelMatrix(Protocol):
         """K(x, x) of every row."""
         ...
 
-    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> "KernelMatrix":
+    def subset(self, rows: Ints) -> "KernelMatrix":
         """The matrix of some of the rows, which counts and caches with this one."""
         ...
+
+
+class WholeMatrix:
+    """A kernel matrix in memory, for several problems on the same rows: a `KernelMatrix` without cache or arithmetic.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Symmetric; it is referred to.
+    evaluations : int, default=0
+        What it cost.
+    """
+
+    def __init__(self, K: Reals, evaluations: int = 0) -> None:
+        self._K, self.evaluations = K, evaluations
+        self.n_rows = self.capacity = int(K.shape[0])
+        self.dtype = K.dtype
+
+    def block(self, rows: Index, columns: Index | None = None) -> Reals:
+        """Values of some rows with some others (None: all)."""
+        if isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
+            columns_of_rows: Reals = self._K[np.ix_(rows, columns)]
+            return columns_of_rows
+        part: Reals = self._K[rows]
+        return part if columns is None else part[:, columns]
+
+    def cached(self, rows: Integers) -> tuple[Reals, Ints]:
+        """The matrix, and the places of the rows in it: their numbers."""
+        return self._K, rows.astype(np.int64)
+
+    def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
+        """Add `K[columns, rows] change` to `scores`."""
+        if columns is None:
+            add_rows(self._K, rows.astype(np.int64), change, scores)
+        else:
+            add_rows(self.block(rows, columns), np.arange(rows.shape[0]), change, scores)
+
+    def diagonal(self) -> Floats:
+        """K(x, x) of every row, shape (n,)."""
+        return self._K.diagonal().astype(np.float64)
+
+    def subset(self, rows: Ints) -> "WholeMatrix":
+        """The matrix of some of the rows, a copy."""
+        return WholeMatrix(self._K[np.ix_(rows, rows)], self.evaluations)
 
 
 @dataclass(frozen=True)
@@ -175,16 +219,75 @@ def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
     is the weight of the negative rows below minus that of the positive ones above. It is flat between two kinks where
     no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle, too.
     """
-    if not problem.fit_intercept:
-        return 0.0
     counts = problem.upper > 0.0  # rows held out have no kink
-    if not counts.any():
+    if not (problem.fit_intercept and counts.any()):
         return 0.0
     kinks, upper = (problem.y - scores)[counts], problem.upper[counts]
     order = np.argsort(kinks, kind="stable")
     positive = float(upper[problem.y[counts] > 0].sum())
     slope = np.cumsum(upper[order]) - positive  # right of each kink
-    rounding = max(_ROUNDING, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
+    # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
+    rounding = max(1e-12, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
     first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
     low, high = np.minimum((first, last), order.shape[0] - 1)
     return float(0.5 * (kinks[order[low]] + kinks[order[high]]))
+
+
+def bounds(problem: KernelProblem) -> tuple[Floats, Floats]:
+    """Least and largest value of every coefficient, shapes (n,)."""
+    signed = problem.y * problem.upper
+    return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
+
+
+def feasible(problem: KernelProblem, start: Floats | None) -> Floats:
+    """A copy of `start` within its bounds and, with a bias, of sum 0; zeros for None."""
+    if start is None:
+        return np.zeros(problem.n_rows)
+    coef = np.clip(start, *bounds(problem)).astype(np.float64)
+    if problem.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
+        balance(coef)
+    return coef
+
+
+def responses(rows: KernelMatrix, coef: Floats) -> Floats:
+    """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
+    scores, support = np.zeros(rows.n_rows), np.flatnonzero(coef)
+    rows.add(support, coef[support], scores)
+    return scores
+
+
+def significantly_negative(number: float, scale: float) -> bool:
+    """Whether a curvature or squared norm is negative by more than rounding explains.
+
+    Kernel values in single precision, summed over the rows of a block, are right to about 1e-6 of their `scale`;
+    ten times that tells a kernel that is not positive semi-definite from one that is.
+    """
+    return number < -1e-5 * max(scale, 1e-300)
+
+
+def refuse_bias(problem: KernelProblem, name: str) -> None:
+    """Raise where the problem has an unregularised bias.
+
+    Raises
+    ------
+    CapabilityError
+    """
+    if problem.fit_intercept:
+        raise CapabilityError(
+            f"{name} has no unregularised bias; solve with fit_intercept=False (a constant can be added to the kernel "
+            "instead), or use solver='smo' or 'dual'."
+        )
+
+
+def refuse_small_cache(problem: KernelProblem) -> None:
+    """Raise where the cache does not hold the rows of a single step: two, or one without a bias.
+
+    Raises
+    ------
+    KernelError
+    """
+    needed = 2 if problem.fit_intercept else 1
+    if problem.rows.capacity < min(needed, problem.n_rows):
+        raise KernelError(
+            f"the cache holds {problem.rows.capacity} kernel row and {needed} are needed; raise cache_size."
+        )

@@ -8,20 +8,25 @@ The scores of all rows are kept, so a visit costs nothing unless its coefficient
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._numba import kernel
+from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.exceptions import KernelError
 from widemargin.linalg.gram import squared_norm
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import stochastic_loops as loops
-from widemargin.solvers.kernel_svm.dual.working_set import FINE, bounds, conclude, feasible, responses
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, values
-from widemargin.solvers.kernel_svm.progress import Watch
-from widemargin.solvers.kernel_svm.row_visits import AHEAD, visit
-from widemargin.solvers.kernel_svm.stochastic import passes, refuse_bias
+from widemargin.solvers.kernel_svm.problem import (
+    KernelProblem,
+    KernelResult,
+    bounds,
+    feasible,
+    refuse_bias,
+    responses,
+    values,
+)
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, passes, visit
+from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
-__all__ = ["solve"]
+__all__ = ["coordinate_ascent", "solve"]
 
 
 def solve(
@@ -47,7 +52,7 @@ def solve(
     max_iter : int, default=1000
         Most passes.
     ahead : int, default=8
-        Kernel rows fetched together (`solvers.row_visits`); 1 fetches none in vain.
+        Kernel rows fetched together (`stochastic.visit`); 1 fetches none in vain.
     seed : int, default=0
 
     Returns
@@ -71,30 +76,30 @@ def solve(
     lower, upper = bounds(problem)
     coef = feasible(problem, start)
     scores = responses(problem.rows, coef)
-    largest, limit = float(diagonal.max(initial=0.0)), FINE if tol is None else tol
-    watch, rng, visits, converged = Watch(problem, "sdca", budget, tol), np.random.default_rng(seed), 0, False
+    largest = float(diagonal.max(initial=0.0))
+    limit = 1e-3 if tol is None else tol  # at LIBSVM's tolerance the hold-out rule has nothing left to choose from
+    recorder, rng = KernelRecorder(problem, "sdca", budget, tol), np.random.default_rng(seed)
+    visits, converged = 0, False
 
-    def moves(rows: Ints) -> npt.NDArray[np.bool_]:
+    def moves(rows: Ints) -> Bools:
         slope = problem.y[rows] - scores[rows]
-        rises: npt.NDArray[np.bool_] = (slope > 0.0) & (coef[rows] < upper[rows])
+        rises: Bools = (slope > 0.0) & (coef[rows] < upper[rows])
         return rises | ((slope < 0.0) & (coef[rows] > lower[rows]))
 
-    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: npt.NDArray[np.floating]) -> int:
-        return loops.coordinate_ascent(
-            draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores
-        )
+    def advance(draws: Ints, first: int, last: int, place: Ints, buffer: Reals) -> int:
+        return coordinate_ascent(draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores)
 
     def look(visits: int) -> bool:
         squared_norm(coef, scores, largest, problem.rows.dtype)  # raises where it is negative
         at = values(problem, coef, scores, 0.0)
-        return watch.look(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit
+        return recorder.watch(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit
 
     try:
         for _ in range(max_iter):
             before = visits
             for done in visit(problem.rows, passes(problem, rng), moves, advance, ahead):
                 visits = before + done
-                converged = watch.due(visits) and look(visits)
+                converged = recorder.due(visits) and look(visits)
                 if converged or budget.exhausted:
                     break
             converged = converged or look(visits)
@@ -102,4 +107,29 @@ def solve(
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    return conclude(problem, coef, scores, tol, budget, visits, watch, ended=converged)
+    return recorder.conclude(coef, scores, visits, ended=converged)
+
+
+@kernel
+def coordinate_ascent(
+    draws: Ints, first: int, last: int, place: Ints, buffer: Reals, y: Floats, diagonal: Floats, lower: Floats,
+    upper: Floats, coef: Floats, scores: Floats,
+) -> int:  # fmt: skip
+    """Dual coordinate ascent: each row's coefficient moves to its best value. Returns the draw it stopped before."""
+    for k in range(first, last):
+        i = draws[k]
+        slope = y[i] - scores[i]
+        if diagonal[i] > 0.0:
+            new = max(lower[i], min(upper[i], coef[i] + slope / diagonal[i]))
+        else:  # the dual is linear in this coefficient
+            new = upper[i] if slope > 0.0 else lower[i]
+        delta = new - coef[i]
+        if delta == 0.0:  # most rows, near the optimum: they cost no row of K
+            continue
+        if place[i] < 0:
+            return k
+        coef[i] = new
+        row = buffer[place[i]]
+        for j in range(scores.shape[0]):
+            scores[j] += delta * row[j]
+    return last

@@ -15,25 +15,54 @@ rest. What was left out gets its gradient back near the optimum, and again befor
 The variables are `coef = y a`, and the gradient of the dual along them is `y - K coef`.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
-from widemargin.exceptions import KernelError
+from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
-from widemargin.solvers.kernel_svm.dual.working_set import FINE, INDEFINITE, bounds, conclude, feasible, responses
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, optimal_bias, values
-from widemargin.solvers.kernel_svm.progress import Watch
+from widemargin.solvers.kernel_svm.dual import pair_steps
+from widemargin.solvers.kernel_svm.problem import (
+    KernelProblem,
+    KernelResult,
+    bounds,
+    feasible,
+    optimal_bias,
+    refuse_small_cache,
+    responses,
+    significantly_negative,
+    values,
+)
+from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
-__all__ = ["solve"]
+__all__ = ["SMOOptions", "solve"]
 
-_INTERVAL = 1000  # steps between two attempts to leave rows out, as in LIBSVM
-_SHRUNK = 0.5  # rows are left out when so many are that this share is left: their cached kernel rows are lost
-_NEAR = 10.0  # multiple of tol at which all gradients are restored for the first time, as in LIBSVM
-_LEAST_STEPS = 10_000_000  # LIBSVM's limit, or 100 n
+
+@dataclass(frozen=True)
+class SMOOptions:
+    """How SMO leaves rows out and when it gives up.
+
+    Attributes
+    ----------
+    interval : int, default=1000
+        Steps between two attempts to leave rows out, as in LIBSVM. An attempt costs a pass over the gradient.
+    shrunk : float, default=0.5
+        Rows are left out when so many can be that this share is left: their cached kernel rows are lost with the
+        others', so it has to save at least half of each later row.
+    near : float, default=10
+        Multiple of tol at which all gradients are restored for the first time, as in LIBSVM: rows left out by mistake
+        come back before much is solved without them.
+    single : bool, default=False
+        Without a bias: whether a step moves one variable, as in the paper. It does where the cache holds one row.
+    most_steps : int, default=10,000,000
+        LIBSVM's limit; it is 100 a row where that is more.
+    """
+
+    interval: int = 1000
+    shrunk: float = 0.5
+    near: float = 10.0
+    single: bool = False
+    most_steps: int = 10_000_000
 
 
 def solve(
@@ -44,7 +73,7 @@ def solve(
     budget: Budget | None = None,
     shrinking: bool = True,
     max_iter: int | None = None,
-    single: bool = False,
+    options: SMOOptions = SMOOptions(),
 ) -> KernelResult:
     """Solve the dual of a kernel SVM by SMO.
 
@@ -61,8 +90,7 @@ def solve(
         Whether to leave out rows that seem to stay at their bound.
     max_iter : int, optional
         Most steps; by default 10 million, or 100 a row.
-    single : bool, default=False
-        Without a bias: whether a step moves one variable. It does where the cache holds one row.
+    options : SMOOptions, optional
 
     Returns
     -------
@@ -78,20 +106,17 @@ def solve(
         If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
-    least = 2 if problem.fit_intercept else 1
-    if problem.rows.capacity < min(least, problem.n_rows):
-        raise KernelError(
-            f"the cache holds {problem.rows.capacity} kernel row and {least} are needed; raise cache_size."
-        )
-    most = max(_LEAST_STEPS, 100 * problem.n_rows) if max_iter is None else max_iter
-    watch = Watch(problem, "smo", budget, tol)
-    run = _Run(problem, start, watch, single=single)
+    refuse_small_cache(problem)
+    most = max(options.most_steps, 100 * problem.n_rows) if max_iter is None else max_iter
+    run = _Run(problem, start, KernelRecorder(problem, "smo", budget, tol), options)
     try:
-        run.go(FINE if tol is None else tol, most, shrinking and tol is not None, budget)
+        # At LIBSVM's tolerance the hold-out rule has nothing left to do; it judges scores of all rows, so none may
+        # be left out.
+        run.go(1e-3 if tol is None else tol, most, shrinking and tol is not None, budget)
     except KeyboardInterrupt:
         budget.interrupted = True
     run.restore()
-    result = conclude(problem, run.coef, run.scores, tol, budget, run.steps, watch, ended=run.ended)
+    result = run.recorder.conclude(run.coef, run.scores, run.steps, ended=run.ended)
     return replace(result, indefinite=result.indefinite or run.indefinite)
 
 
@@ -109,9 +134,9 @@ class _Part:
         self.lower, self.upper = lower[index], upper[index]
         self.diagonal = diagonal[index].astype(self.rows.dtype)
         self._room = np.empty((5, m), self.rows.dtype)
-        self._lanes = np.empty(loops.LANES, self.rows.dtype)
+        self._lanes = np.empty(pair_steps.LANES, self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
-        loops.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
+        pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
         self._pairs, self._single = problem.fit_intercept, single or self.rows.capacity < 2
         self._best: tuple[int, float] | None = None  # what gains most, until the next step
 
@@ -124,67 +149,71 @@ class _Part:
 
     def step(self) -> tuple[float, float]:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
-        return self._step_pair() if self._pairs else self._step_free()
-
-    def _step_pair(self) -> tuple[float, float]:
-        i = loops.last_peak(self._room[0], self._lanes)
+        if not self._pairs:
+            return self.free_step()
+        # The last of equals, as LIBSVM: on a kernel that is not positive semi-definite the order decides where it ends.
+        i = pair_steps.last_peak(self._room[0], self._lanes)
         buffer, slot = self.rows.cached(np.array([i]))
-        j = loops.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes, True)
+        j = pair_steps.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes, True)
         if j < 0:
             return 0.0, np.inf
         buffer, slot = self.rows.cached(np.array([i, j]))
-        return loops.move_pair(
+        return pair_steps.move_pair(
             i, j, buffer[slot[0]], buffer[slot[1]], self.diagonal, self.gradient, self.coef, self.lower, self.upper,
             self._room,
         )  # fmt: skip
 
     def _most_gaining(self) -> tuple[int, float]:
         if self._best is None:
-            self._best = loops.most_gaining(*self._state, self._gain)
+            self._best = pair_steps.most_gaining(*self._state, self._gain)
         return self._best
 
-    def _step_free(self) -> tuple[float, float]:
+    def free_step(self) -> tuple[float, float]:
+        """The same without a bias: the variable that gains most, and its companion."""
         i, _ = self._most_gaining()
         if i < 0:
             return 0.0, np.inf
         self._best = None
         buffer, slot = self.rows.cached(np.array([i]))
         curvature, row = float(self.diagonal[i]), buffer[slot[0]]
-        j = -1 if self._single else loops.companion(i, row, *self._state, self._gain)
+        j = -1 if self._single else pair_steps.companion(i, row, *self._state, self._gain)
         if j < 0:
-            return loops.move_single(i, row, curvature, *self._state[1:]), curvature
+            return pair_steps.move_single(i, row, curvature, *self._state[1:]), curvature
         buffer, slot = self.rows.cached(np.array([i, j]))
-        return loops.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *self._state), curvature
+        return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *self._state), curvature
 
     @property
-    def _state(self) -> tuple[npt.NDArray[np.floating], Floats, Floats, Floats, Floats]:
+    def _state(self) -> tuple[Reals, Floats, Floats, Floats, Floats]:
         return self.diagonal, self.gradient, self.coef, self.lower, self.upper
 
     def sides(self) -> tuple[float, float]:
         """The largest gradient of a variable that can go up, and the smallest of one that can go down."""
         if self._pairs:
             up, down = self._room[0], self._room[1]
-            return float(up[loops.peak(up, self._lanes)]), -float(down[loops.peak(down, self._lanes)])
+            return float(up[pair_steps.peak(up, self._lanes)]), -float(down[pair_steps.peak(down, self._lanes)])
         worst = self.violation()
         return worst, -worst
 
-    def alive(self) -> npt.NDArray[np.bool_]:
+    def alive(self) -> Bools:
         """All variables but those held at a bound beyond the others; the rows held out stay, for their scores."""
         highest, lowest = self.sides()
+        # At the upper bound with a gradient above all that can go up, a variable has no partner: it will stay.
         held = (self.coef >= self.upper) & (self.gradient > highest)
         held |= (self.coef <= self.lower) & (self.gradient < lowest)
-        alive: npt.NDArray[np.bool_] = ~held | (self.lower == self.upper)
+        alive: Bools = ~held | (self.lower == self.upper)
         return alive
 
 
 class _Run:
     """Coefficients and scores of all rows, and the part that is being solved."""
 
-    def __init__(self, problem: KernelProblem, start: Floats | None, watch: Watch, *, single: bool) -> None:
-        self.problem, self.steps, self.ended, self._single = problem, 0, False, single
+    def __init__(
+        self, problem: KernelProblem, start: Floats | None, recorder: KernelRecorder, options: SMOOptions
+    ) -> None:
+        self.problem, self.recorder, self.options, self.steps, self.ended = problem, recorder, options, 0, False
         self.coef = feasible(problem, start)
         self.scores = responses(problem.rows, self.coef)
-        self._watch, self._diagonal = watch, problem.rows.diagonal()
+        self._diagonal = problem.rows.diagonal()
         self._dual = float(problem.y @ self.coef - 0.5 * self.coef @ self.scores)
         self._flattest = np.inf
         self._stale: list[tuple[Ints, Floats]] = []  # rows left out, and the coefficients that their scores are of
@@ -194,21 +223,22 @@ class _Run:
     def indefinite(self) -> bool:
         """Whether a step met negative curvature beyond rounding."""
         flattest = self._flattest if self.problem.fit_intercept else self._diagonal.min(initial=np.inf)
-        return bool(flattest < -INDEFINITE * max(1e-300, float(np.abs(self._diagonal).max(initial=0.0))))
+        return significantly_negative(flattest, float(np.abs(self._diagonal).max(initial=0.0)))
 
     def go(self, tol: float, most: int, shrinking: bool, budget: Budget) -> None:
         """Steps until the violation of all rows is at most `tol`, or a limit is met."""
-        interval = max(1, min(self.problem.n_rows, _INTERVAL))
+        interval = max(1, min(self.problem.n_rows, self.options.interval))
         restored, last = False, 0
         while True:
+            # Near the optimum of the rows that take part, those left out are looked at again: some may have to move.
             left = self._part.violation()
-            if not self._part.whole and (left <= tol or (left <= _NEAR * tol and not restored)):
+            if not self._part.whole and (left <= tol or (left <= self.options.near * tol and not restored)):
                 self.restore()
                 self._restart(tol)
                 restored, last = True, self.steps
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
-            if (self._watch.due(self.steps) or optimal) and self._look(left):
+            if (self.recorder.due(self.steps) or optimal) and self._look(left):
                 self.ended = True
                 return
             if optimal or budget.exhausted or self.steps >= most:
@@ -229,6 +259,7 @@ class _Run:
         part = self._part
         self.coef[part.index] = part.coef
         self.scores[part.index] = self.problem.y[part.index] - part.gradient
+        # Rows were left out in turns, and the scores of each turn are those of other coefficients.
         while self._stale:
             rows, then = self._stale[-1]
             change, sums = self.coef - then, np.zeros(rows.shape[0])
@@ -238,7 +269,7 @@ class _Run:
             self._stale.pop()
 
     def _take(self, index: Ints) -> _Part:
-        return _Part(self.problem, index, self.coef, self.scores, self._diagonal, self._single)
+        return _Part(self.problem, index, self.coef, self.scores, self._diagonal, self.options.single)
 
     def _restart(self, tol: float) -> None:
         """All rows again, if they are not optimal without those held at a bound.
@@ -255,10 +286,10 @@ class _Run:
         else:
             self._leave_out(alive)
 
-    def _leave_out(self, alive: npt.NDArray[np.bool_]) -> None:
+    def _leave_out(self, alive: Bools) -> None:
         """Go on with the part's rows that are alive, where that saves enough."""
         part = self._part
-        if alive.sum() > _SHRUNK * alive.shape[0]:
+        if alive.sum() > self.options.shrunk * alive.shape[0]:
             return
         self.coef[part.index] = part.coef
         self.scores[part.index] = self.problem.y[part.index] - part.gradient
@@ -266,7 +297,7 @@ class _Run:
         self._part = self._take(part.index[alive])
 
     def _look(self, left: float) -> bool:
-        """Tell the watch; True if the hold-out rule ends the run."""
+        """Tell the recorder; True if the hold-out rule ends the run."""
         problem, part = self.problem, self._part
         self.coef[part.index] = part.coef
         self.scores[part.index] = problem.y[part.index] - part.gradient
@@ -276,4 +307,4 @@ class _Run:
         else:
             intercept = 0.5 * sum(part.sides()) if problem.fit_intercept else 0.0
             facts = {"dual": self._dual, "violation": left}
-        return self._watch.look(self.steps, self.coef, self.scores, intercept, facts)
+        return self.recorder.watch(self.steps, self.coef, self.scores, intercept, facts)

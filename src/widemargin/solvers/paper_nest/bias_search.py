@@ -70,6 +70,8 @@ class LowerModel:
     def corners(self, low: float, high: float) -> Floats:
         """Ends of the interval and the crossings of any two lines inside it, increasing."""
         offset, slope = np.asarray(self.offset), np.asarray(self.slope)
+        # All pairs: there are at most some tens of lines, and most of their crossings fall outside the
+        # interval.
         i, j = np.triu_indices(offset.shape[0], 1)
         differ = slope[i] != slope[j]
         i, j = i[differ], j[differ]
@@ -80,6 +82,8 @@ class LowerModel:
         """Argument and value of the minimum on an interval; the argument nearest to `near` where it is flat."""
         b = self.corners(low, high)
         h = self.at(b)
+        # The model is flat where two corners are equally low up to rounding; the search should not leave its
+        # place then.
         lowest = b[h <= h.min() + 1e-15 * abs(h.min())]
         return float(np.clip(near, lowest[0], lowest[-1])), float(h.min())
 
@@ -88,6 +92,8 @@ class LowerModel:
         slope = np.asarray(self.slope)
         if slope.shape[0] == 0 or slope.min() > 0.0 or slope.max() < 0.0:
             return -np.inf
+        # A convex function bounded below by lines of both signs has its minimum at a crossing, or on a flat
+        # line.
         b = self.corners(-np.inf, np.inf)[1:-1]
         return float(self.at(b).min()) if b.shape[0] else float(max(self.offset))
 
@@ -154,6 +160,7 @@ class BiasSearch:
             at dual variables that sum to zero, of a value close to `dual`.
         """
         ascent, model = self.ascent, LowerModel()
+        # Without any ascent: xi = 0 is feasible, and its value does not depend on b.
         model.add(0.0, float(np.minimum(ascent.plus, ascent.minus).sum()), 0.0)  # the dual value of xi = 0
         self._falling = self._rising = None
         self._reach = 0.0
@@ -162,10 +169,13 @@ class BiasSearch:
         cuts = 0
         while primal - model.lower_bound() > eps and cuts < self.max_cuts:
             b, height = self.chooser(model, *self._interval(model, primal), primal, self.b)
+            # The best point so far is the best primal start at the new b, too: its products are known.
             ascent.point = self.point
             result = ascent.solve(b, 0.5 * (primal - height), budget=budget)
             cuts += 1
             primal = self._offer(ascent.point, primal)
+            # The ascent's own cut leans to one side; the flat cut made of two of them is what lifts the
+            # lower bound.
             self._add(b, result.dual, model)
             self._flatten(model)
             if ascent.n_epochs >= ascent.max_epochs or (budget is not None and budget.exhausted):
@@ -192,6 +202,7 @@ class BiasSearch:
         """Add the cut of an ascent at b; keep its xi where no other one of its kind is higher there."""
         model.add(b, dual.value, -dual.total)
         held = _Held(self.ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
+        # Only the two cuts that are highest here matter: their crossing is where the next b will be.
         if dual.total > 0.0 and (self._falling is None or self._falling.at(b) <= dual.value):
             self._falling = held
         elif dual.total < 0.0 and (self._rising is None or self._rising.at(b) <= dual.value):
@@ -216,6 +227,7 @@ class BiasSearch:
         """Where the cuts leave room below `top`, inside the range of the scores; that grows while it is what limits."""
         offset, slope = np.asarray(model.offset), np.asarray(model.slope)
         falling, rising = slope < 0.0, slope > 0.0
+        # A falling line reaches the upper bound from above at its left end, a rising one at its right end.
         low = ((top - offset[falling]) / slope[falling]).max(initial=-np.inf)
         high = ((top - offset[rising]) / slope[rising]).min(initial=np.inf)
         # Beyond the scores of the best point all hinges of one side are active: the best b is seldom farther out.

@@ -3,7 +3,7 @@
 The dual function `F(v) = min_{w,b} Psi(w, b, v)` is concave, and `Psi(w_s, b_s, .)` is affine in v for a fixed point.
 So every primal point is a cut: `F(v) <= f_s + c_s . v` with objective f_s and excesses c_s. The maximum of the cuts
 over a box, an LP in m + 1 variables, is the upper bound U; SDCA (and the bias search) give lower bounds. Where to look
-next is the business of a chooser (`level_method.py`).
+next is the business of a chooser (`multiplier_search.py`).
 
 Two things are added to Algorithm 2. The LP's own multipliers weigh the points into one, `w = sum_s theta_s w_s`
 (Dantzig and Wolfe): by convexity its objective is at most U and its excesses at most those of the LP, so it is the
@@ -22,7 +22,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
-from widemargin.solvers.paper_nest.level_method import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import Choice, Chooser, CutRegion, LevelMethod
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["CutModel", "NestOptions", "solve"]
@@ -115,6 +115,7 @@ def solve(
     began = budget.elapsed
     ascent = ascent_for(sub.rows, sub.lam, seed=seed, max_epochs=max_epochs)
     nest = _Nest.begin(sub, ascent, start, rho, options, bias_chooser)
+    # Without constraints the first SVM is the whole problem.
     eps = (options.first_eps if sub.n_constraints else 0.5 * tol) * abs(nest.value[0])
     v, status = nest.best_v, Status.MAX_ITER
     history: list[dict[str, float]] = []
@@ -170,6 +171,7 @@ class CutModel:
         self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
         for end in top:
             self._lp.addVar(0.0, float(end))
+        # The last variable is z, the height below all cuts.
         self._lp.addVar(-highspy.kHighsInf, highspy.kHighsInf)
         self._lp.changeColCost(self._m, 1.0)
         self._lp.changeObjectiveSense(highspy.ObjSense.kMaximize)
@@ -192,6 +194,7 @@ class CutModel:
             Where HiGHS fails, also from scratch.
         """
         self._lp.run()
+        # A warm basis may mislead after many nearly equal cuts; from scratch HiGHS finds its way.
         if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             self._lp.clearSolver()
             self._lp.run()
@@ -199,6 +202,7 @@ class CutModel:
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"HiGHS ended with {status} on an LP that has a solution; report the problem")
         solution = self._lp.getSolution()
+        # Duals of a maximisation have a sign of their own; rounding may leave them short of one in sum.
         theta = np.abs(np.asarray(solution.row_dual))
         v = np.asarray(solution.col_value)
         return float(v[-1]), np.clip(v[:-1], 0.0, self.top), theta / theta.sum()
@@ -234,12 +238,14 @@ class _Nest:
         bias_chooser: BiasChooser,
     ) -> "_Nest":
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
+        # Multipliers of an earlier problem may lie above the price that is asked now.
         v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
         ascent.set_sides(*_set_sides(sub, v, ascent.plus, ascent.minus))
         if start is not None:
             ascent.warm_start(start.w, start.up, start.um)
         b = start.b if start is not None and sub.fit_intercept else 0.0
         search = BiasSearch(ascent, bias_chooser, b=b) if sub.fit_intercept else None
+        # Room for a warm start to grow to twice its multipliers before the box has to.
         top = np.minimum(rho, np.maximum(options.first_box, 2.0 * v))
         nest = cls(sub, rho, options, ascent, search, CutModel(top, options.lp_tolerance), v, ascent.xi.copy(), v)
         nest.add(ascent.point.w, ascent.point.s, b)
@@ -264,6 +270,7 @@ class _Nest:
         else:
             result = self.search.solve(eps, budget=budget)
             point, b, dual = result.point, result.b, result.dual
+        # The SVM charges the constraints at v; what they may use up, v . gamma, is free.
         lower = dual + sub.constant - float(v @ sub.gamma)
         if lower > self.lower:
             self.lower, self.best_v, self.best_xi = lower, v, ascent.xi.copy()
@@ -285,6 +292,8 @@ class _Nest:
         upper, self.peak, theta = self.cuts.maximise()
         if np.count_nonzero(theta > 1e-9) > 1:  # the mean of one point is that point
             w, b = theta @ np.asarray(self.w), float(theta @ np.asarray(self.b))
+            # By convexity its objective is at most the mean of theirs, and its excesses at most those of
+            # the LP.
             self.add(w, self.sub.rows.dot(w), b)
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
@@ -298,6 +307,8 @@ class _Nest:
     def best(self) -> tuple[int, float]:
         """Number and value of the best point, with the price of its violations."""
         price = exact_penalty(self.best_v, self.rho)
+        # A point that violates a constraint is compared at the price of an exact penalty, as the certificate
+        # is.
         charged = np.asarray(self.value) + np.maximum(np.asarray(self.excess), 0.0) @ price
         best = int(np.argmin(charged))
         return best, float(charged[best])

@@ -22,6 +22,8 @@ class KernelAscent(Ascent):
         """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
         order = self._rng.permutation(self.rows.n_rows)
         scale, visits = 1.0 / regulariser, 0
+        # Kernel rows are fetched together, because a fetch costs as much as many steps; rows that rest are
+        # not fetched.
         for low in range(0, order.shape[0], self.rows.batch):
             state = (self.plus, self.minus, self._norms2, self.xi)
             picked = order[low : low + self.rows.batch].copy()
@@ -67,6 +69,7 @@ def pick_moving(
             rest[i] = delay[i]
             continue
         delay[i] = 0
+        # The front of the array collects the rows that move; the order among them stays random.
         rows[k] = rows[moving]
         rows[moving] = i
         moving += 1
@@ -99,6 +102,7 @@ def ascend_kernel(
         if change == 0.0:
             continue
         xi[i] = new
+        # In the coefficients and the scores a step of the dual counts by one over the regulariser.
         change *= scale
         c[i] -= change
         row = K[slot[k]]

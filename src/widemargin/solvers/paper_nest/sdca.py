@@ -160,6 +160,7 @@ class Ascent:
         self.n_epochs, self.max_epochs = 0, max_epochs
         self._rng = np.random.default_rng(seed)
         self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
+        # Heavy columns have a metric of their own, so the norms of the rest do not change with it.
         light = (self._ratio == 1.0).astype(np.float64)
         self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()  # of the ordinary columns
         self._rest, self._delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
@@ -204,6 +205,7 @@ class Ascent:
         scale, q = self._scaled(regulariser)
         for block in self.rows.blocks:
             at, n = block.place, block.row_of.shape[0]
+            # Few rows are visited one by one, so that there are enough chunks to shuffle.
             size = max(1, min(self.options.chunk, n // 256))
             chunks = self._rng.permutation(-(-n // size))
             shared: tuple[Any, ...] = (
@@ -219,6 +221,7 @@ class Ascent:
 
     def _scaled(self, regulariser: float) -> tuple[Floats, Floats]:
         """One over the regulariser of each column, and the squared norms of the rows in that metric."""
+        # It changes on the ladder and with the side weights only: not worth a pass over the rows each epoch.
         if self._metric[0] != regulariser:
             scale = 1.0 / (regulariser * self._ratio)
             q = self._norms2 / regulariser
@@ -247,8 +250,11 @@ class Ascent:
         proximal = self.lam
         if primal - dual.value > eps:
             self._rest[:], self._delay[:] = 0, 0
+            # In this unit a step of the dual crosses about the box of a row of mean size.
             unit = float(self._norms2 @ (self.plus + self.minus)) / max(self._norms2.shape[0], 1)
             proximal = max(self.lam, self.options.proximal * unit)
+            # From xi = 0 all steps point the same way; large regularisers keep w from running far beyond
+            # the solution.
             if self._cold:
                 self._descend_ladder(b, unit, proximal)
                 primal = self._offer(self._w, b, primal)
@@ -259,6 +265,8 @@ class Ascent:
         while primal - dual.value > eps and self.n_epochs < self.max_epochs:
             metric = proximal * self._ratio
             self._move_to(((metric - self.lam) * self._centre - dual.g) / metric)  # afresh: increments drift
+            # The certificate is of the true problem, whatever the proximal one did; a worse point is
+            # dropped.
             primal = self._offer(self._run(b, proximal), b, primal)
             self._balance()
             dual = self.dual(b)
@@ -272,6 +280,8 @@ class Ascent:
 
     def _run(self, b: float, proximal: float) -> Floats:
         """Epochs until a check is due; the mean of the iterates, a better primal point than the last of them."""
+        # By so much the solution of a proximal problem falls short of its fixed point: how far the centre
+        # moves.
         pull = 1.0 - self.lam / (proximal * self._ratio)
         pulling = bool(np.any(pull > 0.0))
         mean, visits, epochs = np.zeros_like(self._w), 0, 0

@@ -41,6 +41,8 @@ def dual_sums(xi: Floats, plus: Floats, minus: Floats) -> tuple[float, float]:
     value = 0.0
     total = 0.0
     for i in range(xi.shape[0]):
+        # The conjugate of a row's two hinges: full at the kink xi = plus - minus, falling by 1/2 on both
+        # sides of it.
         value += 0.5 * (plus[i] + minus[i]) - 0.5 * abs(xi[i] - plus[i] + minus[i])
         total += xi[i]
     return value, total
@@ -52,6 +54,7 @@ def side_weights(
 ) -> None:
     """Set the losses' coefficients of each row from those of its cell; a side that is not kept gets 0."""
     for i in range(weight.shape[0]):
+        # A side that is not kept is bounded by a constant in the majoriser: it pulls on nothing.
         plus[i] = weight[i] * A[cell[i]] if keep[i] & 1 else 0.0
         minus[i] = weight[i] * B[cell[i]] if keep[i] & 2 else 0.0
 
@@ -115,6 +118,7 @@ def balance(xi: Floats) -> None:
             positive += xi[i]
         else:
             negative -= xi[i]
+    # The side that is too large shrinks to the size of the other one.
     up = negative / positive if positive > negative else 1.0
     down = positive / negative if negative > positive else 1.0
     for i in range(xi.shape[0]):

@@ -18,7 +18,7 @@ from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.subsample_start import sampled, spread_state
 
-__all__ = ["MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
+__all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
 ConvexSolver = Callable[..., ConvexResult]
 

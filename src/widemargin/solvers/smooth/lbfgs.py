@@ -47,6 +47,7 @@ def solve(
     """
     budget = budget or Budget()
     recorder = SmoothRecorder(problem, "lbfgs", tol, budget)
+    # Where a bound of the curvature is affordable, the problem is round in its coordinates and takes few steps.
     bound = problem.curvature()
     coordinates = Coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
     point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
@@ -72,6 +73,7 @@ def solve(
         if recorder.converged(point) or budget.exhausted:
             raise StopIteration
 
+    # scipy's own rules are off: they know nothing of the certificate, and end too early or too late.
     limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": memory, "ftol": 0.0, "gtol": 0.0}
     try:
         if not budget.exhausted:

@@ -111,6 +111,7 @@ def solve(
             n_iter += 1
             if n_iter < next_look and n_iter < max_iter:
                 continue
+            # Later looks are rarer, so that all of them together cost a constant share of the passes.
             next_look = later * n_iter
             point = walk.point()
             recorder.note(n_iter, *problem.value_gradient(point))
@@ -128,6 +129,7 @@ class _Walk:
         self._problem, self._average, self._rng = problem, average, np.random.default_rng((seed, steps))
         w, self._b = problem.split(np.zeros(problem.n_unknowns) if start is None else start)
         self._v, self._u, self._now = np.array(w, dtype=np.float64), np.zeros(w.shape[0]), np.zeros(5)
+        # The first step shrinks by 1 - 1/1 = 0: it would forget the start anyway.
         if steps == 0:
             self._v[:] = 0.0
         self._now[SCALE], self._now[STEPS] = 1.0, steps
@@ -153,10 +155,12 @@ class _Walk:
         """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
         w: Floats = self._now[SCALE] * self._v
         if self._average and self._now[WEIGHT] > 0.0:
+            # The features that the rows' pulls stand for are looked at here, once for all steps.
             missing = self._u + self._problem.rows.tdot(self._pulls)
             w = (self._now[TOTAL] * self._v - missing) / self._now[WEIGHT]
         if not self._problem.fit_intercept:
             return w
+        # The steps leave the bias alone; its best value is one root away, and the next steps take it over.
         point = self._problem.with_best_bias(np.append(w, self._b))
         self._b = float(point[-1])
         return point
@@ -166,6 +170,7 @@ class _Walk:
         n, share = self._problem.n_rows, self._problem.share
         if share.min() == share.max():
             return np.asarray(self._rng.integers(0, n, n))
+        # Rows are drawn in proportion to their weights, by their places on a line of length one.
         ends = np.cumsum(share)
         return np.asarray(np.minimum(np.searchsorted(ends, self._rng.random(n) * ends[-1], side="right"), n - 1))
 
@@ -175,9 +180,12 @@ def advance(kind: int, level: float, s: float, lam: float, radius: float, b: flo
             norm2: float, t: float, scale: float, square: float) -> tuple[float, float, float]:  # fmt: skip
     """Step t: shrink, and say what to add to v along x_i, with the new scale and |w|^2; `score = <w, x_i>` before."""
     longest, shrink = s / (lam * t), 1.0 - 1.0 / t  # these divisions need not wait for the score
+    # The shrinkage is one multiplication of the scale; v keeps its numbers.
     scale = scale * shrink if t > 1.0 else 1.0  # at the first step w is 0
     inverse = 1.0 / scale
     step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
+    # |w|^2 is carried along: the projection needs it at every step, and a sum over all features would double the
+    # cost.
     square = max(0.0, shrink * (shrink * square + 2.0 * step * score) + step * step * norm2)
     delta = step * inverse
     if square > radius * radius:  # the projection is one more shrinking
@@ -191,6 +199,7 @@ def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float
     """Make scale 1 and total 0 again, before scale has become so small that digits would be lost."""
     for k in range(v.shape[0]):
         u[k] -= total * v[k]
+        # Afterwards w is v itself again, and u holds what the old scale had summed up.
         v[k] *= scale
     return 1.0, 0.0
 

@@ -119,6 +119,7 @@ class SmoothRecorder(Recorder[Floats]):
         """Of the problem, counted."""
         self.n_gradients += self.problem.n_rows
         value, gradient = self.problem.value_gradient(point)
+        # The size of the first gradient is the yardstick where no certificate exists.
         self._first_norm = self._first_norm or float(np.linalg.norm(gradient))
         return value, gradient
 
@@ -135,6 +136,8 @@ class SmoothRecorder(Recorder[Floats]):
         """Whether the last step promised a gap that is small enough, and the certificate keeps it."""
         if self.history[-1]["gap"] > self.tol:
             return False
+        # The promise leaves the bias out; the certificate takes its best value in, and costs one more
+        # gradient.
         self._done = self.problem.lam == 0.0 or self._certify(point)[1] <= self.tol
         return self._done
 

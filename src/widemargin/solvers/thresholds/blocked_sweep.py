@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.distributed.base import Block
-from widemargin.distributed.blocked_rows import BlockedPoint, BlockedRows, block_scores
+from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, block_scores
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds import bias_sweep_loops as loops
 from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, ThresholdChoice, between

@@ -46,6 +46,7 @@ def squared_norm(a: Floats, b: Floats, gram: Floats) -> float:
     m, total = a.shape[0], 0.0
     for j in range(b.shape[0]):
         total += b[j] * b[j]
+    # The rows enter by their products, which were computed once: no loop over features.
     for r in range(m):
         for q in range(r + 1):
             inner = 0.0
@@ -71,14 +72,16 @@ def remember(
 @kernel
 def update_block(
     rows: ExampleRows, first: int, last: int, gram: Floats, u: Floats,
-    p: Floats, p_b: Floats, level: float, C: float,
+    p: Floats, p_b: Floats, label_loss: float, C: float,
     a: Floats, b: Floats, loss: Floats, i: int, W: Floats, theta: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Frank-Wolfe step of block i towards `C (p, level)`, with exact line search.
+    """Frank-Wolfe step of block i towards `C (p, loss)`, with exact line search.
 
     `p` and `p_b` are overwritten. Returns the gap of the block before the step, and the step's length.
     """
-    gap = C * level - loss[i]
+    # The direction of the step is `C (p, loss)` minus the block; its inner product with the gradient of the dual is
+    # the gap of the block.
+    gap = C * label_loss - loss[i]
     for r in range(p.shape[0]):
         for s in range(p.shape[1]):
             p[r, s] = C * p[r, s] - a[r, s]
@@ -86,6 +89,7 @@ def update_block(
     for j in range(p_b.shape[0]):
         p_b[j] = C * p_b[j] - b[j]
         gap -= p_b[j] * theta[j]
+    # Along the direction the dual is a parabola, so the best length is known: the gap over the curvature, at most 1.
     curvature = squared_norm(p, p_b, gram)
     gamma = 0.0
     if gap > 0.0:
@@ -97,7 +101,7 @@ def update_block(
         for j in range(p_b.shape[0]):
             b[j] += gamma * p_b[j]
             theta[j] += gamma * p_b[j]
-        loss[i] += gamma * (C * level - loss[i])
+        loss[i] += gamma * (C * label_loss - loss[i])
         add_rows(rows, first, last, p, gamma, W)
     return gap, gamma
 
@@ -112,23 +116,25 @@ def compiled_pass(
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
     (a_sums, b_sums, loss_sums), visited = average
     total = 0.0
+    # One step an example: scores of its labels, the most violating one, the sums of the average, the update.
     for position in range(order.shape[0]):
         i = order[position]
         first, last = start[i], start[i + 1]
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
-        level, _ = respond(
+        own_loss, _ = respond(
             u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
         )  # fmt: skip
         t += 1
+        # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
         if averaging:  # the block was as it is for the iterates visited[i], ..., t - 1, of these weights
             weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
             remember(a[first:last], b[i], loss, weight, a_sums[first:last], b_sums[i], loss_sums, i)
             visited[i] = t
         gap, _ = update_block(
             rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
-            p[:m], p_b, level, C, a[first:last], b[i], loss, i, W, theta,
+            p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta,
         )  # fmt: skip
         total += gap
     return total
@@ -159,7 +165,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
         gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
         p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
         gap, _ = update_block(
-            problem.rows, first, last, gram, u, p, p_b, seen.level, problem.C, a, b, blocks.loss, i, *weights
+            problem.rows, first, last, gram, u, p, p_b, seen.loss, problem.C, a, b, blocks.loss, i, *weights
         )
         # Labels of a batch may be out of date by now: then there is no step, and the gap may be negative.
         total += max(0.0, gap) if passes.stale else gap
@@ -243,6 +249,7 @@ def solve(
                 if budget.exhausted:
                     break
             recorder.calls = t
+            # The time ran out within the pass, which does not count.
             if t < (done + 1) * problem.n:
                 break
             done += 1

@@ -102,10 +102,11 @@ class CheckedOracle:
     def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
         """The same in a cone."""
         question = f"cone({lam:g}, {alpha:g}, {beta:g})"
-        found = self._oracle.cone(lam, alpha, beta)
-        if found is None:
+        in_cone = self._oracle.cone(lam, alpha, beta)
+        if in_cone is None:
             return None
-        answer = self._compare(question, found)
+        answer = self._compare(question, in_cone)
+        # Cones are closed, and h and g are right up to rounding: labels on a face may fall outside by that much.
         room = 10.0 * _TOLERANCE * (1.0 + abs(answer.h) + abs(answer.g))
         steep = math.inf if math.isinf(alpha) else alpha * (answer.h + room)
         if answer.h < -room or beta * (answer.h - room) > answer.g + room or answer.g - room > steep:
@@ -114,10 +115,10 @@ class CheckedOracle:
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h of one loss."""
-        found = self._oracle.level(c)
-        if found is None:
+        of_loss = self._oracle.level(c)
+        if of_loss is None:
             return None
-        answer = self._compare(f"level({c})", found)
+        answer = self._compare(f"level({c})", of_loss)
         if abs(answer.g - c) > _TOLERANCE * (1.0 + c):
             self._refuse(f"level({c})", answer, "has another loss")
         return answer
@@ -171,9 +172,10 @@ class CheckedOracle:
     def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
         """Compare with the labels known: no other may have a larger value. Then the answer is one of them."""
         psi = self._example.psi(self._example.number, answer.y)
+        # An oracle that says it is not exact may answer by any label.
         if getattr(self._oracle, "exact", True):
             mine = value(answer.h, answer.g)
-            for name, other, g in self._known():
+            for name, other, g in self._rivals():
                 h = 1.0 - self._score(other)
                 more = value(h, g)
                 scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
@@ -186,7 +188,7 @@ class CheckedOracle:
         self._met.insert(0, (psi, answer.g))
         del self._met[_COMPARED:]
 
-    def _known(self) -> Iterator[tuple[str, Features, float]]:
+    def _rivals(self) -> Iterator[tuple[str, Features, float]]:
         """Labels that no answer may be worse than: what they are, psi and loss."""
         i, model, X, Y, psi_of, u, theta = self._example
         x, truth = X[i], Y[i]

@@ -120,21 +120,21 @@ class _ExampleCuts:
     def __init__(self, m: int, S: int, P: int, C: float, gram: Floats) -> None:
         self.A = np.zeros((1, m, S))
         self.b = np.zeros((1, P))
-        self.level = np.zeros(1)
+        self.loss = np.zeros(1)
         self.x = np.array([C])
         self.G = np.zeros((1, 1))
         self.gram = gram.reshape(m, m)
 
-    def add(self, A: Floats, b: Floats, level: float) -> None:
+    def add(self, A: Floats, b: Floats, loss: float) -> None:
         spread = self.gram @ A  # products of the example's rows with the new cut's
         products = np.append(np.einsum("kms,ms->k", self.A, spread) + self.b @ b, float((A * spread).sum() + b @ b))
         self.G = _bordered(self.G, products)
         self.A, self.b = np.concatenate([self.A, A[None]]), np.concatenate([self.b, b[None]])
-        self.level, self.x = np.append(self.level, level), np.append(self.x, 0.0)
+        self.loss, self.x = np.append(self.loss, loss), np.append(self.x, 0.0)
 
     def slope(self, u: Floats, theta: Floats) -> Floats:
         """`l - w . p` of every cut."""
-        slopes: Floats = self.level - np.tensordot(self.A, u, 2) - self.b @ theta
+        slopes: Floats = self.loss - np.tensordot(self.A, u, 2) - self.b @ theta
         return slopes
 
 
@@ -194,13 +194,13 @@ class _CutsByExample:
                 if gap <= 0.1 * problem.C * enough:
                     continue
                 before = cuts.x.copy()
-                maximise(cuts.G, cuts.level, cuts.x, 0.1 * enough, slope)
+                maximise(cuts.G, cuts.loss, cuts.x, 0.1 * enough, slope)
                 # The block and the weights follow the change, so that the next example sees what this one gained.
                 change, rows = cuts.x - before, self._rows(i)
                 da, db = np.tensordot(change, cuts.A, 1), change @ cuts.b
                 blocks.a[rows] += da
                 blocks.b[i] += db
-                blocks.loss[i] += float(change @ cuts.level)
+                blocks.loss[i] += float(change @ cuts.loss)
                 add_rows(problem.rows, rows.start, rows.stop, da, 1.0, weights.W)
                 weights.theta[:] += db
             if total <= left or self._budget.exhausted:
@@ -245,8 +245,8 @@ class _CutsOfAll:
         """See `_Cuts`; there is always a cut to add."""
         self._add(labels)
         least = max(self._options.share_of_cuts * recorder.tol, self._options.least_gap)
-        level: Floats = np.array([loss.sum() for loss in self._loss])
-        x = maximise(self._G, level, self._x, least * recorder.primal / self._problem.C)
+        losses: Floats = np.array([loss.sum() for loss in self._loss])
+        x = maximise(self._G, losses, self._x, least * recorder.primal / self._problem.C)
         active = np.flatnonzero(x)
         return Blocks(
             np.asarray(sum(x[k] * self._a[k] for k in active).todense()),

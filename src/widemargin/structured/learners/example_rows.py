@@ -90,6 +90,7 @@ def stack_rows(parts: Sequence[Matrix], d: int) -> tuple[ExampleRows, Ints]:
         if part.ndim != 2 or part.shape[1] != d:
             raise DataError(f"the rows of example {i} have shape {part.shape}; the model says (m, {d}).")
     start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+    # One sparse example makes all sparse: the compiled loops know one form at a time.
     if any(sp.issparse(part) for part in parts):
         whole = canonical_rows(sp.vstack([sp.csr_matrix(part) for part in parts], format="csr"))
         rows = ExampleRows(_floating(whole.data)[None, :], whole.indices, whole.indptr)
@@ -130,6 +131,7 @@ def scores(rows: ExampleRows, first: int, last: int, W: Floats, u: Floats) -> No
         out = u[r - first]
         for s in range(S):
             out[s] = 0.0
+        # Dense and sparse rows differ in where a feature is found; the loops are the same.
         line, place, end = (r, 0, data.shape[1]) if dense else (0, indptr[r], indptr[r + 1])
         while place + 4 <= end:  # four features at a time, so that `out` is loaded and stored less often
             x0, x1, x2, x3 = data[line, place], data[line, place + 1], data[line, place + 2], data[line, place + 3]
@@ -192,6 +194,7 @@ def grams(rows: ExampleRows, start: Ints, place: Ints, gram: Floats) -> None:
                         left, right = indices[j], indices[k]
                         if left == right:
                             total += float(data[0, j]) * data[0, k]
+                        # Two sorted lists of features are merged; both advance where they meet.
                         j += 1 if left <= right else 0
                         k += 1 if right <= left else 0
                 gram[place[i] + r * m + q] = total

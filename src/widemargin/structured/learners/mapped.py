@@ -14,8 +14,8 @@ import numpy as np
 
 from widemargin._threads import threads_in_force
 from widemargin._typing import Floats, Ints
-from widemargin.distributed.base import Block
-from widemargin.distributed.choice import block_map, client_in_force
+from widemargin.distributed.backends import block_map, client_in_force
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.structured.learners.passes import Gathered, PythonPasses, Responses
 from widemargin.structured.learners.problem import StructuredProblem, Violation
@@ -75,14 +75,14 @@ class MappedPasses(PythonPasses):
         """The most violating labels of some examples; an example is always asked about in the same part."""
         parts = self._blocks.n_blocks
         shares = [np.flatnonzero(examples % parts == part) for part in range(parts)]
-        asked = _Asked(weights.W, weights.theta, [examples[share].tolist() for share in shares], slack)
+        question = _Question(weights.W, weights.theta, [examples[share].tolist() for share in shares], slack)
         violations: dict[int, Violation] = {}
-        for share, seen in zip(shares, self._blocks.map(_violations, asked), strict=True):
+        for share, seen in zip(shares, self._blocks.map(_violations, question), strict=True):
             violations |= zip(share.tolist(), seen, strict=True)
         return [violations[place] for place in range(examples.shape[0])]
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """Weights, and the examples of every part."""
 
     W: Floats
@@ -95,11 +95,10 @@ def _with_problem(_: object, problem: StructuredProblem) -> StructuredProblem:
     return problem
 
 
-def _violations(block: Block, asked: _Asked) -> list[Violation]:
+def _violations(block: Block, question: _Question) -> list[Violation]:
     problem: StructuredProblem = block.data
+    W, theta, examples, slack = question
     return [
-        problem.violation(
-            i, problem.potentials(i, asked.W), asked.theta, None if asked.slack is None else float(asked.slack[i])
-        )
-        for i in asked.examples[block.index]
+        problem.violation(i, problem.potentials(i, W), theta, None if slack is None else float(slack[i]))
+        for i in examples[block.index]
     ]

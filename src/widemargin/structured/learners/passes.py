@@ -58,7 +58,7 @@ class Responses(NamedTuple):
     value, upper : ndarray of shape (n,)
         Structured hinge of the label found, and its upper bound.
     labels : Blocks or None
-        (p, p_b, level) of the labels.
+        (p, p_b, loss) of the labels.
     """
 
     value: Floats
@@ -71,15 +71,16 @@ def respond(
     u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints, p: Floats,
     p_b: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """The most violating label as (p, p_b, level): margin rescaling has p = psi, slack rescaling p = L psi.
+    """The most violating label as (p, p_b, loss): margin rescaling has p = psi, slack rescaling p = L psi.
 
     Returns
     -------
-    level, value : float
+    loss, value : float
         The loss of the label, and the example's structured hinge.
     """
     h, g = argmax(u, theta, truth, rescale, structure, work, label)
     value = h * g if rescale == 1 else h + g - 1.0
+    # The truth itself has the value 0, so nothing violates.
     if value <= 0.0:
         p[:] = 0.0
         p_b[:] = 0.0
@@ -93,7 +94,7 @@ def compiled_responses(
     first_example: int, last_example: int, training: Training, work: Work, weights: Weights, values: Floats, keep: bool,
     labels: Blocks, buffers: Buffers,
 ) -> None:  # fmt: skip
-    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, level) of the labels.
+    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, loss) of the labels.
 
     Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
     """
@@ -105,10 +106,10 @@ def compiled_responses(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
-        level, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        own_loss, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         values[i] = value
         if keep:
-            loss[i] = level
+            loss[i] = own_loss
             for r in range(m):
                 for s in range(u.shape[1]):
                     a[first + r, s] = p[r, s]
@@ -175,7 +176,7 @@ class Gathered:
         value[i], upper[i] = seen.value, seen.upper
         if labels is not None:
             labels.a[self._start[i] : self._start[i + 1]] = seen.A
-            labels.b[i], labels.loss[i] = seen.b, seen.level
+            labels.b[i], labels.loss[i] = seen.b, seen.loss
         return seen.queries
 
 
@@ -186,6 +187,7 @@ class CompiledPasses:
         model = problem.model
         assert isinstance(model, CompiledModel)
         self.problem, self.seed, self.queries = problem, seed, 0
+        # Local search is the only compiled argmax that may miss the best label.
         self.certain = model.structure.kind != GREEDY
         self.training = Training(
             problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),

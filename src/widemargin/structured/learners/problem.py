@@ -28,7 +28,7 @@ from widemargin.structured.search.hull import Mixture
 __all__ = ["StructuredProblem", "Violation"]
 
 
-_ASKED = ("prepare", "rows", "features", "loss", "oracle", "decode")
+_METHODS = ("prepare", "rows", "features", "loss", "oracle", "decode")
 
 
 class Violation(NamedTuple):
@@ -39,7 +39,7 @@ class Violation(NamedTuple):
     A : ndarray of shape (rows, S)
     b : ndarray of shape (P,)
         p, factored; 0 where no label violates.
-    level : float
+    loss : float
         l, the label's loss.
     value : float
         `l - w . p >= 0`.
@@ -50,7 +50,7 @@ class Violation(NamedTuple):
 
     A: Floats
     b: Floats
-    level: float
+    loss: float
     value: float
     upper: float
     queries: int
@@ -64,15 +64,15 @@ class _MetLabel(NamedTuple):
     g: float
 
 
-def _sizes(model: StructuredModel, found: Sequence[int]) -> tuple[int, int, int]:
+def _sizes(model: StructuredModel, sizes: Sequence[int]) -> tuple[int, int, int]:
     """(d, S, P) as `prepare` says them."""
     try:
-        d, S, P = (operator.index(size) for size in found)
+        d, S, P = (operator.index(size) for size in sizes)
     except (TypeError, ValueError):
         d, S, P = -1, -1, -1
     if min(d, S, P) < 0:
         raise DataError(
-            f"{type(model).__name__}.prepare returned {found!r}; give the sizes of the weights, three whole numbers "
+            f"{type(model).__name__}.prepare returned {sizes!r}; give the sizes of the weights, three whole numbers "
             "(d, S, P) >= 0: W has the shape (d, S), theta (P,)."
         )
     return d, S, P
@@ -149,7 +149,7 @@ class StructuredProblem:
             raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
         if self.n == 0:
             raise DataError("there are no examples to learn from.")
-        lacking = [name for name in _ASKED if not callable(getattr(model, name, None))]
+        lacking = [name for name in _METHODS if not callable(getattr(model, name, None))]
         if lacking:
             raise DataError(
                 f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
@@ -161,15 +161,19 @@ class StructuredProblem:
         self.rows, self.start = model_rows(model, X, self.d)
         sizes = np.diff(self.start)
         self.longest = int(sizes.max())
+        # The steps need lengths of features only, which follow from products of rows: computed once, they spare every
+        # step a loop over features.
         self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         grams(self.rows, self.start, self.gram_start, self.gram)
         self._truth: list[Features | None] = [None] * self.n
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
-        self._known: list[list[_MetLabel]] = [[] for _ in range(self.n)]
+        self._met_labels: list[list[_MetLabel]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
         self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
+        # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
+        # model.
         oracle = model.oracle(X[0], Y[0], np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
@@ -189,13 +193,13 @@ class StructuredProblem:
         return "margin", None
 
     def _features(self, i: int, y: object) -> Features:
-        found: object = self.model.features(self.X[i], y)
-        if not isinstance(found, tuple) or len(found) != 2:
+        features: object = self.model.features(self.X[i], y)
+        if not isinstance(features, tuple) or len(features) != 2:
             raise DataError(
-                f"{type(self.model).__name__}.features returned {type(found).__name__} for example {i}; give "
+                f"{type(self.model).__name__}.features returned {type(features).__name__} for example {i}; give "
                 "Features(A, b)."
             )
-        A, b = found
+        A, b = features
         A, b = np.asarray(A, dtype=np.float64), np.asarray(b, dtype=np.float64)
         m = int(self.start[i + 1] - self.start[i])
         if A.shape != (m, self.S) or b.shape != (self.P,):
@@ -238,10 +242,10 @@ class StructuredProblem:
         """
         seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
-        known = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
-        known += [] if graph is None else [graph.arcs]
+        of_model = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
+        of_model += [] if graph is None else [graph.arcs]
         truths = (self._features(i, y) for i, y in enumerate(self.Y))
-        for array in itertools.chain(self.rows, [self.start], known, *truths):
+        for array in itertools.chain(self.rows, [self.start], of_model, *truths):
             seen = zlib.crc32(np.ascontiguousarray(array).tobytes(), seen)
         return seen
 
@@ -275,15 +279,16 @@ class StructuredProblem:
                     "only solver='cutting-plane' knows it."
                 )
             options = options | {"slack": slack}
+        # A good label of an earlier visit is often still good; the search may then leave out everything worse.
         best = self._best_known(i, u, theta)
-        found = self.search(oracle, best=best, hint=self._hints[i], **options)
+        winner = self.search(oracle, best=best, hint=self._hints[i], **options)
         if self.search_name not in SEARCHES:
-            check_found(self.search_name, found, best)
-        if found.y is None:
-            return self._none(i, found.upper, found.queries)
-        psi = self.psi(i, found.y)
-        self._learn(i, found, psi)
-        return Violation(found.g * psi.A, found.g * psi.b, found.g, found.value, found.upper, found.queries)
+            check_found(self.search_name, winner, best)
+        if winner.y is None:
+            return self._none(i, winner.upper, winner.queries)
+        psi = self.psi(i, winner.y)
+        self._learn(i, winner, psi)
+        return Violation(winner.g * psi.A, winner.g * psi.b, winner.g, winner.value, winner.upper, winner.queries)
 
     def _margin(self, i: int, oracle: Oracle, u: Floats, theta: Floats) -> Violation:
         answer = oracle.free(1.0)
@@ -304,20 +309,20 @@ class StructuredProblem:
     def _best_known(self, i: int, u: Floats, theta: Floats) -> Answer | None:
         """The best of the labels met before, at the current weights."""
         answers = [
-            Answer(known.y, 1.0 - float((known.psi.A * u).sum() + known.psi.b @ theta), known.g)
-            for known in self._known[i]
+            Answer(met.y, 1.0 - float((met.psi.A * u).sum() + met.psi.b @ theta), met.g) for met in self._met_labels[i]
         ]
         return max(answers, key=lambda answer: answer.h * answer.g, default=None)
 
-    def _learn(self, i: int, found: Found, psi: Features) -> None:
+    def _learn(self, i: int, winner: Found, psi: Features) -> None:
         """Keep the label, and the lam at which its line would be best, for the next search of this example."""
         if self.asks_once:
             return
-        self._hints[i] = found.h / found.g
-        known = self._known[i]
-        for place, other in enumerate(known):
+        self._hints[i] = winner.h / winner.g
+        labels = self._met_labels[i]
+        # A label met again goes to the front: the least recently found ones drop out.
+        for place, other in enumerate(labels):
             if np.array_equal(other.psi.A, psi.A) and np.array_equal(other.psi.b, psi.b):
-                known.insert(0, known.pop(place))
+                labels.insert(0, labels.pop(place))
                 return
-        known.insert(0, _MetLabel(found.y, psi, found.g))
-        del known[4:]  # more of them are rarely the best one, and each costs a score at every search
+        labels.insert(0, _MetLabel(winner.y, psi, winner.g))
+        del labels[4:]  # more of them are rarely the best one, and each costs a score at every search

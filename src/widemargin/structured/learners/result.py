@@ -133,6 +133,7 @@ def next_look(done: int, gap: float, tol: float) -> int:
     The gap falls about as one over the passes, so it is made where that says that the gap is closed; between a tenth
     more passes and twice as many.
     """
+    # Five percent more than the trend says, as a look that comes too early costs a pass for nothing.
     promised = 1.05 * done * gap / tol if tol > 0.0 else math.inf
     return math.ceil(min(max(promised, 1.1 * done, done + 5), 2 * done))
 
@@ -237,6 +238,7 @@ def proved_primal(problem: StructuredProblem, weights: Weights) -> float:
         total = 0.0
         for i in range(first, last):
             total += hinge_bound(problem, i, problem.potentials(i, weights.W), weights.theta)
+            # One example without a bound leaves the sum without one.
             if math.isinf(total):
                 break
         return total

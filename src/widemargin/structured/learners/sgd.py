@@ -34,6 +34,7 @@ def compiled_pass(
         first, last = start[i], start[i + 1]
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
+        # The weights are the sums times this factor, so to shrink them costs nothing; only the scores are multiplied.
         factor = scale / t if t > 0 else 0.0
         scores(rows, first, last, W, u)
         for r in range(m):
@@ -41,8 +42,9 @@ def compiled_pass(
                 u[r, s] *= factor
         for j in range(theta.shape[0]):
             scaled[j] = factor * theta[j]
-        level, value = respond(u[:m], scaled, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        own_loss, value = respond(u[:m], scaled, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         t += 1
+        # A label that does not violate has p = 0.
         if value > 0.0:
             add_rows(rows, first, last, p[:m], 1.0, W)
             add_rows(rows, first, last, p[:m], float(t), W_sum)
@@ -53,7 +55,7 @@ def compiled_pass(
             for r in range(m):
                 for s in range(u.shape[1]):
                     a[first + r, s] += p[r, s]
-            loss[i] += level
+            loss[i] += own_loss
 
 
 def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
@@ -80,7 +82,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights,
             weighted.theta[:] += t * seen.b
             blocks.a[first:last] += seen.A
             blocks.b[i] += seen.b
-            blocks.loss[i] += seen.level
+            blocks.loss[i] += seen.loss
 
 
 def solve(
@@ -129,6 +131,7 @@ def solve(
     budget = budget or Budget()
     passes = choose_passes(problem, seed, compiled)
     recorder = LearnerRecorder(problem, passes, budget, "sgd", tol)
+    # A dual point to start from stands for whole passes: step sizes go on as if they had been made here.
     earlier = max(1, -(-steps // problem.n)) if start is not None else 0  # passes before this run
     total, sums = begin(problem, None if start is None else start.scaled(earlier / problem.C))  # of p, over all visits
     begun = earlier * problem.n  # what came before counts as one large p of step `begun + 1`

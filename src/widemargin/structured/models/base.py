@@ -1,4 +1,4 @@
-"""What the ready-made models share: everything that follows from a `Structure`."""
+"""What the ready-made models share: what follows from a `Structure`, and label sets as 0/1 vectors."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -12,13 +12,13 @@ from scipy import sparse
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
-from widemargin.structured.model import Features
+from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
 from widemargin.structured.oracles.enumeration import PointOracle, enumeration_oracle, path_oracle
 
-__all__ = ["StructureModel"]
+__all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "indicator"]
 
 
 _WITHOUT_LEVELS = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
@@ -46,10 +46,10 @@ class StructureModel(ABC):
     @property
     def _local(self) -> Any:
         """What each thread has of its own; new after every `prepare`."""
-        kept = vars(self).get("_per_thread")
-        if kept is None or kept[0] is not self.structure:
-            kept = self._per_thread = (self.structure, threading.local())
-        return kept[1]
+        per_thread = vars(self).get("_per_thread")
+        if per_thread is None or per_thread[0] is not self.structure:
+            per_thread = self._per_thread = (self.structure, threading.local())
+        return per_thread[1]
 
     @property
     def _desk(self) -> Desk:
@@ -60,14 +60,14 @@ class StructureModel(ABC):
         return desk
 
     @abstractmethod
-    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Look at the training examples and check them; returns (d, S, P)."""
 
     @abstractmethod
-    def encode(self, y: Any) -> Ints:
+    def encode(self, y: object) -> Ints:
         """A label as the compiled loops represent it."""
 
-    def encode_all(self, Y: Any) -> tuple[Ints, Ints]:
+    def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
         """All labels one after the other, and where each begins."""
         labels = [self.encode(y) for y in Y]
         start = np.concatenate([[0], np.cumsum([label.shape[0] for label in labels])]).astype(np.int64)
@@ -86,17 +86,18 @@ class StructureModel(ABC):
         """Whether the compiled argmax is exact: all but the greedy search."""
         return self.structure.kind != GREEDY
 
-    def rows(self, x: Any) -> Any:
+    def rows(self, x: object) -> Any:
         """The one row of an example, shape (1, d)."""
         if sparse.issparse(x):
-            return x.reshape(1, -1) if x.ndim == 1 else x
+            part: sparse.csr_matrix = x
+            return part.reshape(1, -1) if part.ndim == 1 else part
         return np.asarray(x, dtype=np.float64).reshape(1, -1)
 
-    def stack(self, X: Any) -> tuple[Any, Ints]:
+    def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
         if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
             X = sparse.vstack([self.rows(x) for x in X])
-        rows = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        rows = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"X has {rows.ndim} dimension(s): give a matrix with one example per row.")
         return rows, np.arange(rows.shape[0] + 1, dtype=np.int64)
@@ -105,7 +106,7 @@ class StructureModel(ABC):
         """P, the numbers of phi that do not depend on x."""
         return int(self.structure.pairs.shape[0])
 
-    def features(self, x: Any, y: Any) -> Features:
+    def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
         label = self.encode(y)
         A = np.zeros((self._n_rows(label), self.structure.weight.shape[1]))
@@ -116,18 +117,18 @@ class StructureModel(ABC):
     def _n_rows(self, label: Ints) -> int:
         return 1
 
-    def loss(self, y: Any, truth: Any) -> float:
+    def loss(self, y: object, truth: object) -> float:
         """L(y, truth)."""
         label = self.encode(truth)
         work = self._desk.work(self._n_rows(label))
         self._desk.owner = None
         return float(loops.loss(self.encode(y), label, self.structure, work))
 
-    def score(self, y: Any, potentials: Floats, theta: Floats) -> float:
+    def score(self, y: object, potentials: Floats, theta: Floats) -> float:
         """f(x, y) from the potentials of the example."""
         return float(loops.score(potentials, theta, self.encode(y), self.structure))
 
-    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+    def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
         label, structure = self.encode(truth), self.structure
         if structure.kind == MULTICLASS:
@@ -149,7 +150,7 @@ class StructureModel(ABC):
         """The decoded label, and whether it is proved to have the largest score."""
         return self.decode(None, potentials, theta), self.exact
 
-    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
+    def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
         """A label with the largest score."""
         n_rows = potentials.shape[0]
         base = self._no_label(n_rows)
@@ -161,7 +162,7 @@ class StructureModel(ABC):
         return self.restore(label)
 
 
-def check_lengths(X: Any, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
+def check_lengths(X: Examples, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
     """As many examples as labels; returns how many.
 
     Raises
@@ -174,3 +175,93 @@ def check_lengths(X: Any, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
     if n == 0:
         raise DataError("There are no examples.")
     return int(n)
+
+
+_NUMBERS = (bool, int, float, np.bool_, np.number)
+
+
+class LabelSetModel(StructureModel):
+    """A model whose labels are 0/1 vectors of shape (k,)."""
+
+    @abstractmethod
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score with each label on, minus the best with it off.
+
+        Parameters
+        ----------
+        u : ndarray of shape (n, k)
+            Potentials of n examples.
+        theta : ndarray of shape (P,)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+
+    def encode(self, y: object) -> Ints:
+        """A 0/1 vector."""
+        label = _dense(y).reshape(-1)
+        k = self.structure.weight.shape[1]
+        if label.shape[0] != k:
+            raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
+        if not np.isin(label, (0, 1)).all():
+            raise DataError("a label has entries other than 0 and 1.")
+        whole: Ints = label.astype(np.int64)
+        return whole
+
+    def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
+        """All 0/1 vectors one after the other, and where each begins."""
+        Y = indicator(Y)
+        k = self.structure.weight.shape[1]
+        if Y.shape[1] != k:
+            raise DataError(f"Y has {Y.shape[1]} columns, the model {k} labels.")
+        return Y.reshape(-1), k * np.arange(Y.shape[0] + 1, dtype=np.int64)
+
+    def restore(self, label: Ints) -> Ints:
+        """The same 0/1 vector, a copy."""
+        return label.copy()
+
+
+def _dense(y: object) -> npt.NDArray[Any]:
+    return sparse.csr_matrix(y).toarray() if sparse.issparse(y) else np.asarray(y)
+
+
+def indicator(Y: Examples) -> Ints:
+    """Labels as a 0/1 matrix.
+
+    Raises
+    ------
+    DataError
+    """
+    Y = _dense(Y)
+    if Y.ndim != 2 or Y.shape[1] == 0:
+        raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
+    if Y.dtype == object:  # of frames: numbers, but also missing values, which compare with nothing
+        right = [isinstance(entry, _NUMBERS) and entry in (0, 1) for entry in Y.flat]
+        wrong = np.argwhere(~np.array(right, dtype=bool).reshape(Y.shape))
+    else:
+        wrong = np.argwhere((Y != 0) & (Y != 1))
+    if wrong.size:
+        i, label = wrong[0].tolist()
+        raise DataError(f"Y[{i}, {label}] is {Y[i : i + 1, label].tolist()[0]!r}: entries must be 0 or 1.")
+    whole: Ints = Y.astype(np.int64)
+    return whole
+
+
+def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
+    """Loss weights of k labels.
+
+    Raises
+    ------
+    DataError
+    """
+    if weights is None:
+        return np.ones(k)
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != (k,):
+        raise DataError(f"weights have the shape {weight.shape}: give {k} numbers, one per label.")
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
+    if wrong.size or not weight.any():
+        fault = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
+        raise DataError(f"weights must be finite numbers >= 0, not all 0; {fault}.")
+    return weight

@@ -1,14 +1,16 @@
 """Sequences: a state for every row, with a weight for every pair of successive states."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from widemargin._typing import Ints
+from widemargin._typing import Ints, Label
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import CHAIN, make_structure
+from widemargin.structured.model import Examples
 from widemargin.structured.models.base import StructureModel, check_lengths
 
 __all__ = ["ChainModel"]
@@ -31,10 +33,10 @@ class ChainModel(StructureModel):
         After `prepare`, sorted.
     """
 
-    def __init__(self, weights: Any = None) -> None:
+    def __init__(self, weights: Mapping[Label, float] | npt.ArrayLike | None = None) -> None:
         self.weights = weights
 
-    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Collect the states and check the sequences; returns (d, S, S * S).
 
         Raises
@@ -54,13 +56,15 @@ class ChainModel(StructureModel):
                 )
         self.states = _distinct(labels)
         S = self.states.shape[0]
+        items = getattr(self.weights, "items", None)
         if self.weights is None:
             weight = np.ones(S)
-        elif hasattr(self.weights, "keys"):
-            unknown = [name for name in self.weights if name not in self.states]
+        elif items is not None:
+            named = dict(items())
+            unknown = [name for name in named if name not in self.states]
             if unknown:
                 raise DataError(f"weights names {unknown[0]!r}, which is no state of the training examples.")
-            weight = np.array([float(self.weights.get(name, 1.0)) for name in self.states.tolist()])
+            weight = np.array([float(named.get(name, 1.0)) for name in self.states.tolist()])
         else:
             weight = np.asarray(self.weights, dtype=np.float64)
         if weight.shape != (S,) or not np.isfinite(weight).all() or weight.min() < 0.0 or not weight.any():
@@ -72,16 +76,16 @@ class ChainModel(StructureModel):
         """One weight for every pair of states."""
         return int(self.states.shape[0]) ** 2
 
-    def rows(self, x: Any) -> Any:
+    def rows(self, x: object) -> Any:
         """The steps of a sequence, shape (T, d)."""
-        rows = x.tocsr() if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+        rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"a sequence has {rows.ndim} dimension(s): give a matrix with one step per row.")
         if rows.shape[0] == 0:
             raise DataError("a sequence is empty: leave it out.")
         return rows
 
-    def stack(self, X: Any) -> tuple[Any, Ints]:
+    def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Steps of all sequences, and where each begins."""
         parts = []
         for i, x in enumerate(X):
@@ -96,7 +100,7 @@ class ChainModel(StructureModel):
             return sparse.vstack(parts, format="csr"), start
         return np.vstack(parts), start
 
-    def encode(self, y: Any) -> Ints:
+    def encode(self, y: object) -> Ints:
         """Indices of the states."""
         y = _sequence(y, "a label")
         if y.shape[0] == 0:
@@ -122,7 +126,7 @@ class ChainModel(StructureModel):
         return np.zeros(n_rows, dtype=np.int64)
 
 
-def _sequence(y: Any, what: str) -> npt.NDArray[Any]:
+def _sequence(y: object, what: str) -> npt.NDArray[Any]:
     """A label as a vector of states.
 
     Raises

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, PATHS, Structure, make_structure
-from widemargin.structured.models.base import check_lengths
-from widemargin.structured.models.label_graph import LabelGraph, read_hierarchy, storable
-from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.model import Examples
+from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
+from widemargin.structured.models.label_graph import Hierarchy, LabelGraph, read_hierarchy, storable
 from widemargin.structured.models.max_marginals import of_closed_sets, of_closures, of_paths
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.closures import ClosureOracle, best_closure
@@ -53,7 +53,7 @@ class HierarchyModel(LabelSetModel):
 
     def __init__(
         self,
-        hierarchy: Any,
+        hierarchy: Hierarchy,
         *,
         loss: str = "nodes",
         weights: npt.ArrayLike | None = None,
@@ -74,7 +74,7 @@ class HierarchyModel(LabelSetModel):
         """With the nodes and arcs of a graph in its place."""
         return super().__getstate__() | {"hierarchy": storable(self.hierarchy)}
 
-    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Read the hierarchy and check that the label sets are closed; returns (d, k, 0).
 
         Raises
@@ -126,7 +126,7 @@ class HierarchyModel(LabelSetModel):
         """Whether the compiled argmax answers: on forests."""
         return self.graph.is_forest and super().compiles(slack)
 
-    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+    def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
         if self.graph.is_forest:
             return super().oracle(x, truth, potentials, theta)
@@ -143,7 +143,7 @@ class HierarchyModel(LabelSetModel):
         program: PairwiseProgram = self._local.program
         return program
 
-    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Any:
+    def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
         """The closed label set with the largest score."""
         if self.graph.is_forest:
             return super().decode(x, potentials, theta)
@@ -180,7 +180,7 @@ class HierarchyModel(LabelSetModel):
             "use labels='sets'."
         )
 
-    def closed(self, Y: Any) -> Ints:
+    def closed(self, Y: Examples) -> Ints:
         """Label sets with the ancestors of their nodes added."""
         graph = read_hierarchy(self.hierarchy, self.separator)
         sets = indicator(Y)
@@ -190,13 +190,13 @@ class HierarchyModel(LabelSetModel):
             sets[:, p] |= sets[:, q]
         return sets
 
-    def encode(self, y: Any) -> Ints:
+    def encode(self, y: object) -> Ints:
         """A closed 0/1 vector; one path where labels are paths."""
         label = super().encode(y)
         self._check(label[None, :], "a label")
         return label
 
-    def encode_all(self, Y: Any) -> tuple[Ints, Ints]:
+    def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
         """All label sets one after the other, and where each begins."""
         whole, start = super().encode_all(Y)
         self._check(whole.reshape(start.shape[0] - 1, -1), "row {} of Y")

@@ -1,6 +1,7 @@
 """Label hierarchies as users give them: parent array, paths, graph; one form inside."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 
-__all__ = ["LabelGraph", "check_order", "read_hierarchy", "storable"]
+__all__ = ["Hierarchy", "LabelGraph", "check_order", "read_hierarchy", "storable"]
 
 
 class LabelGraph(NamedTuple):
@@ -21,7 +22,7 @@ class LabelGraph(NamedTuple):
     arcs : ndarray of shape (m, 2)
     """
 
-    names: tuple[Any, ...]
+    names: tuple[Hashable, ...]
     arcs: Ints
 
     @property
@@ -64,13 +65,26 @@ class LabelGraph(NamedTuple):
         return np.array(order, dtype=np.int64)
 
 
-def storable(hierarchy: Any) -> Any:
+@runtime_checkable
+class DirectedGraph(Protocol):
+    """A graph as networkx has them; arcs lead from parent to child."""
+
+    @property
+    def nodes(self) -> Collection[Hashable]: ...
+    @property
+    def edges(self) -> Callable[[], Collection[tuple[Hashable, Hashable]]]: ...
+
+
+Hierarchy: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Sequence[str] | DirectedGraph | LabelGraph
+"""Parents of the nodes (-1: root), paths of the nodes, a graph, or what all of these become."""
+
+
+def storable(hierarchy: Hierarchy) -> Hierarchy:
     """A hierarchy without objects of other libraries: graphs become a `LabelGraph`, the rest is kept."""
-    is_graph = hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges")
-    return _from_graph(hierarchy) if is_graph else hierarchy
+    return _from_graph(hierarchy) if isinstance(hierarchy, DirectedGraph) else hierarchy
 
 
-def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
+def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
     """A hierarchy from what a user has.
 
     Parameters
@@ -88,18 +102,18 @@ def read_hierarchy(hierarchy: Any, separator: str = "/") -> LabelGraph:
     """
     if isinstance(hierarchy, LabelGraph):
         graph = hierarchy
-    elif hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges"):
+    elif isinstance(hierarchy, DirectedGraph):
         graph = _from_graph(hierarchy)
     else:
-        listed = list(hierarchy)
-        if not listed:
+        nodes = list(hierarchy)
+        if not nodes:
             raise DataError("the hierarchy has no nodes.")
-        paths = sum(isinstance(node, str) for node in listed)
-        if 0 < paths < len(listed):
+        paths = [node for node in nodes if isinstance(node, str)]
+        if 0 < len(paths) < len(nodes):
             raise DataError(
-                f"the hierarchy mixes {paths} paths with {len(listed) - paths} other entries: give one kind."
+                f"the hierarchy mixes {len(paths)} paths with {len(nodes) - len(paths)} other entries: give one kind."
             )
-        graph = _from_paths(listed, separator) if paths else _from_parents(listed)
+        graph = _from_paths(paths, separator) if paths else _from_parents(nodes)
     graph.topological()
     return graph
 
@@ -126,7 +140,7 @@ def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
             )
 
 
-def _from_graph(graph: Any) -> LabelGraph:
+def _from_graph(graph: DirectedGraph) -> LabelGraph:
     if hasattr(graph, "is_directed") and not graph.is_directed():
         raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
     names = tuple(graph.nodes)
@@ -153,7 +167,7 @@ def _from_paths(paths: list[str], separator: str) -> LabelGraph:
     return LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
 
 
-def _from_parents(parents: list[Any]) -> LabelGraph:
+def _from_parents(parents: Sequence[object]) -> LabelGraph:
     parent = np.asarray(parents)
     if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
         raise DataError("give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths.")

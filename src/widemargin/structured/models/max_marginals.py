@@ -31,16 +31,16 @@ def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:
     """
     k = u.shape[1]
     up = u.copy()  # gain of a label being on, with what is below it
-    said = np.zeros_like(u)  # what the branch of q adds to the gain of its parent
+    from_branch = np.zeros_like(u)  # what the branch of q adds to the gain of its parent
     for q in structure.order.tolist():
         p = int(structure.parent[q])
         if p < k:
-            said[:, q] = np.maximum(up[:, q] + _pair(theta, structure, q), 0.0) - np.maximum(up[:, q], 0.0)
-            up[:, p] += said[:, q]
+            from_branch[:, q] = np.maximum(up[:, q] + _pair(theta, structure, q), 0.0) - np.maximum(up[:, q], 0.0)
+            up[:, p] += from_branch[:, q]
     for q in structure.order[::-1].tolist():  # parents before children
         p = int(structure.parent[q])
         if p < k:
-            rest = up[:, p] - said[:, q]  # gain of the parent without the branch of q
+            rest = up[:, p] - from_branch[:, q]  # gain of the parent without the branch of q
             up[:, q] += np.maximum(rest + _pair(theta, structure, q), 0.0) - np.maximum(rest, 0.0)
     return up
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import MULTICLASS, make_structure
+from widemargin.structured.model import Examples
 from widemargin.structured.models.base import StructureModel, check_lengths
 
 __all__ = ["MulticlassModel"]
@@ -31,7 +32,7 @@ class MulticlassModel(StructureModel):
     def __init__(self, cost: npt.ArrayLike | None = None) -> None:
         self.cost = cost
 
-    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Collect the classes and check the cost matrix; returns (d, S, 0).
 
         Raises
@@ -55,9 +56,9 @@ class MulticlassModel(StructureModel):
         self.structure = make_structure(MULTICLASS, cost)
         return rows.shape[1], S, 0
 
-    def encode(self, y: Any) -> Ints:
+    def encode(self, y: object) -> Ints:
         """Index of a class."""
-        at = int(np.searchsorted(self.classes, y))
+        at = int(np.searchsorted(self.classes, np.asarray(y)))
         if at >= self.classes.shape[0] or self.classes[at] != y:
             raise DataError(
                 f"label {np.asarray(y).tolist()!r} is not one of the {self.classes.shape[0]} classes of the training "

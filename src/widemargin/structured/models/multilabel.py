@@ -1,7 +1,6 @@
 """Label sets with a weight for every label's features and one for every pair of labels."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +9,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
-from widemargin.structured.model import Features
-from widemargin.structured.models.base import check_lengths
-from widemargin.structured.models.label_sets import LabelSetModel, check_weights, indicator
+from widemargin.structured.model import Examples, Features
+from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
 from widemargin.structured.models.max_marginals import of_others, of_table, of_tree
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.lp_relaxation import (
@@ -66,7 +64,7 @@ class MultiLabelModel(LabelSetModel):
 
     def __init__(
         self,
-        edges: Any = "full",
+        edges: str | npt.ArrayLike | None = "full",
         *,
         weights: npt.ArrayLike | None = None,
         oracle: str = "auto",
@@ -79,7 +77,7 @@ class MultiLabelModel(LabelSetModel):
         self.restarts = restarts
         self.seed = seed
 
-    def prepare(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
         """Check the labels and choose the edges; returns (d, k, number of edges).
 
         Raises
@@ -137,7 +135,7 @@ class MultiLabelModel(LabelSetModel):
         program: PairwiseProgram = self._local.program
         return program
 
-    def oracle(self, x: Any, truth: Any, potentials: Floats, theta: Floats) -> Oracle:
+    def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
         if self.oracle_kind == "roof":
             return RoofOracle(potentials, theta, self.encode(truth), self.structure)
@@ -145,23 +143,23 @@ class MultiLabelModel(LabelSetModel):
             return ProgramOracle(potentials, theta, self.encode(truth), self._program)
         return super().oracle(x, truth, potentials, theta)
 
-    def features(self, x: Any, y: Any) -> Features:
+    def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored; of a `Relaxed` label too."""
         return Features(y.mu[None, :], y.pairs) if isinstance(y, Relaxed) else super().features(x, y)
 
-    def loss(self, y: Any, truth: Any) -> float:
+    def loss(self, y: object, truth: object) -> float:
         """L(y, truth); of a `Relaxed` label too."""
         if isinstance(y, Relaxed):
             return relaxed_loss(y, self.encode(truth), self.structure.weight[0])
         return super().loss(y, truth)
 
-    def score(self, y: Any, potentials: Floats, theta: Floats) -> float:
+    def score(self, y: object, potentials: Floats, theta: Floats) -> float:
         """f(x, y); of a `Relaxed` label too."""
         if isinstance(y, Relaxed):
             return relaxed_score(y, potentials, theta)
         return super().score(y, potentials, theta)
 
-    def decode(self, x: Any, potentials: Floats, theta: Floats) -> Ints:
+    def decode(self, x: object, potentials: Floats, theta: Floats) -> Ints:
         """A label set with the largest score, or the best one found; `decode_certified` says which."""
         return self.decode_certified(potentials, theta)[0]
 
@@ -184,19 +182,19 @@ class MultiLabelModel(LabelSetModel):
         Where the argmax is local search, roof duality decides: an integral solution of it is the best label set, and a
         bound equal to the score found proves that one.
         """
-        found: Ints = super().decode(None, potentials, theta)
+        decoded: Ints = super().decode(None, potentials, theta)
         if self.exact:
-            return found, True
-        roof = RoofOracle(potentials, theta, found, self.structure)
+            return decoded, True
+        roof = RoofOracle(potentials, theta, decoded, self.structure)
         answer = roof.free(0.0)
-        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(found, potentials, theta))):
-            return found, True
+        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(decoded, potentials, theta))):
+            return decoded, True
         if answer.y.is_integral:
             return np.rint(answer.y.mu).astype(np.int64), True
-        return found, False
+        return decoded, False
 
 
-def _pairs(edges: Any, Y: Ints) -> Ints:
+def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:
     """The edges as pairs p < q."""
     k = Y.shape[1]
     if edges is None:

@@ -124,6 +124,8 @@ def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A:
         b[:] = 0.0
         add_features(truth, factor, structure, A, b)
         add_features(label, -factor, structure, A, b)
+    # Classes and chains have features that collide (two steps in one state), so they are added one label after the
+    # other; label sets have a place for each label and pair, written once.
     else:
         _set_difference(label, truth, factor, structure.pairs, A[0], b)
 
@@ -159,6 +161,7 @@ def _best_class(
     u: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, label: Ints
 ) -> tuple[float, float]:
     """The class with the largest `h g`, or `h + lam g`."""
+    # There are few classes, so all are looked at, whatever the question.
     own, row, top = u[0, truth[0]], structure.weight[truth[0]], -np.inf
     for c in range(u.shape[1]):
         h = 1.0 + u[0, c] - own
@@ -216,6 +219,9 @@ def argmax(
     h, g : float
         The point of `label`. Slack: where no product is positive, `label` is the truth and the point (1, 0).
     """
+    # Local search and tables answer for every rescaling by themselves. For the others margin rescaling is one free
+    # question, and slack rescaling goes through the losses: with the loss fixed at c, the largest h gives the largest
+    # product.
     slack = rescale == SLACK
     kind = structure.kind
     if kind == GREEDY:
@@ -231,11 +237,13 @@ def argmax(
     else:
         best_of_losses(u, theta, truth, structure, work, False)
         best = 0
+        # H of a loss that no label has is -inf, which never wins; a loss of 0 has a product of 0, the truth.
         for c in range(1, work.H.shape[0]):
             if c * work.H[c] > best * work.H[best]:
                 best = c
         label_of_loss(best, truth, structure, work, label)
         h, g = work.H[best], best * structure.unit
+    # Then no label violates: the hinge of the example is 0, and the truth stands for that.
     if slack and h * g <= 0.0:
         for index in range(truth.shape[0]):
             label[index] = truth[index]

@@ -61,6 +61,8 @@ def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, eve
         p, n = structure.parent[q], size[q]
         cost, stop_cost = structure.cost[0, q], structure.cost[1, q]
         m = min(n + cost + stop_cost, most)
+        # What an active q costs: itself where it is wrong, the end of the true path where that was here and now goes
+        # on below (shift), or a new end where there was none, with all below it silent (alone).
         active_error = 0 if truth[q] else cost
         shift = active_error + (stop_cost if stop[q] else 0)
         alone = active_error + (0 if stop[q] else stop_cost) + silent[q]
@@ -72,9 +74,12 @@ def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, eve
             M[c + shift] = E[q, 0, c] + u[0, q]
         if alone < m and u[0, q] > M[alone]:
             M[alone], mode[q, 0, alone] = u[0, q], 0
+        # An inactive q has nothing active below: the whole branch costs what is true in it.
         off = silent[q] + (cost if truth[q] else 0) + (stop_cost if stop[q] else 0)
         own += u[0, q] if truth[q] else 0.0
         before, quiet = size[p], silent[p]
+        # The parent needs the best with at least one child active, as it is no end then: a child is the first active
+        # one, or joins others.
         together = min(before + m - 1, most)
         _first_active(q, quiet, min(m, most - quiet), together, M, P, split)
         if off < m and M[off] < 0.0:
@@ -129,6 +134,7 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
         label[q] = 0
     for position in range(k, -1, -1):
         q = k if position == k else structure.order[position]
+        # Inactive nodes have inactive branches, and so do nodes where the path ends.
         if (q < k and label[q] == 0) or work.choice[q, 0, budget[q]] == 0:
             continue
         rest = budget[q]
@@ -156,6 +162,8 @@ def free(u: Floats, truth: Ints, lam: float, structure: Structure, work: Work, l
     for position in range(k):
         q = structure.order[position]
         p = structure.parent[q]
+        # Score and loss of a branch: it may end at q, or go on in the children that gain; if none does, in the one
+        # that loses least.
         ends = lam * structure.weight[1, q] * (1 - 2 * stop[q])  # against a label that does not end here
         gain = u[0, q] + lam * structure.weight[0, q] * (1 - 2 * truth[q])
         go_on = below[q] if top[q] > 0.0 else top[q]
@@ -191,6 +199,7 @@ def path_points(u: Floats, truth: Ints, structure: Structure, work: Work) -> int
     for position in range(k - 1, -1, -1):  # parents before children
         q = structure.order[position]
         p, w = structure.parent[q], structure.weight[0, q]
+        # A path to q is the path to its parent with q: score, size and what it shares with the true path add up.
         f[q] = f[p] + u[0, q]
         size[q] = size[p] + w
         shared[q] = shared[p]

@@ -49,6 +49,7 @@ def best_closure(gain: Floats, arcs: Ints) -> Ints:
         0 or 1; the smallest such set.
     """
     k = gain.shape[0]
+    # Where the source still reaches after the flow is its side of the least cut.
     graph, scratch = empty_graph(k + 2, 2 * (k + arcs.shape[0])), np.empty((4, k + 2), np.int64)
     largest = fill_graph(np.ascontiguousarray(gain, dtype=np.float64), arcs, graph)
     augment(graph, k, k + 1, _NOTHING * largest, scratch)

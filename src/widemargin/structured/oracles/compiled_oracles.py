@@ -22,8 +22,8 @@ def largest_loss(truth: Ints, structure: Structure) -> float:
     return float(structure.weight[0].sum())
 
 
-class LossOracle(PartialOracle):
-    """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
+class _CompiledOracle(PartialOracle):
+    """An oracle whose argmax is compiled.
 
     Parameters
     ----------
@@ -32,8 +32,6 @@ class LossOracle(PartialOracle):
     theta : ndarray of shape (P,)
     truth : ndarray of int64
     structure : Structure
-        Of a kind with levels. Where the weights of its loss have no common unit the oracle answers `free` alone; where
-        the unit is not 1, `free` and `direct`.
     desk : Desk, optional
         Shared by the oracles of a model.
     restore : callable, optional
@@ -52,14 +50,44 @@ class LossOracle(PartialOracle):
         self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
         self._desk = desk or Desk(structure)
         self._restore = restore or np.copy
+        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
+        self.largest_loss = largest_loss(truth, structure)
+
+    def direct(self) -> Answer:
+        """The label with the largest `h g`, or the best one found; y_i, (1, 0) where that is not positive."""
+        work, label = self._desk.work(self._u.shape[0]), np.empty_like(self._truth)
+        self._desk.owner = None
+        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
+        return Answer(self._restore(label), float(h), float(g))
+
+
+class LossOracle(_CompiledOracle):
+    """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
+
+    Parameters
+    ----------
+    u, theta, truth, structure, desk, restore
+        As in `_CompiledOracle`. Where the weights of the loss have no common unit the oracle answers `free` alone;
+        where the unit is not 1, `free` and `direct`.
+    """
+
+    def __init__(
+        self,
+        u: Floats,
+        theta: Floats,
+        truth: Ints,
+        structure: Structure,
+        desk: Desk | None = None,
+        restore: Callable[[Ints], object] | None = None,
+    ) -> None:
+        super().__init__(u, theta, truth, structure, desk, restore)
         able = [FREE]
         if structure.unit > 0.0:
             able += [DIRECT]
+        # Questions about single losses are asked by whole numbers.
         if structure.unit == 1.0:
             able += [LEVEL, LEVELS]
         self.capabilities = frozenset(able)
-        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
-        self.largest_loss = largest_loss(truth, structure)
 
     def _fill(self) -> Floats:
         """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
@@ -93,27 +121,9 @@ class LossOracle(PartialOracle):
         """The largest h of every loss 0, 1, ...; -inf where there is no label."""
         return self._fill().copy()
 
-    def direct(self) -> Answer:
-        """The label with the largest `h g`; y_i, (1, 0) where that is not positive."""
-        work = self._desk.work(self._u.shape[0])
-        label = np.empty_like(self._truth)
-        self._desk.owner = None
-        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
-        return self._answer(label, h, g)
 
-
-class GreedyOracle(PartialOracle):
+class GreedyOracle(_CompiledOracle):
     """Pairs of any sign on any graph: a greedy path, climbing, seeded restarts; bounds from the roof dual.
-
-    Parameters
-    ----------
-    u : ndarray of shape (1, k)
-    theta : ndarray of shape (P,)
-    truth : ndarray of shape (k,)
-    structure : Structure
-        Of kind GREEDY.
-    desk, restore
-        As in `LossOracle`.
 
     Attributes
     ----------
@@ -124,35 +134,15 @@ class GreedyOracle(PartialOracle):
     exact = False
     capabilities = frozenset({FREE, DIRECT})
 
-    def __init__(
-        self,
-        u: Floats,
-        theta: Floats,
-        truth: Ints,
-        structure: Structure,
-        desk: Desk | None = None,
-        restore: Callable[[Ints], object] | None = None,
-    ) -> None:
-        self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
-        self._desk = desk or Desk(structure)
-        self._restore = restore or np.copy
-        self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
-        self.largest_loss = largest_loss(truth, structure)
-
     def free(self, lam: float) -> Answer:
         """A label with a large `h + lam g`."""
         lam = float(lam)
+        # Margin rescaling with losses lam times as large is the free question.
         scaled = self._structure._replace(weight=lam * self._structure.weight)
         label = np.empty_like(self._truth)
         h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
         wrong = label != self._truth
         return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
-
-    def direct(self) -> Answer:
-        """A label with a large `h g`; y_i, (1, 0) where none is positive."""
-        label = np.empty_like(self._truth)
-        h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, self._desk.work(1), label)
-        return Answer(self._restore(label), float(h), float(g))
 
     def relaxed(self) -> RoofOracle:
         """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""

@@ -34,6 +34,9 @@ def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work
         t = theta[e] if truth[p] == truth[q] else -theta[e]
         T[p, q] = t
         T[q, p] = t
+    # F[mask] is the gain of flipping the labels of the mask, R[mask] what flipping one more label (row) gains on top
+    # of them. Label by label, the upper half of F is the lower half plus R: two additions a label set, without jumps,
+    # so the compiler makes vector instructions of them.
     F[0] = 0.0
     for row in range(k):
         R[0] = -T[row, row] if truth[row] else T[row, row]
@@ -60,6 +63,7 @@ def best_set(
     """The label with the largest `h g`, or `h + lam g`; returns its (h, g)."""
     fill(u, theta, truth, structure, work)
     F, best, G = work.rows[0], work.rows[1], structure.table
+    # The first round of the tournament computes the values, half against half.
     width = F.shape[0] // 2
     for i in range(width):
         if by_product:
@@ -71,6 +75,7 @@ def best_set(
         width //= 2
         for i in range(width):
             best[i] = best[width + i] if best[width + i] > best[i] else best[i]
+    # The winner is in the lane of the largest value; only the masks of that lane are looked at again.
     lane = 0
     for i in range(1, width):
         if best[i] > best[lane]:

@@ -68,11 +68,13 @@ def take_largest(gain: Floats, k: int, work: Work, everything: bool) -> int:
     for label in range(k):
         heap[label] = label
         H[label + 1] = -np.inf
+    # A heap costs O(k) to build, and the argmax seldom takes more than a few of its labels: cheaper than sorting.
     for at in range(k // 2 - 1, -1, -1):
         _sink(gain, heap, at, k)
     H[0] = 1.0
     for c in range(k):
         best = heap[0]
+        # From here on every gain is negative, so H falls, and no product can be positive.
         if not everything and H[c] + gain[best] <= 0.0 and gain[best] <= 0.0:
             return c
         taken[c] = best
@@ -114,6 +116,8 @@ def _flip_gains(u: Floats, theta: Floats, truth: Ints, structure: Structure, v: 
             t[q] = theta[structure.edge[q]]
             v[q] += t[q] * truth[p]
             v[p] += t[q] * truth[q]
+            # z_p z_q stands for "both flipped", which changes y_p y_q by theta where the two were equal, by -theta
+            # where they were not.
             if truth[p] != truth[q]:
                 t[q] = -t[q]
     for q in range(k):
@@ -145,6 +149,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
     S, state, split = work.values, work.choice, work.split
     v, t, M, P, size = work.rows[0], work.rows[1], work.rows[2], work.rows[3], work.scratch[0]
     _flip_gains(u, theta, truth, structure, v, t)
+    # Costs at which H is surely negative are left out of all tables.
     most = work.H.shape[0]
     if not everything and all_one(structure.cost[0]):
         most = _last_loss(v, t, structure, work) + 1
@@ -158,11 +163,13 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
         size[p] = min(own + m - 1, most)
         for s in range(1 if p == k else 2):
             extra = s * t[q]
+            # The state of q is chosen here, once its branch is complete, for either state of its parent.
             for c in range(m):
                 stay = S[q, 0, c] if c < n else -np.inf
                 flip = S[q, 1, c - w] + extra if c >= w else -np.inf
                 M[c] = flip if flip > stay else stay
                 state[q, s, c] = 1 if flip > stay else 0
+            # The first child: there is nothing to merge with.
             if own == 1:
                 base = S[p, s, 0]
                 for b in range(m):
@@ -197,6 +204,7 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
             z[q] = work.choice[q, z[structure.parent[q]], rest]
             rest -= z[q] * structure.cost[0, q]
             label[q] = truth[q] ^ z[q]
+        # Children are taken back in the reverse order of their merging, each with its share of the cost.
         for at in range(structure.child_start[q + 1] - 1, structure.child_start[q] - 1, -1):
             d = structure.child[at]
             budget[d] = work.split[d, z[q], rest]

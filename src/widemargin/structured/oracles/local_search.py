@@ -42,6 +42,7 @@ def _climb(
     k = truth.shape[0]
     value = _value(h, g, rescale)
     while True:
+        # A flip or swap must gain more than rounding: else two labellings of equal value would be exchanged for ever.
         first, second = -1, -1
         bound = value + 1e-12 * (1.0 + abs(value))
         for p in range(k):
@@ -49,6 +50,8 @@ def _climb(
             x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, rescale)
             if x > bound:
                 bound, first = x, p
+        # No flip helps. A swap leaves the number of errors about as it is, which a flip cannot do: with slack
+        # rescaling many local optima of single flips end here.
         if first < 0:
             for p in range(k):
                 if y[p] == truth[p]:
@@ -58,6 +61,7 @@ def _climb(
                     if y[q] != truth[q]:
                         continue
                     up_q = 1.0 - 2.0 * y[q]
+                    # Both slopes are at the same point, so the pair of the two is counted by its own weight.
                     gain = up_p * slope[p] + up_q * slope[q] + up_p * up_q * T[p, q]
                     x = _value(h + gain, g - weight[0, p] + weight[0, q], rescale)
                     if x > bound:
@@ -86,9 +90,12 @@ def _path(
         T[q, p] = theta[e]
         slope[p] += theta[e] * truth[q]
         slope[q] += theta[e] * truth[p]
+    # The restarts begin at the truth, so its slopes are kept.
     for p in range(k):
         work.rows[1, p] = slope[p]
     h, g, best_h, best_g = 1.0, 0.0, 1.0, 0.0
+    # The path flips each label once, the one that gains most first, also where all lose: a labelling with more errors
+    # may have the larger product.
     best = _value(h, g, rescale)
     since = 0
     for _ in range(k):
@@ -137,6 +144,7 @@ def search(
     y, flips, cursor = work.scratch[0, : truth.shape[0]], work.scratch[1], work.scratch[3]
     best_h, best_g = _path(u, theta, truth, rescale, structure, work, label)
     for start in range(structure.restarts + 1):
+        # Starts differ in how many labels are flipped; most have few, as good labels are near the truth.
         density = work.draws[cursor[0]] ** 2
         for p in range(k):
             if start == 0:

@@ -87,6 +87,7 @@ class PairwiseProgram:
             for label in range(self._k):
                 lp.changeColIntegrality(label, highspy.HighsVarType.kInteger)
         lp.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        # The local polytope: the product is below each of its labels, and above their sum minus one.
         for e, (p, q) in enumerate(pairs.tolist()):
             both = self._k + e
             lp.addRow(-_INF, 0.0, 2, np.array([both, p], dtype=np.int32), np.array([1.0, -1.0]))
@@ -134,6 +135,7 @@ class PairwiseProgram:
         lp.changeColCost(self._g, float(lam))
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
+        # Divided by the root of alpha, both coefficients of the row are of one size, which keeps HiGHS accurate.
         bounded = cone and alpha <= _STEEPEST
         steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
         lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients
@@ -185,12 +187,13 @@ class ProgramOracle(PartialOracle):
         self.smallest_loss = float(weight[weight > 0.0].min()) if program.integer else 0.0
         self.largest_loss = float(weight.sum())
 
-    def _answer(self, found: tuple[Relaxed, float, float] | None) -> Answer | None:
-        if found is None:
+    def _answer(self, solution: tuple[Relaxed, float, float] | None) -> Answer | None:
+        if solution is None:
             return None
-        y, h, g = found
+        y, h, g = solution
         if not self._program.integer:
             return Answer(y, h, g)
+        # The point is computed anew from whole labels: that of HiGHS is right up to its tolerance only.
         label = np.rint(y.mu).astype(np.int64)
         p, q = self._program.structure.pairs[:, 0], self._program.structure.pairs[:, 1]
         change, pairs = label - self._truth, label[p] * label[q] - self._truth[p] * self._truth[q]

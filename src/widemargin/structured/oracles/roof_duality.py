@@ -41,6 +41,8 @@ def flip_coordinates(u: Floats, theta: Floats, truth: Ints, pairs: Ints, v: Floa
 def _add_unary(q: int, gain: float, cap: Floats) -> float:
     """Add `gain z_q` to what is maximised, on a residual graph or a new one; returns the change of the constant."""
     e = 8 * q
+    # The gain is split between the label and its complement, so the graph stays symmetric. To lose it, a cut has to
+    # go through both arcs: the constant is what is gained at most.
     if gain > 0.0:
         cap[e] += gain / 2.0  # source -> q
         cap[e + 6] += gain / 2.0  # q' -> sink
@@ -73,6 +75,7 @@ def build(v: Floats, t: Floats, pairs: Ints, graph: ResidualGraph) -> float:
     constant, benefit = 0.0, v.copy()
     for i in range(t.shape[0]):
         p, q = pairs[i, 0], pairs[i, 1]
+        # A quarter on each of the two mirrored arcs, both ways: a cut that separates the pair cuts two of the four.
         quarter = abs(t[i]) / 4.0
         benefit[p] += t[i] / 2.0
         benefit[q] += t[i] / 2.0
@@ -129,6 +132,7 @@ def unflip(mu: Floats, pair_mu: Floats, truth: Ints, pairs: Ints) -> None:
     """Turn means in flip coordinates into means of the labels and of their products, in place."""
     for e in range(pair_mu.shape[0]):
         p, q = pairs[e, 0], pairs[e, 1]
+        # y = z where the truth is 0 and 1 - z where it is 1, multiplied out for the mean of the product.
         if truth[p] and truth[q]:
             pair_mu[e] = 1.0 - mu[p] - mu[q] + pair_mu[e]
         elif truth[p]:
@@ -175,6 +179,8 @@ class RoofOracle(PartialOracle):
 
     def _solve(self, lam: float) -> float:
         """Move to lam on the residual graph; returns the value of the relaxation, `K(lam)`."""
+        # Only the arcs of the terminals depend on lam, and they only grow, so the flow so far stays feasible: the
+        # next one is warm.
         self._constant += shift(lam - self._lam, self._weight, self._graph.cap)
         self._lam = lam
         k = self._truth.shape[0]

@@ -18,6 +18,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
     for t in range(T):
         w = structure.cost[0, truth[t]]
         own += u[t, truth[t]]
+        # A step costs w if it is wrong, so the costs reach w further than before it.
         for c in range(size + w):
             for s in range(n_states):
                 D[t, c, s] = -np.inf
@@ -26,6 +27,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
                 best[s], came[s] = 0.0 if t == 0 else -np.inf, 0
             for r in range(n_states if t > 0 else 0):
                 base = D[t - 1, c, r]
+                # No prefix of this cost ends here: it leads nowhere.
                 if base == -np.inf:
                     continue
                 row = r * n_states
@@ -34,6 +36,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
                     better = x > best[s]
                     best[s] = x if better else best[s]
                     came[s] = r if better else came[s]
+            # The true state keeps the cost of the prefix; every other one adds w.
             for s in range(n_states):
                 level = c if s == truth[t] else c + w
                 if best[s] + u[t, s] > D[t, level, s]:
@@ -42,6 +45,8 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
         if t > 0:
             own += theta[truth[t - 1] * n_states + truth[t]]
         size += w
+    # The score of the truth turns scores into h = 1 + f(y) - f(y_i); the last state of the best labelling is where
+    # the way back begins.
     for c in range(H.shape[0]):
         H[c] = -np.inf
     for c in range(size):
@@ -57,6 +62,7 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
     s = np.int64(work.choice[0, c, 0])
     for t in range(truth.shape[0] - 1, -1, -1):
         label[t] = s
+        # Backwards: the state before belongs to the cost that was left before this step.
         came = np.int64(work.split[t, c, s])
         if s != truth[t]:
             c -= structure.cost[0, truth[t]]
@@ -69,6 +75,7 @@ def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure
     T, n_states = u.shape
     now, then, before = work.rows[0], work.rows[1], work.split
     for t in range(T):
+        # The loss is a sum over steps, so it goes into the potentials of the wrong states.
         extra = lam * structure.weight[0, truth[t]]
         for s in range(n_states):
             own = u[t, s] + (extra if s != truth[t] else 0.0)

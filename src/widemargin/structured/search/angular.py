@@ -81,6 +81,8 @@ def angular(
         ):
             break
         _, alpha, beta = heapq.heappop(heap)
+        # After the first question lam is the geometric mean of the slopes: the line then bounds both ends of the cone
+        # alike.
         if record.queries > 1:
             lam = 1.0 / math.sqrt(alpha * beta)
         answer = oracle.cone(lam, alpha, beta)
@@ -102,6 +104,8 @@ def angular(
 
 def _halves(K: float, lam: float, t: float, alpha: float, beta: float) -> Iterator[tuple[float, float]]:
     """The parts of the cone, as (alpha, beta), where a label below the line `h + lam g = K` can have `h g > t`."""
+    # The line h + lam g = K meets the hyperbola h g = t where h solves h^2 - K h + lam t = 0; without a solution all
+    # of the cone is below t.
     D = K * K - 4.0 * lam * t
     if K <= 0.0 or D <= 0.0:
         return

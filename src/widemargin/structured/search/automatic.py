@@ -91,21 +91,22 @@ def _check_signature(search: Search) -> str:
     return name
 
 
-def check_found(name: str, found: object, best: Answer | None) -> None:
+def check_found(name: str, returned: object, best: Answer | None) -> None:
     """Refuse what a user's search returns where its upper bound is below a label that is known, or no number.
 
     Raises
     ------
     OracleError
     """
-    if not isinstance(found, Found):
+    if not isinstance(returned, Found):
         raise OracleError(
-            f"search {name} returned {type(found).__name__}; give a Found(y, h, g, upper, queries, exact)."
+            f"search {name} returned {type(returned).__name__}; give a Found(y, h, g, upper, queries, exact)."
         )
-    known = max(found.value, 0.0 if best is None or best.h <= 0.0 else best.h * best.g)
-    if not found.upper >= known * (1.0 - 1e-9):  # not, so that NaN is refused
+    best_value = max(returned.value, 0.0 if best is None or best.h <= 0.0 else best.h * best.g)
+    if not returned.upper >= best_value * (1.0 - 1e-9):  # not, so that NaN is refused
         raise OracleError(
-            f"search {name} says that no label is worth more than {found.upper:.9g}, but one is worth {known:.9g}. "
+            f"search {name} says that no label is worth more than {returned.upper:.9g}, but one is worth "
+            f"{best_value:.9g}. "
             "`upper` must bound h g of all labels: it makes the duality gap a certificate. Return math.inf where "
             "nothing is proved."
         )

@@ -14,15 +14,7 @@ _ROUNDING = 1e-15
 
 
 @declare(exact=True)
-def direct(
-    oracle: Oracle,
-    *,
-    best: Answer | None = None,
-    hint: float | None = None,
-    eps: float = 1e-9,
-    ratio: float = 1.0,
-    max_queries: int = MOST_QUERIES,
-) -> Found:
+def direct(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
     """Ask the oracle itself for the largest `h g`."""
     require(oracle, ("direct",), "direct")
     record = BestLabel()
@@ -32,15 +24,7 @@ def direct(
 
 
 @declare(exact=True)
-def all_losses(
-    oracle: Oracle,
-    *,
-    best: Answer | None = None,
-    hint: float | None = None,
-    eps: float = 1e-9,
-    ratio: float = 1.0,
-    max_queries: int = MOST_QUERIES,
-) -> Found:
+def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
     """All levels at once: the largest `c H[c]`, then the label of that level."""
     require(oracle, (LEVELS, LEVEL), "levels")
     record = BestLabel()
@@ -88,6 +72,7 @@ def loss_by_loss(
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, lines=lines)
     losses = np.arange(1, round(oracle.largest_loss) + 1, dtype=float)
     bound, open_levels = np.full(losses.shape[0], math.inf), np.ones(losses.shape[0], dtype=bool)
+    # Every line of the hull search bounds every loss, by its height there.
     for lam, K, _ in lines:
         np.minimum(bound, K * (1.0 + _ROUNDING) - lam * losses, out=bound)
     for _, K, answer in lines:
@@ -96,15 +81,17 @@ def loss_by_loss(
             bound[c], open_levels[c] = answer.h, False
 
     while open_levels.any():
+        # The loss with the largest possible product is asked for next; when that is not above the best label, all are
+        # settled.
         promise = np.where(open_levels, losses * bound, -math.inf)
         c = int(promise.argmax())
         if promise[c] <= record.best * (1.0 + eps) or record.queries >= max_queries:
             break
-        found = oracle.level(c + 1)
+        best_of_loss = oracle.level(c + 1)
         record.queries += 1
         open_levels[c] = False
-        bound[c] = -math.inf if found is None else found.h
-        if found is not None:
-            record.meet(found)
+        bound[c] = -math.inf if best_of_loss is None else best_of_loss.h
+        if best_of_loss is not None:
+            record.meet(best_of_loss)
     record.upper = min(record.upper, max(0.0, float((losses * bound).max(initial=0.0))))
     return record.found(eps)

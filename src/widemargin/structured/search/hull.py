@@ -95,10 +95,13 @@ def climb(
             break
         if A is not None and B is not None and (A.h + lam * A.g) * (1.0 + _SAME) >= K:
             break  # nothing above the line: A and B are neighbours
+        # The best point of the line is at h = lam g: the answer lies on one side of it, and the optimum over the hull
+        # is between the last answers of the two sides.
         if answer.h >= lam * answer.g:
             A = answer
         else:
             B = answer
+        # Steps by a factor of 4 find the other side in a few questions, wherever it is.
         if A is None:
             lam /= _STEP
             if record.upper <= _SAME * largest * largest:
@@ -162,6 +165,7 @@ def _between(A: Answer, B: Answer) -> Answer:
     dh, dg = B.h - A.h, B.g - A.g
     if dh >= 0.0 or dg <= 0.0:
         return B if B.h * B.g > A.h * A.g else A
+    # h g along the segment is a parabola in the share; its top, kept within the segment.
     share = min(max(-(A.h * dg + A.g * dh) / (2.0 * dh * dg), 0.0), 1.0)
     if share in (0.0, 1.0):
         return B if share else A

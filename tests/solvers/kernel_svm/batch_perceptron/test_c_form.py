@@ -12,6 +12,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
+from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import optimal_bias
 
@@ -32,7 +33,7 @@ def test_it_approaches_the_optimum_with_a_valid_bound(fit_intercept, C, fresh):
     X, y = noisy_products(0)
     p = kernel_problem(X, y, C, fit_intercept=fit_intercept)
     best = working_set.solve(p, tol=1e-8).dual
-    result = sbp_c_form.solve(p, tol=0.0, max_iter=800, fresh=fresh, every=10)
+    result = sbp_c_form.solve(p, tol=0.0, max_iter=800, options=CFormOptions(fresh=fresh, every=10))
     assert best * (1 - 1e-9) <= result.primal <= best * (1.06 if C == 100.0 else 1.01)
     assert best * (0.9 if C == 100.0 else 0.97) <= result.dual <= best * (1 + 1e-9)
     assert result.primal == pytest.approx(primal(p, result), rel=1e-9)
@@ -61,7 +62,7 @@ def test_weights_are_repeated_rows(fit_intercept):
     many = np.repeat(np.arange(80), weight)
     best = working_set.solve(kernel_problem(X[many], y[many], fit_intercept=fit_intercept), tol=1e-8).dual
     p = kernel_problem(X, y, weight.astype(float), fit_intercept=fit_intercept)
-    result = sbp_c_form.solve(p, tol=0.0, max_iter=800, batch=16)
+    result = sbp_c_form.solve(p, tol=0.0, max_iter=800, options=CFormOptions(batch=16))
     assert best * (1 - 1e-9) <= result.primal <= best * 1.01
     assert 0.97 * best <= result.dual <= best * (1 + 1e-9)
 
@@ -94,7 +95,7 @@ def test_evaluations_are_those_of_an_instrumented_kernel(fresh):
     X, y = noisy_products(5, 60)
     kernel, calls = counting_kernel()
     p = kernel_problem(X, y, kernel=kernel)
-    result = sbp_c_form.solve(p, tol=0.0, max_iter=40, batch=8, fresh=fresh, every=10)
+    result = sbp_c_form.solve(p, tol=0.0, max_iter=40, options=CFormOptions(batch=8, fresh=fresh, every=10))
     assert result.evaluations == sum(calls)
     assert p.rows.misses * 60 + 60 == result.evaluations
     if fresh:  # sixteen rows every ten steps
@@ -108,7 +109,9 @@ def test_a_small_cache_gives_a_biased_answer_with_a_true_gap(rows):
     cache_size = (rows * 200 * 8 + 8) / MEGABYTE
     result = sbp_c_form.solve(kernel_problem(X, y, cache_size=cache_size), tol=0.0, max_iter=400)
     assert result.dual <= best <= result.primal
-    whole = sbp_c_form.solve(kernel_problem(X, y, cache_size=cache_size), tol=0.0, max_iter=400, fresh=0)
+    whole = sbp_c_form.solve(
+        kernel_problem(X, y, cache_size=cache_size), tol=0.0, max_iter=400, options=CFormOptions(fresh=0)
+    )
     assert best <= whole.primal < 1.2 * best
     with pytest.raises(KernelError, match="cannot hold one row"):
         kernel_problem(X, y, cache_size=199 * 8 / MEGABYTE)
@@ -158,7 +161,8 @@ def test_float32_and_csr_come_near(fit_intercept):
 def test_the_same_seed_gives_the_same_bits():
     X, y = noisy_products(10)
     first, again, other = (
-        sbp_c_form.solve(kernel_problem(X, y), tol=0.0, max_iter=60, batch=8, seed=seed) for seed in (3, 3, 4)
+        sbp_c_form.solve(kernel_problem(X, y), tol=0.0, max_iter=60, options=CFormOptions(batch=8), seed=seed)
+        for seed in (3, 3, 4)
     )
     np.testing.assert_array_equal(first.coef, again.coef)
     assert (first.coef != other.coef).any()
@@ -199,7 +203,9 @@ def test_any_small_problem_has_valid_bounds(seed, fit_intercept, fresh):
     upper = rng.uniform(0.1, 5.0, n) * (rng.random(n) < 0.9)
     p = kernel_problem(X, y, upper, fit_intercept=fit_intercept)
     best = working_set.solve(p, tol=1e-9).dual
-    result = sbp_c_form.solve(p, max_iter=100, batch=int(rng.integers(1, 30)), fresh=fresh, every=3, seed=seed)
+    result = sbp_c_form.solve(
+        p, max_iter=100, options=CFormOptions(batch=int(rng.integers(1, 30)), fresh=fresh, every=3), seed=seed
+    )
     assert result.dual <= best + 1e-6 * (1.0 + upper.sum())
     assert result.primal >= best - 1e-6 * (1.0 + upper.sum())
     assert result.primal == pytest.approx(primal(p, result), rel=1e-6, abs=1e-9)

@@ -12,8 +12,8 @@ from widemargin.exceptions import CapabilityError, DataError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.batch_perceptron import direction_loops as loops
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, average
 from widemargin.solvers.kernel_svm.batch_perceptron.run import relative_weight
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import divide_and_conquer
 
@@ -62,7 +62,7 @@ def test_it_approaches_the_exact_optimum(fit_intercept, nu, solver):
         result, near = sbp.solve_published(p, nu=nu, tol=0.0, max_iter=1500), 0.15
     else:
         pool = {"fresh": 32, "every": 10} if solver == "pool" else {}
-        result, near = sbp.solve(p, nu=nu, tol=0.0, max_iter=800, batch=32, **pool), 0.01
+        result, near = sbp.solve(p, nu=nu, tol=0.0, max_iter=800, options=BatchOptions(batch=32, **pool)), 0.01
         near = 0.1 if nu == 0.0 else near  # one or two rows a step
     assert best * (1 - near) <= result.margin <= best * (1 + 1e-6)
     assert -result.dual >= best * (1 - 1e-6)
@@ -78,7 +78,7 @@ def test_the_bound_is_valid_and_shrinks(fit_intercept):
     X, y = noisy_products(1, 120)
     p = kernel_problem(X, y, fit_intercept=fit_intercept)
     best = exact(p, 0.05)
-    result = sbp.solve(p, nu=0.05, tol=0.0, max_iter=800, batch=32)
+    result = sbp.solve(p, nu=0.05, tol=0.0, max_iter=800, options=BatchOptions(batch=32))
     upper = np.array([-entry["dual"] for entry in result.history])
     lower = np.array([-entry["primal"] for entry in result.history])
     assert (upper >= best * (1 - 1e-6)).all() and (lower <= best * (1 + 1e-6)).all()
@@ -106,7 +106,7 @@ def test_weights_are_repeated_rows():
     p = kernel_problem(X, y, weight.astype(float))
     many = np.repeat(np.arange(60), weight)
     assert exact(p, 0.05) == pytest.approx(exact(kernel_problem(X[many], y[many]), 0.05), rel=1e-5)
-    result = sbp.solve(p, nu=0.05, tol=0.0, max_iter=600, batch=20)
+    result = sbp.solve(p, nu=0.05, tol=0.0, max_iter=600, options=BatchOptions(batch=20))
     assert result.margin == pytest.approx(exact(p, 0.05), rel=0.02)
     with pytest.raises(CapabilityError, match="differ by a factor of 3"):
         sbp.solve_published(p, nu=0.05)
@@ -116,7 +116,7 @@ def test_rows_held_out_stop_it_and_are_never_drawn():
     X, y = noisy_products(4, 600)
     upper = np.ones(600)
     upper[::4] = 0.0
-    result = sbp.solve(kernel_problem(X, y, upper), nu=0.05, tol=None, batch=32)
+    result = sbp.solve(kernel_problem(X, y, upper), nu=0.05, tol=None, options=BatchOptions(batch=32))
     assert result.status is Status.CONVERGED
     assert result.n_iter < 5000
     assert (result.coef[::4] == 0.0).all()
@@ -142,9 +142,13 @@ def test_evaluations_are_those_of_an_instrumented_kernel(solver):
 
 def test_a_small_cache_costs_evaluations_only():
     X, y = noisy_products(6, 100)
-    large = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=200, batch=10)
+    large = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=200, options=BatchOptions(batch=10))
     small = sbp.solve(
-        kernel_problem(X, y, cache_size=12 * 100 * 8 / MEGABYTE), nu=0.05, tol=0.0, max_iter=200, batch=10
+        kernel_problem(X, y, cache_size=12 * 100 * 8 / MEGABYTE),
+        nu=0.05,
+        tol=0.0,
+        max_iter=200,
+        options=BatchOptions(batch=10),
     )
     np.testing.assert_allclose(small.coef, large.coef, rtol=1e-6, atol=1e-9)
     assert small.evaluations > 2 * large.evaluations
@@ -203,7 +207,13 @@ def test_float32_and_csr_come_near(fit_intercept):
     X, y = noisy_products(10)
     X = np.where(np.abs(X) > 0.3, X, 0.0)
     double, single, sparse = (
-        sbp.solve(kernel_problem(Z, y, fit_intercept=fit_intercept), nu=0.05, tol=0.0, max_iter=300, batch=32)
+        sbp.solve(
+            kernel_problem(Z, y, fit_intercept=fit_intercept),
+            nu=0.05,
+            tol=0.0,
+            max_iter=300,
+            options=BatchOptions(batch=32),
+        )
         for Z in (X, X.astype(np.float32), sp.csr_matrix(X))
     )
     assert single.margin == pytest.approx(double.margin, rel=0.02)
@@ -223,8 +233,10 @@ def test_the_same_seed_gives_the_same_bits(solver):
 def test_a_start_is_used():
     X, y = noisy_products(12)
     good = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=600)
-    cold = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=5, batch=32)
-    warm = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=5, batch=32, start=good.coef)
+    cold = sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=5, options=BatchOptions(batch=32))
+    warm = sbp.solve(
+        kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=5, options=BatchOptions(batch=32), start=good.coef
+    )
     assert cold.margin < warm.margin
     assert warm.margin == pytest.approx(good.margin, rel=0.05)
 
@@ -232,7 +244,9 @@ def test_a_start_is_used():
 def test_the_average_by_late_weights_is_better_than_the_plain_one():
     X, y = noisy_products(13)
     plain, late = (
-        sbp.solve(kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=300, batch=16, power=power).margin
+        sbp.solve(
+            kernel_problem(X, y), nu=0.05, tol=0.0, max_iter=300, options=BatchOptions(batch=16, power=power)
+        ).margin
         for power in (0, 3)
     )
     assert plain < late
@@ -277,7 +291,7 @@ def test_any_small_problem_has_valid_bounds(seed, fit_intercept, nu):
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     p = kernel_problem(X, y, rng.uniform(0.2, 3.0, n), fit_intercept=fit_intercept)
-    result = sbp.solve(p, nu=nu, max_iter=100, batch=int(rng.integers(1, 30)), seed=seed)
+    result = sbp.solve(p, nu=nu, max_iter=100, options=BatchOptions(batch=int(rng.integers(1, 30))), seed=seed)
     best = exact(p, nu)
     assert result.margin <= best + 1e-5
     assert best - 1e-5 <= -result.dual
@@ -286,7 +300,7 @@ def test_any_small_problem_has_valid_bounds(seed, fit_intercept, nu):
 def test_compiled_loop_is_its_python():
     mean, value = np.arange(4.0), np.array([1.0, 5.0, -2.0, 0.0])
     twin = mean.copy()
-    loops.average(mean, value, 0.5, 0.25)
-    loops.average.py_func(twin, value, 0.5, 0.25)
+    average(mean, value, 0.5, 0.25)
+    average.py_func(twin, value, 0.5, 0.25)
     np.testing.assert_array_equal(mean, twin)
     np.testing.assert_allclose(mean, 0.75 * np.arange(4.0) + 0.125 * value)

@@ -7,6 +7,7 @@ from svm_rows import kernel_problem, noisy_products
 from widemargin.exceptions import DataError
 from widemargin.kernels.functions import Kernel
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.dual import working_set
 
@@ -69,8 +70,8 @@ def test_a_warm_start_saves_steps():
     X, y = noisy_products(3, 400)
     p = kernel_problem(X, y, cache_size=10.0)
     nus = [0.05, 0.045]
-    warm = list(nu_path(p, nus, tol=0.05, batch=32))[1].result.n_iter
-    cold = next(nu_path(kernel_problem(X, y), nus[1:], tol=0.05, batch=32)).result.n_iter
+    warm = list(nu_path(p, nus, tol=0.05, options=BatchOptions(batch=32)))[1].result.n_iter
+    cold = next(nu_path(kernel_problem(X, y), nus[1:], tol=0.05, options=BatchOptions(batch=32))).result.n_iter
     assert warm < cold
 
 

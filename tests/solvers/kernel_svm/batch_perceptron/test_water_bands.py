@@ -4,16 +4,15 @@ Scores are multiples of 1/8 and weights whole numbers, so every sum is exact and
 """
 
 import math
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from testing.water import newton
 
-from widemargin.solvers.kernel_svm.batch_perceptron import water_level
-from widemargin.solvers.kernel_svm.batch_perceptron import water_level_loops as loops
-from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel, newton
+from widemargin.solvers.kernel_svm.batch_perceptron import water_level as module
+from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 
 volumes = st.sampled_from([0.0, 0.25, 1.0, 7.0, 60.0])
 squares = st.sampled_from([0.0, 0.25, 2.0, 30.0, 500.0])
@@ -39,18 +38,17 @@ def walk(seed, n_steps=4):
 def test_from_step_to_step(level, sizes, data, seed, two, near):
     """A band around the last level, however narrow, finds what a search from nothing finds."""
     y, weight, steps = walk(seed)
-    water = WaterLevel(y, weight, two)
-    with mock.patch.object(water_level, "_NEAR", near):
-        for scores in steps:
-            size = data.draw(sizes)
-            assert getattr(water, level)(scores, size) == getattr(WaterLevel(y, weight, two), level)(scores, size)
+    water = WaterLevel(y, weight, two, near)
+    for scores in steps:
+        size = data.draw(sizes)
+        assert getattr(water, level)(scores, size) == getattr(WaterLevel(y, weight, two), level)(scores, size)
 
 
 class Passes:
     """Keeps how far from the last level each pass looks."""
 
     def __init__(self, monkeypatch):
-        self.reaches, collect = [], loops.collect
+        self.reaches, collect = [], module.collect
 
         def kept(*arguments):
             low, high = arguments[4:6]
@@ -58,7 +56,7 @@ class Passes:
             self.reaches.append(0.5 * float(high[0] - low[0]))
             return collect(*arguments)
 
-        monkeypatch.setattr(loops, "collect", kept)
+        monkeypatch.setattr(module, "collect", kept)
 
 
 def test_the_next_pass_looks_as_far_as_64_rows_on_either_side(monkeypatch):
@@ -142,7 +140,7 @@ def merged(first, second, base, two=True):
     size = len(first) + len(second) + 2
     end, total, level = np.empty(size), np.empty(size), np.empty((2, size))
     columns = [np.array(rows, dtype=float).reshape(-1, 2).T for rows in (first, second)]
-    m = loops.merge(*columns[0], *columns[1], np.array(base), two, end, total, level)
+    m = module.merge(*columns[0], *columns[1], np.array(base), two, end, total, level)
     return None if m < 0 else (end[:m].tolist(), total[:m].tolist(), level[:, : m + 1].tolist())
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
+from testing.water import newton
 
-from widemargin.solvers.kernel_svm.batch_perceptron import water_level_loops as loops
-from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel, divide_and_conquer, newton
+from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel, collect, divide_and_conquer, merge
 
 volumes = st.sampled_from([0.0, 1e-12, 1e-3, 0.3, 1.0, 7.0, 1e3, 1e9])
 
@@ -130,7 +130,7 @@ def test_the_ends_of_a_band_belong_to_it(k):
     y, scores = np.ones(4), np.array([-1.0, 0.0, 1.0, 2.0])
     value, mass, count, base = np.zeros((2, 4)), np.zeros((2, 4)), np.zeros(2, int), np.zeros((2, 3))
     basin = np.full(4, k, np.int8)
-    loops.collect(scores, y, basin, np.ones(4), np.zeros(2), np.ones(2), value, mass, count, base)
+    collect(scores, y, basin, np.ones(4), np.zeros(2), np.ones(2), value, mass, count, base)
     assert (count[k], count[1 - k]) == (2, 0)
     assert sorted(value[k, :2]) == [0.0, 1.0]
     assert (base[k].tolist(), base[1 - k].tolist()) == ([1.0, -1.0, 2.0], [0.0, 0.0, math.inf])
@@ -193,13 +193,13 @@ def test_compiled_loops_are_their_python():
     basin = WaterLevel(y, weight, True).basin
     n = y.shape[0]
     ends = []
-    for collect, merge in ((loops.collect, loops.merge), (loops.collect.py_func, loops.merge.py_func)):
+    for fill, join in ((collect, merge), (collect.py_func, merge.py_func)):
         value, mass, count, base = np.zeros((2, n)), np.zeros((2, n)), np.zeros(2, int), np.zeros((2, 3))
-        collect(scores, y, basin, weight, np.full(2, -0.5), np.full(2, 1.0), value, mass, count, base)
+        fill(scores, y, basin, weight, np.full(2, -0.5), np.full(2, 1.0), value, mass, count, base)
         rows = [np.sort(value[k, : count[k]]) for k in range(2)]
         end, total, level = np.zeros(n + 2), np.zeros(n + 2), np.zeros((2, n + 2))
         masses = [mass[k, : count[k]] for k in range(2)]
-        m = merge(rows[0], masses[0], rows[1], masses[1], base, True, end, total, level)
+        m = join(rows[0], masses[0], rows[1], masses[1], base, True, end, total, level)
         ends.append((count, base, m, end, total, level))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other)

@@ -10,9 +10,12 @@ from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
+from widemargin.kernels.spatial import Tiles
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
 from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, values
 
 RBF = Kernel("rbf", 4.0)
@@ -25,19 +28,23 @@ def problem(seed=0, n=1500, C=5.0, fit_intercept=True, kernel=RBF, made=np.asarr
     return KernelProblem(KernelRows(kernel, made(X)), y, np.full(n, C), fit_intercept)
 
 
+SMALL = SpatialOptions(cell=128, worst=16, first=300)
+
+
 @pytest.fixture(autouse=True)
-def small_cells(monkeypatch):
-    monkeypatch.setattr(spatial_dual, "CELL", 128)
-    monkeypatch.setattr(spatial_dual, "GLOBAL", 16)
-    monkeypatch.setattr(spatial_dual, "FIRST", 300)
-    monkeypatch.setattr("widemargin.kernels.tiles.LEAF", 64)
+def small_leaves(monkeypatch):
+    monkeypatch.setattr(Tiles, "leaf", 64)
+
+
+def solve_spatial(p, options=SMALL, **others):
+    return spatial_dual.solve(p, options=options, **others)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_same_optimum_as_the_working_set(fit_intercept, C):
     p = problem(C=C, fit_intercept=fit_intercept)
-    spatial, flat = spatial_dual.solve(p, tol=1e-3), working_set.solve(p, tol=1e-3)
+    spatial, flat = solve_spatial(p, tol=1e-3), working_set.solve(p, tol=1e-3)
     assert spatial.status is Status.CONVERGED
     assert spatial.dual == pytest.approx(flat.dual, rel=1e-4)
     assert spatial.primal == pytest.approx(flat.primal, rel=2e-3)
@@ -47,11 +54,11 @@ def test_same_optimum_as_the_working_set(fit_intercept, C):
     np.testing.assert_allclose(fresh[:2], (spatial.primal, spatial.dual), rtol=1e-4)
 
 
-def test_levels_grow_and_a_start_leaves_them_out():
+def test_subsamples_grow_and_a_start_leaves_them_out():
     p = problem(1)
-    result = spatial_dual.solve(p, tol=0.01)
+    result = solve_spatial(p, tol=0.01)
     assert sorted({entry["rows"] for entry in result.history}) == [375.0, 1500.0]
-    again = spatial_dual.solve(p, tol=0.02, start=result.coef)
+    again = solve_spatial(p, tol=0.02, start=result.coef)
     assert again.n_iter == 0
     assert {entry["rows"] for entry in again.history} == {1500.0}
 
@@ -60,14 +67,13 @@ def test_threads_do_not_change_a_bit():
     found = []
     for threads in (1, 2):
         with limit_threads(threads):
-            found.append(spatial_dual.solve(problem(2), tol=0.01))
+            found.append(solve_spatial(problem(2), tol=0.01))
     np.testing.assert_array_equal(found[0].coef, found[1].coef)
     assert found[0].evaluations == found[1].evaluations
 
 
 @pytest.mark.parametrize("moment", [0, 3])
-def test_cut_short_it_certifies_a_feasible_point_of_all_rows(moment, monkeypatch):
-    monkeypatch.setattr(spatial_dual, "EVERY", 1)
+def test_cut_short_it_certifies_a_feasible_point_of_all_rows(moment):
     calls = []
 
     def interrupt(progress):
@@ -76,7 +82,7 @@ def test_cut_short_it_certifies_a_feasible_point_of_all_rows(moment, monkeypatch
             raise KeyboardInterrupt
 
     p = problem(3)
-    result = spatial_dual.solve(p, tol=1e-6, budget=Budget(callbacks=(interrupt,)))
+    result = solve_spatial(p, replace(SMALL, every=1), tol=1e-6, budget=Budget(callbacks=(interrupt,)))
     assert result.status is Status.INTERRUPTED
     assert result.coef.shape == (1500,)
     assert abs(result.coef.sum()) < 1e-9
@@ -86,12 +92,12 @@ def test_cut_short_it_certifies_a_feasible_point_of_all_rows(moment, monkeypatch
 
 def test_other_kernels_and_rows_are_refused():
     with pytest.raises(CapabilityError, match="'linear'"):
-        spatial_dual.solve(problem(kernel=Kernel("linear")))
+        solve_spatial(problem(kernel=Kernel("linear")))
     wide = KernelRows(RBF, sp.random(20, 2000, format="csr", random_state=0))
     with pytest.raises(CapabilityError, match="CSR rows"):
-        spatial_dual.solve(KernelProblem(wide, np.repeat([1.0, -1.0], 10), np.ones(20)))
+        solve_spatial(KernelProblem(wide, np.repeat([1.0, -1.0], 10), np.ones(20)))
     narrow = problem(made=sp.csr_matrix)  # kept as dense rows
-    assert spatial_dual.solve(narrow, tol=0.1).dual == spatial_dual.solve(problem(), tol=0.1).dual
+    assert solve_spatial(narrow, tol=0.1).dual == solve_spatial(problem(), tol=0.1).dual
 
 
 def test_rows_held_out_end_the_run():
@@ -100,7 +106,7 @@ def test_rows_held_out_end_the_run():
     upper = whole.upper.copy()
     upper[held] = 0.0
     p = replace(whole, upper=upper)
-    early, late = spatial_dual.solve(p, tol=None), spatial_dual.solve(p, tol=1e-4)
+    early, late = solve_spatial(p, tol=None), solve_spatial(p, tol=1e-4)
     assert early.status is Status.CONVERGED
     assert early.evaluations <= 0.7 * (late.evaluations - early.evaluations)  # one counter for both
     assert (early.coef[held] == 0.0).all() and early.coef.any()
@@ -108,21 +114,19 @@ def test_rows_held_out_end_the_run():
     errors = [np.mean(p.y[held] * (K @ found.coef + found.intercept) <= 0) for found in (early, late)]
     assert errors[0] <= errors[1] + 0.03
     with pytest.raises(CapabilityError, match="0; hold some out"):
-        spatial_dual.solve(whole, tol=None)
+        solve_spatial(whole, tol=None)
 
 
 def test_the_budget_is_looked_at_within_a_block(monkeypatch):
     """One block of all rows takes tens of thousands of steps; slices of it end with the time."""
-    monkeypatch.setattr(spatial_dual, "CELL", 1500)
-    monkeypatch.setattr(spatial_dual, "FIRST", 1500)
-    monkeypatch.setattr(working_set, "_SLICE", 1500 * 10)
+    options = SpatialOptions(cell=1500, worst=16, first=1500, blocks=WorkingSetOptions(slice=1500 * 10))
     looks = iter([False] * 6 + [True] * 10_000)
     monkeypatch.setattr(Budget, "exhausted", property(lambda self: next(looks)))
     p = problem(C=1e5)
     steps = []
-    solve_pairs = working_set.loops.solve_pairs
-    monkeypatch.setattr(working_set.loops, "solve_pairs", lambda *a: steps.append(a[-1]) or solve_pairs(*a))
-    cut = spatial_dual.solve(p, tol=1e-3)
+    solve_pairs = working_set.pair_steps.solve_pairs
+    monkeypatch.setattr(working_set.pair_steps, "solve_pairs", lambda *a: steps.append(a[-1]) or solve_pairs(*a))
+    cut = solve_spatial(p, options, tol=1e-3)
     assert cut.n_iter == 1
     assert steps == [10] * len(steps) and 1 < len(steps) < 8
     assert abs(cut.coef.sum()) < 1e-9 and cut.coef.any()

@@ -13,15 +13,16 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.dual import working_set_loops as loops
+from widemargin.solvers.kernel_svm.dual import pair_steps, working_set
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
+from widemargin.solvers.kernel_svm.problem import bounds
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
 @pytest.mark.parametrize("size", [1024, 32])
 def test_optimum_and_support_set_of_libsvm(C, size):
     X, y = data()
-    result = working_set.solve(problem(X, y, C), tol=1e-6, size=size)
+    result = working_set.solve(problem(X, y, C), tol=1e-6, options=WorkingSetOptions(size=size))
     peer = SVC(C=C, gamma=0.3, tol=1e-6).fit(X, y)
     assert result.status is Status.CONVERGED
     assert result.violation <= 1e-6
@@ -38,7 +39,9 @@ def test_optimum_and_support_set_of_libsvm(C, size):
 @pytest.mark.parametrize("C", [0.3, 30.0])
 def test_the_exact_optimum(fit_intercept, C):
     X, y = data(1, 120)
-    result = working_set.solve(problem(X, y, C, fit_intercept=fit_intercept), tol=1e-7, size=16)
+    result = working_set.solve(
+        problem(X, y, C, fit_intercept=fit_intercept), tol=1e-7, options=WorkingSetOptions(size=16)
+    )
     best = exact(problem(X, y, C, fit_intercept=fit_intercept))
     assert result.dual == pytest.approx(best, rel=1e-6)
     assert result.primal == pytest.approx(best, rel=1e-6)
@@ -77,7 +80,7 @@ def test_float32_rows_come_near():
 def test_a_warm_start_at_the_optimum_takes_no_step(fit_intercept):
     X, y = data(5)
     p = problem(X, y, 5.0, fit_intercept=fit_intercept)
-    first = working_set.solve(p, tol=1e-4, size=64)
+    first = working_set.solve(p, tol=1e-4, options=WorkingSetOptions(size=64))
     again = working_set.solve(p, tol=2e-4, start=first.coef)
     assert (again.n_iter, first.n_iter > 0) == (0, True)
     assert again.dual == pytest.approx(first.dual, rel=1e-9)
@@ -91,7 +94,7 @@ def test_given_scores_save_the_rows_of_the_start_and_are_kept_up():
     p = problem(X, y, 5.0)
     scores = p.rows.block(slice(None)) @ first.coef
     before = p.rows.evaluations
-    result = working_set.solve(p, tol=1e-6, start=first.coef, scores=scores, size=32)
+    result = working_set.solve(p, tol=1e-6, start=first.coef, scores=scores, options=WorkingSetOptions(size=32))
     assert result.n_iter > 0
     assert result.evaluations - before == p.rows.misses * 300
     np.testing.assert_allclose(scores, p.rows.block(slice(None)) @ result.coef, atol=1e-10)
@@ -113,7 +116,7 @@ def test_duplicates_ties_and_conflicting_labels():
     y = np.tile([1.0, -1.0, 1.0], 20)
     for kind in (np.float32, np.float64):
         p = problem(X.astype(kind), y, 3.0)
-        result = working_set.solve(p, tol=1e-5, size=8)
+        result = working_set.solve(p, tol=1e-5, options=WorkingSetOptions(size=8))
         assert result.status is Status.CONVERGED
         assert result.dual == pytest.approx(exact(problem(X, y, 3.0)), rel=1e-5)
         assert not result.indefinite
@@ -154,7 +157,9 @@ def test_one_class_and_rows_of_norm_zero():
 
 def test_time_callbacks_and_the_keyboard_stop_it_with_a_feasible_point():
     X, y = data(10, 400)
-    stopped = working_set.solve(problem(X, y, 100.0), size=16, budget=Budget(callbacks=(lambda p: p.iteration >= 3,)))
+    stopped = working_set.solve(
+        problem(X, y, 100.0), options=WorkingSetOptions(size=16), budget=Budget(callbacks=(lambda p: p.iteration >= 3,))
+    )
     assert (stopped.status, stopped.n_iter) == (Status.STOPPED, 3)
     assert working_set.solve(problem(X, y), budget=Budget(seconds=0.0)).status is Status.TIME_LIMIT
 
@@ -162,7 +167,9 @@ def test_time_callbacks_and_the_keyboard_stop_it_with_a_feasible_point():
         if progress.iteration == 2:
             raise KeyboardInterrupt
 
-    cut = working_set.solve(problem(X, y, 100.0), size=16, budget=Budget(callbacks=(interrupt,)))
+    cut = working_set.solve(
+        problem(X, y, 100.0), options=WorkingSetOptions(size=16), budget=Budget(callbacks=(interrupt,))
+    )
     assert cut.status is Status.INTERRUPTED
     for result in (stopped, cut):
         assert abs(result.coef.sum()) < 1e-9
@@ -172,7 +179,7 @@ def test_time_callbacks_and_the_keyboard_stop_it_with_a_feasible_point():
 
 def test_the_history_rises_to_the_result():
     X, y = data(11, 400)
-    result = working_set.solve(problem(X, y, 10.0), size=32)
+    result = working_set.solve(problem(X, y, 10.0), options=WorkingSetOptions(size=32))
     dual = [entry["dual"] for entry in result.history]
     assert np.all(np.diff(dual) > 0)
     assert len(dual) == result.n_iter + 1
@@ -189,8 +196,8 @@ def test_any_small_problem_is_solved(seed, fit_intercept, size):
     X = rng.integers(-2, 3, (n, 2)).astype(float)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, n) ** 2, fit_intercept=fit_intercept)
-    result = working_set.solve(p, tol=1e-6, size=size)
-    lower, upper = working_set.bounds(p)
+    result = working_set.solve(p, tol=1e-6, options=WorkingSetOptions(size=size))
+    lower, upper = bounds(p)
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.primal - result.dual <= 1e-6 * (p.upper.sum() + 1.0)
@@ -203,10 +210,10 @@ def test_compiled_loops_are_their_python(kind):
     K = KernelRows(RBF, X.astype(kind)).full()
     for name in ("solve_pairs", "solve_free"):
         ends = []
-        for run in (getattr(loops, name), getattr(loops, name).py_func):
+        for run in (getattr(pair_steps, name), getattr(pair_steps, name).py_func):
             g, b = y.copy(), np.zeros(40)
             pairs = name == "solve_pairs"
-            work = [np.empty((5, 40), kind), np.empty(loops.LANES, kind)] if pairs else [np.empty(40)]
+            work = [np.empty((5, 40), kind), np.empty(pair_steps.LANES, kind)] if pairs else [np.empty(40)]
             steps = run(K, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))
         assert ends[0][0] == ends[1][0] > 5
@@ -220,7 +227,7 @@ def test_compiled_loops_are_their_python(kind):
     np.testing.assert_allclose(sums, same, rtol=1e-12)
     work, place = np.array([5, 0, 8, 6]), np.array([-1, 1, -1, 0])  # two of them were in the last block
     before = K[np.ix_([6, 0, 12], [6, 0, 12])].copy()
-    for run in (loops.gather, loops.gather.py_func):
+    for run in (pair_steps.gather, pair_steps.gather.py_func):
         block = np.empty((4, 4), kind)
         run(K, work, work, before, place, block)
         np.testing.assert_array_equal(block, K[np.ix_(work, work)])
@@ -230,17 +237,17 @@ def test_compiled_loops_are_their_python(kind):
 def test_the_peak_is_a_largest_value(seed, q):
     value = np.random.default_rng(seed).integers(0, 40, q).astype(float)
     value[value < 5] = -np.inf
-    lanes = np.empty(loops.LANES)
-    found = loops.peak(value, lanes)
+    lanes = np.empty(pair_steps.LANES)
+    found = pair_steps.peak(value, lanes)
     assert value[found] == value.max()
-    assert loops.peak.py_func(value, lanes) == found
+    assert pair_steps.peak.py_func(value, lanes) == found
 
 
 def test_rows_held_out_stay_out_and_end_the_run():
     X, y = data(3, 1500)
     upper = np.full(1500, 10.0)
     upper[::5] = 0.0
-    result = working_set.solve(problem(X, y, upper), tol=None, size=100)
+    result = working_set.solve(problem(X, y, upper), tol=None, options=WorkingSetOptions(size=100))
     assert not result.coef[::5].any()
     assert result.status is Status.CONVERGED
     errors = [entry["held_out_error"] for entry in result.history]
@@ -267,8 +274,7 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
         return solve(self, K, *rest)
 
     monkeypatch.setattr(working_set.Block, "solve", watched)
-    monkeypatch.setattr(working_set, "STEPS", 1)
-    small = working_set.solve(p, tol=1e-4)
+    small = working_set.solve(p, tol=1e-4, options=WorkingSetOptions(steps=1))
     assert small.status is Status.CONVERGED
     assert small.dual == pytest.approx(whole.dual, rel=1e-6)
     assert sizes[:2] == [300, 75]
@@ -276,10 +282,10 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_blocks_solved_in_slices_take_the_same_steps(monkeypatch, fit_intercept):
+def test_blocks_solved_in_slices_take_the_same_steps(fit_intercept):
     X, y = data(5, 200)
-    whole = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
-    monkeypatch.setattr(working_set, "_SLICE", 64 * 7)
-    sliced = working_set.solve(problem(X, y, 50.0, fit_intercept=fit_intercept), tol=1e-5, size=64)
+    p = problem(X, y, 50.0, fit_intercept=fit_intercept)
+    whole = working_set.solve(p, tol=1e-5, options=WorkingSetOptions(size=64))
+    sliced = working_set.solve(p, tol=1e-5, options=WorkingSetOptions(size=64, slice=64 * 7))
     assert whole.n_iter == sliced.n_iter > 1
     np.testing.assert_array_equal(whole.coef, sliced.coef)

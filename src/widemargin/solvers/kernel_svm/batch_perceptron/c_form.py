@@ -10,31 +10,40 @@ nothing else differs. A law p bounds the optimum from below by the dual point `a
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import Direction, Sampler
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import POWER, WARM
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem, optimal_bias
 
-__all__ = ["BATCH", "EVERY", "FRESH", "solve"]
+__all__ = ["CFormOptions", "solve"]
 
-BATCH = 64
-"""Rows of a step. From cached rows many cheap steps are worth more than few exact ones."""
 
-FRESH, EVERY = 256, 40
-"""So many new covered rows are cached every so many steps."""
+@dataclass(frozen=True)
+class CFormOptions(BatchOptions):
+    """`BatchOptions` with the defaults of this form, which draws from a pool of cached rows.
 
-LEAST = 200
-"""Steps before rows held out may end the run: some rows of every kind have to be in the pool by then.
+    Attributes
+    ----------
+    batch : int, default=64
+        From cached rows many cheap steps are worth more than few exact ones. Without a pool 256 are better.
+    fresh, every : int, default=256, 40
+        Either the cache is large enough for all covered rows, or a bias towards the pool stays. `fresh=0` is the
+        unbiased mode: every step draws from all covered rows, and computes those that are not cached.
+    least_steps : int, default=200
+        5,000 rows of a9a end with an error of 15.4%, and with 50 steps of 16.8%, in 0.5 and 0.15 s; of MNIST with 2.1
+        and 2.4% in 0.4 and 0.3 s.
+    """
 
-5,000 rows of a9a end with an error of 15.4%, and with 50 steps of 16.8%, in 0.5 and 0.15 s; of MNIST with 2.1 and 2.4%
-in 0.4 and 0.3 s.
-"""
+    batch: int = 64
+    fresh: int = 256
+    every: int = 40
+    least_steps: int = 200
 
 
 class _CForm:
@@ -83,11 +92,8 @@ def solve(
     start: Floats | None = None,
     budget: Budget | None = None,
     max_iter: int = 10_000,
-    batch: int = BATCH,
-    power: int = POWER,
-    fresh: int = FRESH,
-    every: int = EVERY,
     seed: int = 0,
+    options: BatchOptions = CFormOptions(),
 ) -> SBPResult:
     """Solve a kernel SVM to moderate accuracy.
 
@@ -102,15 +108,8 @@ def solve(
     budget : Budget, optional
     max_iter : int, default=10,000
         Largest number of steps.
-    batch : int, default=64
-    power : int, default=3
-        Iterate t has weight about `t^power` in the average.
-    fresh, every : int, default=256, 40
-        Cached mode: every `every` steps `fresh` covered rows are added to a pool, from which the steps draw. This is
-        biased towards the pool until all covered rows are in it: either the cache is large enough for them, or the bias
-        stays. `fresh=0` is the unbiased mode: every step draws from all covered rows, and computes those that are not
-        cached; batches of 256 are then better.
     seed : int, default=0
+    options : CFormOptions, optional
 
     Returns
     -------
@@ -128,9 +127,12 @@ def solve(
     if problem.fit_intercept and np.unique(problem.y[problem.upper > 0.0]).shape[0] < 2:
         return _constant(problem, budget)
     form = _CForm(problem)
-    direction = Direction(problem, power, start=start, offset=0 if start is None else WARM)
-    sampler = Sampler(problem, form.water, batch, np.random.default_rng(seed), fresh=fresh, every=every)
-    return run(problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True, least=LEAST)
+    direction = Direction(problem, options, start)
+    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
+    return run(
+        problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True,
+        least=options.least_steps,
+    )  # fmt: skip
 
 
 def _constant(problem: KernelProblem, budget: Budget) -> SBPResult:

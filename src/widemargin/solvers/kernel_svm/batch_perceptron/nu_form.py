@@ -16,23 +16,12 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel, divide_and_conquer
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["BATCH", "POWER", "solve", "solve_published"]
-
-BATCH = 256
-"""Rows of a step: one block of the kernel matrix instead of as many products with one row."""
-
-POWER = 3
-"""Iterate t has weight about t^POWER in the average; 0 is the published plain average, which converges more slowly."""
-
-_LEAST = 500  # steps of one row before the first look at the rows held out
-
-WARM = 100
-"""With a start, the first step is as short as step WARM + 1."""
+__all__ = ["solve", "solve_published"]
 
 
 class _SlackForm:
@@ -107,12 +96,9 @@ def solve(
     start: Floats | None = None,
     budget: Budget | None = None,
     max_iter: int = 10_000,
-    batch: int = BATCH,
-    power: int = POWER,
-    fresh: int = 0,
-    every: int = 1,
     unit_norm: bool = False,
     seed: int = 0,
+    options: BatchOptions | None = None,
 ) -> SBPResult:
     """Mini-batch form: the supergradient is estimated by several covered rows, whose kernel rows are cached.
 
@@ -130,15 +116,12 @@ def solve(
     budget : Budget, optional
     max_iter : int, default=10,000
         Largest number of steps.
-    batch : int, default=256
-    power : int, default=3
-        See `POWER`.
-    fresh, every : int
-        See `sbp_direction.Sampler`; by default the draws are unbiased.
     unit_norm : bool, default=False
         Whether only directions of norm 1 count, so that the classifier of margin 1 has `mean hinge loss <= nu |w|`. The
         problem also allows shorter ones, which may have a larger margin; theirs is `nu / |direction| |w|`.
     seed : int, default=0
+    options : BatchOptions, optional
+        By default the draws are unbiased.
 
     Returns
     -------
@@ -156,9 +139,13 @@ def solve(
         If tol is None and no row is held out.
     """
     form = _SlackForm(problem, _checked(problem, nu), unit_norm=unit_norm)
-    direction = Direction(problem, power, start=start, offset=0 if start is None else WARM)
-    sampler = Sampler(problem, form.water, batch, np.random.default_rng(seed), fresh=fresh, every=every)
-    return run(problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=True)
+    options = options or BatchOptions()
+    direction = Direction(problem, options, start)
+    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
+    return run(
+        problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=True,
+        least=options.least_steps,
+    )  # fmt: skip
 
 
 def solve_published(
@@ -171,11 +158,12 @@ def solve_published(
     n kernel evaluations.
     """
     form = _PublishedForm(problem, _checked(problem, nu))
-    sampler = Sampler(problem, form.water, 1, np.random.default_rng(seed))
-    direction = Direction(problem, power)
+    # A step draws one row, so it takes ten times as many of them until some of every kind have been drawn.
+    options = BatchOptions(batch=1, power=power, least_steps=500)
+    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
     return run(
-        problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=False,
-        least=_LEAST,
+        problem, form, Direction(problem, options), sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter,
+        cache=False, least=options.least_steps,
     )  # fmt: skip
 
 

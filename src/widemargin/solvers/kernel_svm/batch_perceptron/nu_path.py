@@ -18,22 +18,45 @@ from scipy.optimize import brentq
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import cached_responses
+from widemargin.solvers.kernel_svm.batch_perceptron import nu_form
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, cached_responses
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult, relative_weight
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["Dual", "Duals", "ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
+__all__ = ["Dual", "Duals", "NuSearch", "ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
 
-TOL = 1e-4
-"""Violation up to which the dual is solved: nu takes its precision from the hinge losses, which may be small."""
 
-_WIDEST = 1e12  # C is sought between one over this and this, where the largest K(x, x) is 1
-_STEP = math.log(10.0)  # between the values of log C that are tried first
-_FLAT, _DECADES = 1e-3, 3  # nu that has not fallen by this share in so many steps will not fall any more
-_PRECISION = 1e-4  # of log C
-_SAME = 1e-4  # relative difference between nus that count as one: what TOL leaves open
+@dataclass(frozen=True)
+class NuSearch:
+    """How the C of a nu is looked for.
+
+    Attributes
+    ----------
+    tol : float, default=1e-4
+        Violation up to which the dual is solved: nu takes its precision from the hinge losses, which may be small.
+    near : float, default=0
+        A nu within this relative distance of the one that is sought is as good.
+    same : float, default=1e-4
+        Relative difference between nus that count as one: what `tol` leaves open.
+    widest : float, default=1e12
+        C is sought between one over this and this, where the largest K(x, x) is 1.
+    step : float, default=log 10
+        Between the values of log C that are tried first: each is a good start for the next.
+    flat, decades : float and int, default=1e-3, 3
+        A nu that has not fallen by this share in so many steps will not fall any more.
+    precision : float, default=1e-4
+        Of log C.
+    """
+
+    tol: float = 1e-4
+    near: float = 0.0
+    same: float = 1e-4
+    widest: float = 1e12
+    step: float = math.log(10.0)
+    flat: float = 1e-3
+    decades: int = 3
+    precision: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -60,7 +83,7 @@ class ParetoPoint:
     result: SBPResult
 
 
-def nu_from_c(problem: KernelProblem, *, tol: float = TOL) -> float:
+def nu_from_c(problem: KernelProblem, *, tol: float = NuSearch.tol) -> float:
     """The nu whose slack-constrained problem has the solution of this SVM.
 
     Parameters
@@ -75,13 +98,13 @@ def nu_from_c(problem: KernelProblem, *, tol: float = TOL) -> float:
     DataError
         If w = 0 is optimal, where no direction is defined.
     """
-    nu = Duals(problem, tol=tol).at(1.0).nu
+    nu = Duals(problem, NuSearch(tol=tol)).at(1.0).nu
     if math.isinf(nu):
         raise DataError(f"w = 0 is optimal at C={problem.upper.max():g}, so there is no nu; raise C.")
     return nu
 
 
-def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
+def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = NuSearch.tol) -> float:
     """The least C whose SVM has the solution of the slack-constrained problem at nu; rows keep their relative weights.
 
     Parameters
@@ -104,7 +127,7 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = TOL) -> float:
         If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small. The
         search ends where C has grown a thousandfold without a smaller nu.
     """
-    return Duals(replace(problem, upper=relative_weight(problem)), tol=tol).of(nu).factor
+    return Duals(replace(problem, upper=relative_weight(problem)), NuSearch(tol=tol)).of(nu).factor
 
 
 class Dual(NamedTuple):
@@ -122,37 +145,28 @@ class Duals:
     Parameters
     ----------
     problem : KernelProblem
-    tol : float, default=1e-4
-        As in `working_set.solve`.
-    near : float, default=0
-        A nu within this relative distance of the one that is sought is as good.
-    widest : float, default=1e12
-        Factors are sought from one over this to this, where the largest K(x, x) is 1.
+    search : NuSearch, optional
     budget : Budget, optional
         Of all together.
     """
 
-    def __init__(
-        self, problem: KernelProblem, *, tol: float = TOL, near: float = 0.0, widest: float = _WIDEST,
-        budget: Budget | None = None,
-    ) -> None:  # fmt: skip
-        self._problem, self._tol, self._near, self._budget = problem, tol, near, budget
-        self._widest = math.log(widest)
-        self._known: dict[float, Dual] = {}
+    def __init__(self, problem: KernelProblem, search: NuSearch = NuSearch(), *, budget: Budget | None = None) -> None:
+        self._problem, self._search, self._budget = problem, search, budget
+        self._solved: dict[float, Dual] = {}
         self._last: Dual | None = None
 
     def at(self, factor: float) -> Dual:
         """The SVM with `upper` multiplied; its nu is infinite where w = 0."""
-        if factor not in self._known:
+        if factor not in self._solved:
             problem = replace(self._problem, upper=factor * self._problem.upper)
             start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
-            result = working_set.solve(problem, tol=self._tol, start=start, budget=self._budget)
+            result = working_set.solve(problem, tol=self._search.tol, start=start, budget=self._budget)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
             self._last = Dual(factor, hinge / norm if norm > 0.0 else math.inf, result.coef, result.intercept)
-            self._known[factor] = self._last
-        return self._known[factor]
+            self._solved[factor] = self._last
+        return self._solved[factor]
 
     def of(self, nu: float) -> Dual:
         """The SVM of the least factor that has this nu; with `near` any that is as near.
@@ -164,30 +178,31 @@ class Duals:
         """
         if not (nu > 0.0 and math.isfinite(nu)):
             raise DataError(f"nu={nu!r} must be a finite number > 0; nu = 0 is the hard margin, C without end.")
+        search, widest = self._search, math.log(self._search.widest)
 
         def excess(u: float) -> float:
             value = math.log(max(self.at(math.exp(u)).nu, 1e-300) / nu)
-            if self._near > 0.0:
-                return 0.0 if abs(value) <= self._near else value
-            return value - _SAME  # 0 at the beginning of an interval where nu stays the same
+            if search.near > 0.0:
+                return 0.0 if abs(value) <= search.near else value
+            return value - search.same  # 0 at the beginning of an interval where nu stays the same
 
         first = -math.log(max(float(self._problem.rows.diagonal().max(initial=0.0)), 1e-300))
         low = high = first
         while excess(high) > 0.0:
-            low, high = high, high + _STEP
-            earlier = self._known.get(math.exp(low - _DECADES * _STEP))
-            settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - _FLAT) * earlier.nu
-            if settled or high - first > self._widest:
+            low, high = high, high + search.step
+            earlier = self._solved.get(math.exp(low - search.decades * search.step))
+            settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - search.flat) * earlier.nu
+            if settled or high - first > widest:
                 raise DataError(
                     f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
                     "kernel that separates them."
                 )
         while excess(low) < 0.0:
-            low, high = low - _STEP, low
-            if first - low > self._widest:
+            low, high = low - search.step, low
+            if first - low > widest:
                 raise DataError(f"nu={nu:g} is larger than that of every C down to {math.exp(high):.0e}; lower nu.")
-        return self.at(math.exp(brentq(excess, low, high, xtol=_PRECISION) if low < high else low))
+        return self.at(math.exp(brentq(excess, low, high, xtol=search.precision) if low < high else low))
 
 
 def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
@@ -199,12 +214,12 @@ def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> t
 
 def nu_path(
     problem: KernelProblem, nus: Sequence[float], *, tol: float | None = 0.05, budget: Budget | None = None,
-    max_iter: int = 2000, batch: int = sbp.BATCH, seed: int = 0,
+    max_iter: int = 2000, seed: int = 0, options: BatchOptions | None = None,
 ) -> Iterator[ParetoPoint]:  # fmt: skip
     """Classifiers along the front, each from the one before, from the largest nu to the smallest.
 
-    They are divided by the norms of their directions (`unit_norm` of `sbp.solve`), so each lies at its nu, and its gap
-    is that of the front.
+    They are divided by the norms of their directions (`unit_norm` of `nu_form.solve`), so each lies at its nu, and its
+    gap is that of the front.
 
     Parameters
     ----------
@@ -217,18 +232,18 @@ def nu_path(
         Of the whole path, which ends where it does.
     max_iter : int, default=2000
         Largest number of steps of a point.
-    batch : int, default=256
     seed : int, default=0
+    options : BatchOptions, optional
     """
     budget = budget or Budget()
     start: Floats | None = None
     for nu in sorted({float(nu) for nu in nus}, reverse=True):
-        found = sbp.solve(
-            problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, batch=batch, seed=seed,
-            unit_norm=True,
+        result = nu_form.solve(
+            problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed, unit_norm=True,
+            options=options,
         )  # fmt: skip
-        norm, hinge = _norm_and_hinge(problem, found.coef, found.intercept)
-        yield ParetoPoint(nu, norm if found.margin > 0.0 < norm else math.inf, hinge, budget.elapsed, found)
+        norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
+        yield ParetoPoint(nu, norm if result.margin > 0.0 < norm else math.inf, hinge, budget.elapsed, result)
         if budget.exhausted:
             return
-        start = found.coef
+        start = result.coef

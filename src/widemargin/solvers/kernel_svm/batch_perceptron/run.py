@@ -10,14 +10,11 @@ from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level
-from widemargin.solvers.kernel_svm.dual.working_set import status_of
-from widemargin.solvers.kernel_svm.hold_out import RATIO, HoldOut
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
+from widemargin.solvers.kernel_svm.stopping import HoldOut, HoldOutOptions
+from widemargin.solvers.recorder import Recorder
 
 __all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
-
-_SPARSE = 2.0  # steps between two uses of the average law as a bound, as a factor: each costs a pass over cached rows
-_SIDE = 256  # rows copied at a time
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ def relative_weight(problem: KernelProblem) -> Floats:
 
 def run(
     problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, *, tol: float | None, budget: Budget,
-    max_iter: int, cache: bool, least: int = 50,
+    max_iter: int, cache: bool, least: int,
 ) -> SBPResult:  # fmt: skip
     """Move a direction until the stopping rule of `tol` holds, or the budget ends.
 
@@ -97,10 +94,10 @@ def run(
         Largest number of steps.
     cache : bool
         Whether the rows of a step go through the cache.
-    least : int, default=50
+    least : int
         Steps before the first look at the rows held out.
     """
-    watch = HoldOut(problem, least=least) if tol is None else None
+    rule = HoldOut(problem, least=least) if tol is None else None
     look = _Looks(problem, form, direction, sampler, budget, cache)
     converged = False
     try:
@@ -109,47 +106,48 @@ def run(
             sampler.keep(direction.advance(rows, mass, cache=cache))
             if direction.steps >= look.next:
                 at = look()
-                if watch is None:
-                    converged = tol is not None and look.gap(at) <= tol
-                elif watch.due(direction.steps):
-                    converged = watch.look(direction.steps, at.coef, at.scores, at.intercept)
+                if rule is None:
+                    converged = tol is not None and look.gap_of(at) <= tol
+                elif rule.due(direction.steps):
+                    converged = rule.look(direction.steps, at.coef, at.scores, at.intercept)
     except KeyboardInterrupt:
         budget.interrupted = True
     held_out_error = math.nan
-    if watch is not None and watch.best is not None:
-        at, held_out_error = form.judge(watch.best.coef, watch.best.scores), watch.best.error
+    if rule is not None and rule.best is not None:
+        at, held_out_error = form.judge(rule.best.coef, rule.best.scores), rule.best.error
     else:
         at = form.judge(direction.mean_coef, direction.mean_scores)
     look.certify(final=True)
-    converged = converged or (tol is not None and look.gap(at) <= tol)
+    converged = converged or (tol is not None and look.gap_of(at) <= tol)
     return SBPResult(
-        at.coef, at.intercept, at.primal, look.dual, math.nan, status_of(budget, converged), direction.steps,
+        at.coef, at.intercept, at.primal, look.dual, math.nan, look.status(converged=converged), direction.steps,
         problem.rows.evaluations, budget.elapsed, tuple(look.history), False, at.nu, at.margin, at.covered,
         held_out_error,
     )  # fmt: skip
 
 
-class _Looks:
-    """Judges the average on a geometric schedule of steps, and keeps the best bound."""
+class _Looks(Recorder[Judged]):
+    """Judges the average on a geometric schedule of steps, and keeps the best bound.
+
+    The average is the better the later it is, so no best point is remembered.
+    """
 
     def __init__(
         self, problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, budget: Budget, cache: bool
     ) -> None:
+        super().__init__("batch perceptron", budget, 0.0, lambda point: point)
         self._problem, self._form, self._direction, self._sampler = problem, form, direction, sampler
-        self._budget, self._cache = budget, cache
-        self.next, self._next_law = 1, 1.0
-        self.dual = -math.inf
-        self.history: list[dict[str, float]] = []
+        self._cache, self.next, self._next_law = cache, 1, 1.0
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
     def __call__(self) -> Judged:
         direction = self._direction
-        self.next = max(direction.steps + 1, math.ceil(RATIO * direction.steps))
+        self.next = max(direction.steps + 1, math.ceil(HoldOutOptions.ratio * direction.steps))
         at = self._form.judge(direction.mean_coef, direction.mean_scores)
         self.certify()
         self.history.append(
             {
-                "seconds": self._budget.elapsed,
+                "seconds": self.budget.elapsed,
                 "evaluations": float(self._problem.rows.evaluations),
                 "steps": float(direction.steps),
                 "primal": at.primal,
@@ -159,10 +157,10 @@ class _Looks:
         )
         if self._errors is not None:
             self.history[-1]["held_out_error"] = self._errors.error(at.scores, at.intercept)
-        self._budget.tell("batch perceptron", direction.steps, at.primal, self.gap(at), math.nan)
+        self.budget.tell("batch perceptron", direction.steps, at.primal, self.gap_of(at), math.nan)
         return at
 
-    def gap(self, at: Judged) -> float:
+    def gap_of(self, at: Judged) -> float:
         """Relative gap of a judged direction."""
         return (at.primal - self.dual) / max(abs(at.primal), 1e-300)
 
@@ -173,10 +171,14 @@ class _Looks:
         if direction.steps > 0 and direction.flat:
             self._raise(self._sampler.mass, 0.0)
         elif final or direction.steps >= self._next_law:
-            self._next_law = _SPARSE * direction.steps
-            law = self._sampler.law_on(self._kept_rows())
+            self._next_law = 2.0 * direction.steps  # each use of the average law costs a pass over cached rows
+            rows = self._sampler.pool
+            if self._cache and not rows.shape[0]:  # without a pool all rows that were ever drawn, if they fit the cache
+                drawn = np.flatnonzero(direction.coef)
+                rows = drawn if drawn.shape[0] <= self._problem.rows.capacity else rows
+            law = self._sampler.law_on(rows)
             if law is not None:
-                self._raise(law, self._square_of(law))
+                self._raise(law, self._squared_norm(law))
 
     def _use_average(self) -> None:
         """Bound by the law of the average's coefficients. Draws of single rows leave the classes w+ and w- out of
@@ -200,23 +202,16 @@ class _Looks:
             between = max(up - first**2 * direction.largest, down - second**2 * direction.largest)
             self._raise(np.where(positive, a, b) * mass, a * a * up + b * b * down - (a - b) ** 2 * between)
 
-    def _kept_rows(self) -> Ints:
-        """Rows that are in the cache: the pool, or all that were ever drawn if they fit."""
-        if not self._cache or self._sampler.pool.shape[0] > 0:
-            return self._sampler.pool
-        drawn: Ints = np.flatnonzero(self._direction.coef)
-        return drawn if drawn.shape[0] <= self._problem.rows.capacity else self._sampler.pool
-
-    def _square_of(self, law: Floats) -> float:
+    def _squared_norm(self, law: Floats) -> float:
         """Squared norm of the mixture of a law on cached rows."""
         rows: Ints = np.flatnonzero(law)
         coef = self._problem.y[rows] * law[rows]
         buffer, slot = self._problem.rows.cached(rows)
         square = 0.0
-        for low in range(0, rows.shape[0], _SIDE):
-            part = slice(low, low + _SIDE)
+        for low in range(0, rows.shape[0], 256):  # a copy of all these rows at once would need as much memory again
+            part = slice(low, low + 256)
             square += float(coef[part] @ (buffer[np.ix_(slot[part], rows)] @ coef))
         return square
 
     def _raise(self, mass: Floats, square: float) -> None:
-        self.dual = max(self.dual, self._form.bound(mass, math.sqrt(max(square, 0.0))))
+        self.bound(self._form.bound(mass, math.sqrt(max(square, 0.0))))

@@ -25,20 +25,16 @@ infinite.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
-from widemargin.solvers.kernel_svm.batch_perceptron import water_level_loops as loops
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
 
-__all__ = ["Level", "WaterLevel", "divide_and_conquer", "newton"]
-
-
-_NEAR = 64
-"""Rows on either side of the last level among which the next one is looked for first."""
+__all__ = ["Level", "WaterLevel", "collect", "divide_and_conquer", "merge"]
 
 
 class Level(NamedTuple):
@@ -72,7 +68,7 @@ class Level(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """What `loops.merge` makes: levels between the ends of pieces, and the rows of the band."""
+    """What `merge` makes: levels between the ends of pieces, and the rows of the band."""
 
     end: Floats
     total: Floats
@@ -92,10 +88,13 @@ class WaterLevel:
     weight : ndarray of shape (n,)
         u_i; rows of weight 0 are not looked at. With a bias both classes need a row.
     fit_intercept : bool
+    near : int, default=64
+        Rows on either side of the last level among which the next one is looked for first. Fewer are sorted sooner, and
+        more often the level has left them: then eight times their band is tried, and then all rows.
     """
 
-    def __init__(self, y: Floats, weight: Floats, fit_intercept: bool) -> None:
-        n = y.shape[0]
+    def __init__(self, y: Floats, weight: Floats, fit_intercept: bool, near: int = 64) -> None:
+        n, self._near = y.shape[0], near
         self._two = fit_intercept
         self.basin = np.where((y < 0.0) & fit_intercept, 1, 0).astype(np.int8)
         self.basin[weight <= 0.0] = -1
@@ -131,7 +130,9 @@ class WaterLevel:
         return self._weight[pick] * (basin >= 0) * np.where(c < height, 1.0, np.where(c == height, share, 0.0))
 
     def _find(self, scores: Floats, rule: Callable[[_Pieces], Level | None]) -> Level:
-        for reach in self._reaches():
+        # Near the last level first, as it moves little from step to step; then in a wider band; then among all rows.
+        bands = [self._reach, 8.0 * self._reach] if math.isfinite(self._reach) and self._reach > 0.0 else []
+        for reach in (*bands, math.inf):
             pieces = self._pieces(scores, reach)
             found = rule(pieces) if pieces is not None else None
             if found is not None:
@@ -142,30 +143,24 @@ class WaterLevel:
         return found
 
     def _next_reach(self, level: Level, at: _Pieces, reach: float) -> float:
-        """How far from this level the `_NEAR` rows above and below it lie; beyond a band that holds fewer, twice it."""
+        """How far from this level the `near` rows above and below it lie; beyond a band that holds fewer, twice it."""
         if not math.isfinite(level.positive):
             return math.inf
         found = 0.0
         for rows, base, height in zip(at.rows, at.base, (level.positive, level.negative), strict=True):
             k = int(np.searchsorted(rows, height))
-            if (k < _NEAR and base[0] > 0.0) or (k + _NEAR >= rows.shape[0] and base[2] < math.inf):
+            if (k < self._near and base[0] > 0.0) or (k + self._near >= rows.shape[0] and base[2] < math.inf):
                 return 2.0 * reach
             if rows.shape[0] > 0:
-                far = max(height - rows[max(0, k - _NEAR)], rows[min(k + _NEAR, rows.shape[0] - 1)] - height)
+                far = max(height - rows[max(0, k - self._near)], rows[min(k + self._near, rows.shape[0] - 1)] - height)
                 found = max(found, float(far))
         return found
-
-    def _reaches(self) -> Iterator[float]:
-        if math.isfinite(self._reach) and self._reach > 0.0:
-            yield self._reach
-            yield 8.0 * self._reach
-        yield math.inf
 
     def _pieces(self, scores: Floats, reach: float) -> _Pieces | None:
         last = self._last or Level(0.0, 0.0, 0.0)
         middle = np.array([last.positive, last.negative]) if math.isfinite(reach) else np.zeros(2)
         count, base = np.empty(2, dtype=np.int64), np.empty((2, 3))
-        loops.collect(
+        collect(
             scores, self._y, self.basin, self._weight, middle - reach, middle + reach, self._value, self._mass, count,
             base,
         )  # fmt: skip
@@ -175,7 +170,7 @@ class WaterLevel:
             order = np.argsort(value)
             rows.append(value[order])
             mass.append(self._mass[k, : count[k]][order])
-        m = loops.merge(rows[0], mass[0], rows[1], mass[1], base, self._two, self._end, self._total, self._level)
+        m = merge(rows[0], mass[0], rows[1], mass[1], base, self._two, self._end, self._total, self._level)
         if m < 0:
             return None
         return _Pieces(
@@ -268,37 +263,136 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
     return Level(*_middle(height, last, after), float(high))
 
 
-def newton(responses: Floats, volume: float, *, weight: Floats | None = None, start: float | None = None) -> float:
-    """The level of one basin by Newton's method: a pass over the rows for each step, 2-4 of them from a near level.
-
-    The volume below a level is convex and piecewise linear in it, so every step but the first comes from above and none
-    goes past the level.
-
-    Parameters
-    ----------
-    responses : ndarray of shape (n,)
-    volume : float
-        V >= 0.
-    weight : ndarray of shape (n,), optional
-        u_i > 0; 1 by default.
-    start : float, optional
-        The last level; the least response by default.
-    """
-    u = np.ones(responses.shape[0]) if weight is None else weight
-    lowest = float(responses.min())
-
-    def step(level: float) -> float:
-        covered = responses < level if level > lowest else responses <= lowest
-        return max(lowest, float((volume + u[covered] @ responses[covered]) / u[covered].sum()))
-
-    level = step(lowest if start is None else start)
-    while (lower := step(level)) < level:
-        level = lower
-    return level
-
-
 def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[float] | Floats) -> tuple[float, float]:
     """The middle of the pairs of levels of sum `height`, each between its last covered row and the next one."""
     low, high = max(below[0], height - above[1]), min(above[0], height - below[1])
     first = min(max(0.5 * (low + high), below[0]), above[0])  # rounding must not pass a row
     return float(first), float(min(max(height - first, below[1]), above[1]))
+
+
+@kernel
+def collect(
+    scores: Floats,
+    y: Floats,
+    basin: npt.NDArray[np.int8],
+    weight: Floats,
+    low: Floats,
+    high: Floats,
+    value: Floats,
+    mass: Floats,
+    count: Ints,
+    base: Floats,
+) -> None:
+    """Sum what lies below a band of responses `y * scores`, and gather what lies inside.
+
+    Parameters
+    ----------
+    scores, y, weight : arrays of shape (n,)
+    basin : int8 array of shape (n,)
+        0 or 1; -1 for rows that do not count.
+    low, high : arrays of shape (2,)
+        The band [low, high] of each basin.
+    value, mass : arrays of shape (2, n)
+        Filled with responses and weights inside, `count[basin]` of them.
+    count : int array of shape (2,)
+    base : array of shape (2, 3)
+        Set to weight below, sum of weight times response below, least response above (inf: there is none).
+    """
+    low_0, low_1, high_0, high_1 = low[0], low[1], high[0], high[1]
+    weight_0, weight_1, sum_0, sum_1, above_0, above_1 = 0.0, 0.0, 0.0, 0.0, np.inf, np.inf
+    count[0] = count[1] = 0
+    for i in range(scores.shape[0]):  # without jumps that depend on the data, but for the few rows inside
+        c = y[i] * scores[i]
+        k = basin[i]
+        below_0 = weight[i] if k == 0 and c < low_0 else 0.0
+        below_1 = weight[i] if k == 1 and c < low_1 else 0.0
+        weight_0 += below_0
+        weight_1 += below_1
+        sum_0 += below_0 * c
+        sum_1 += below_1 * c
+        above_0 = min(above_0, c if k == 0 and c > high_0 else np.inf)
+        above_1 = min(above_1, c if k == 1 and c > high_1 else np.inf)
+        if (k == 0 and low_0 <= c <= high_0) or (k == 1 and low_1 <= c <= high_1):
+            value[k, count[k]] = c
+            mass[k, count[k]] = weight[i]
+            count[k] += 1
+    base[0, 0], base[0, 1], base[0, 2] = weight_0, sum_0, above_0
+    base[1, 0], base[1, 1], base[1, 2] = weight_1, sum_1, above_1
+
+
+@kernel
+def merge(
+    first: Floats,
+    first_mass: Floats,
+    second: Floats,
+    second_mass: Floats,
+    base: Floats,
+    two: bool,
+    end: Floats,
+    total: Floats,
+    level: Floats,
+) -> int:
+    """The pieces between rows: as the covered weight of a basin grows, the levels stay and then jump to the next row.
+
+    Parameters
+    ----------
+    first, first_mass, second, second_mass : arrays
+        Ascending responses inside the band of either basin, and their weights.
+    base : array of shape (2, 3)
+        From `collect`.
+    two : bool
+        Whether there is a second basin.
+    end, total : arrays of shape (m,)
+        Filled: covered weight of a basin at the end of each piece, and sum of weight times response up to there.
+        Piece 0 is the empty one where the band begins.
+    level : array of shape (2, m)
+        Filled: level of each basin on the piece. Behind the last piece stands the jump above the band (inf: no row).
+
+    Returns
+    -------
+    int
+        Number of pieces without the jump above the band; -1 if the two bands have no weight in common.
+    """
+    same = 1.0 + 1e-12  # covered weights that differ by less are one: sums of the same weights are rounded
+    i, j = 0, 0
+    p, q = first.shape[0], second.shape[0]
+    done_first, done_second = base[0, 0], base[1, 0]  # weight of the rows that are wholly covered
+    covered = max(done_first, done_second) if two else done_first
+    low = base[0, 1] + base[1, 1]
+    while i < p and done_first + first_mass[i] <= same * covered:
+        done_first += first_mass[i]
+        low += first_mass[i] * first[i]
+        i += 1
+    while two and j < q and done_second + second_mass[j] <= same * covered:
+        done_second += second_mass[j]
+        low += second_mass[j] * second[j]
+        j += 1
+    if (i == p and same * done_first < covered) or (two and j == q and same * done_second < covered):
+        return -1
+    if i < p:
+        low += (covered - done_first) * first[i]
+    if two and j < q:
+        low += (covered - done_second) * second[j]
+    m = 0
+    end[0], total[0] = covered, low
+    level[0, 0] = level[1, 0] = -np.inf
+    # From here on the two basins fill together: the covered weight grows to where the next row of either is wholly
+    # covered, and the level of that basin then jumps to its next row.
+    while True:
+        m += 1
+        level[0, m] = first[i] if i < p else base[0, 2]
+        level[1, m] = 0.0 if not two else (second[j] if j < q else base[1, 2])
+        if i == p or (two and j == q):
+            return m
+        next_first = done_first + first_mass[i]
+        next_second = done_second + second_mass[j] if two else np.inf
+        to = min(next_first, next_second)
+        low += (to - covered) * (level[0, m] + level[1, m])
+        covered = to
+        end[m], total[m] = covered, low
+        if next_first <= same * to:
+            done_first = next_first
+            i += 1
+        if two and next_second <= same * to:
+            done_second = next_second
+            j += 1

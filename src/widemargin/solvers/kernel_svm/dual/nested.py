@@ -1,50 +1,72 @@
 """The working-set dual on nested subsamples with active columns: most of the work is done on few rows.
 
     for m = n/8, n/2, n:
-        scores of the m rows, from the support vectors of the last level
+        scores of the m rows, from the support vectors of the last subsample
         active = support vectors and rows with a margin below 1.2
         solve the dual in the active variables: the kernel rows are only as long as there are active rows
     at the end the scores of the other rows that could matter; those that violate become active, and the last step is
     repeated
 
-Where most support vectors of the first level are at their bound (noisy labels), a level starts from "the rows with the
-lowest margins of each class at their bound", as many as the last level foretells; and else, or where these are worse
-than no model (large C, narrow kernel), from the last coefficients.
+Where most support vectors of the first subsample are at their bound (noisy labels), a subsample starts from "the rows
+with the lowest margins of each class at their bound", as many as the last one foretells; and else, or where these are
+worse than no model (large C, narrow kernel), from the last coefficients.
 """
 
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.hold_out import HoldOut, could_gain
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, optimal_bias, values
-from widemargin.solvers.kernel_svm.progress import Best
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
+from widemargin.solvers.kernel_svm.problem import (
+    KernelProblem,
+    KernelResult,
+    bounds,
+    feasible,
+    optimal_bias,
+    responses,
+    values,
+)
+from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder, could_gain
 
-__all__ = ["covered", "solve"]
+__all__ = ["NestedOptions", "covered", "solve"]
 
-LEVELS = (8, 2)
-"""Shares of the rows, one over these numbers, that are solved before all of them."""
 
-LEAST = 1000
-"""Levels of fewer rows are left out."""
+@dataclass(frozen=True)
+class NestedOptions:
+    """How the subsamples are chosen and solved; chosen on rows of a9a and MNIST.
 
-MARGIN = 1.2
-"""Rows of a smaller margin are active."""
+    Attributes
+    ----------
+    shares : tuple of int, default=(8, 2)
+        Shares of the rows, one over these numbers, that are solved before all of them. More subsamples find the support
+        vectors with less work, and each costs a pass of its own.
+    least_rows : int, default=1000
+        Smaller subsamples are left out: they are solved at once, and tell little.
+    margin : float, default=1.2
+        Rows of a smaller margin are active. A larger one makes kernel rows longer, a smaller one leaves out rows that
+        have to be added later.
+    loose : float, default=0.1
+        Tolerance of the subsamples before the last one: their optimum is another one in any case.
+    first_check : float, default=0.02
+        Tolerance at which the rows that are not active are looked at for the first time. A more exact solution would
+        have to be corrected where a row is missing.
+    most_checks : int, default=50
+        Most times that they are looked at.
+    blocks : WorkingSetOptions
+        Of the working sets.
+    """
 
-LOOSE = 0.1
-"""Tolerance of the levels before the last one."""
-
-CHECKED = 0.02
-"""Tolerance at which the rows that are not active are looked at for the first time."""
-
-ROUNDS = 50
-"""Most times that they are looked at."""
+    shares: tuple[int, ...] = (8, 2)
+    least_rows: int = 1000
+    margin: float = 1.2
+    loose: float = 0.1
+    first_check: float = 0.02
+    most_checks: int = 50
+    blocks: WorkingSetOptions = field(default_factory=WorkingSetOptions)
 
 
 def solve(
@@ -53,9 +75,9 @@ def solve(
     tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
-    size: int = working_set.SIZE,
     seed: int = 0,
     positive: bool = True,
+    options: NestedOptions = NestedOptions(),
 ) -> KernelResult:
     """Solve the dual of a kernel SVM by nested subsamples; the certificate is over all rows.
 
@@ -63,21 +85,20 @@ def solve(
     ----------
     problem : KernelProblem
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: every level, the last one
-        too, is solved to `LOOSE`, and the run ends where the rows held out say that more rows would not pay. Where
-        labels are noisy all rows are solved to `LOOSE`: no number of rows held out would tell.
+        Largest violation of the optimality conditions over all rows, LIBSVM's measure. None: every subsample, the last
+        one too, is solved loosely, and the run ends where the rows held out say that more rows would not pay. Where
+        labels are noisy all rows are solved: no number of rows held out would tell.
     start : ndarray of shape (n,), optional
         `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
-        When it runs out the best model of the level is returned, by the primal value on its rows (or on all rows, where
-        these were looked at), and the scores of all rows are still computed, for the certificate.
-    size : int, default=1024
-        Rows of a working set.
+        When it runs out the best model of the subsample is returned, by the primal value on its rows (or on all rows,
+        where these were looked at), and the scores of all rows are still computed, for the certificate.
     seed : int, default=0
         Of the subsamples.
     positive : bool, default=True
         Whether the kernel is positive semi-definite. If not, norms bound nothing, and the scores of all rows are
         computed where else those of the rows that could matter are.
+    options : NestedOptions, optional
 
     Returns
     -------
@@ -86,103 +107,118 @@ def solve(
         active have not been looked at. Entries of the history have `rows`, the number of rows that `primal` counts:
         only those with all n rows are certificates of the problem.
     """
-    budget = budget or Budget()
-    n = problem.n_rows
-    run = _Run(problem, budget, size, start, tol is not None, positive)
-    order = np.random.default_rng(seed).permutation(n)
-    sizes = [n // share for share in LEVELS if n // share >= LEAST] if start is None else []
-    goal = LOOSE if tol is None else tol
+    budget, n = budget or Budget(), problem.n_rows
+    goal = options.loose if tol is None else tol
     rule = HoldOut(problem) if tol is None else None
-    done = False
+    run = _Run(problem, budget, start, goal, options, exact=tol is not None, positive=positive)
+    order = np.random.default_rng(seed).permutation(n)
+    sizes = [n // share for share in options.shares if n // share >= options.least_rows] if start is None else []
+    done, before = False, 0
     try:
-        before = 0
         for m in sizes:
-            run.level(np.sort(order[:m]), before, max(goal, LOOSE))
+            run.subsample(np.sort(order[:m]), before, max(goal, options.loose))
             before = m
             if budget.exhausted:
                 break
-            if rule is not None and not run.noisy and not run.judged(rule):
+            if rule is not None and not run.noisy and not run.could_improve(rule):
                 return run.early()
         if rule is not None and not run.noisy:
             if not budget.exhausted:
-                run.level(np.arange(n), before, goal)
+                run.subsample(np.arange(n), before, goal)
             return run.early()
-        run.last(before, goal)
+        run.all_rows(before)
         done = True
     except KeyboardInterrupt:
         budget.interrupted = True
-    scores = run.stale.scores if done else working_set.responses(problem.rows, run.coef)
-    result = working_set.finish(problem, run.coef, scores, goal, budget, run.rounds, run.history, run.best)
+    scores = run.stale.scores if done else responses(problem.rows, run.coef)
+    result = run.recorder.finish(run.coef, scores, goal, run.rounds)
     return replace(result, indefinite=run.indefinite)
 
 
 class _Run:
-    """Coefficients and scores of all rows on their way through the levels.
+    """Coefficients and scores of all rows on their way through the subsamples.
 
-    Where the run is not to be exact, rows that were far behind their margin in one level are not looked at in the next.
+    Where the run is not to be exact, rows that were far behind their margin in one subsample are not looked at in the
+    next.
     """
 
     def __init__(
-        self, problem: KernelProblem, budget: Budget, size: int, start: Floats | None, exact: bool, positive: bool
-    ) -> None:
-        self.problem, self.budget, self.size, self.exact = problem, budget, size, exact
-        self.coef = working_set.feasible(problem, start)
-        self.stale = _Stale(problem, self.coef)
-        self.rounds, self.intercept = 0, 0.0
+        self, problem: KernelProblem, budget: Budget, start: Floats | None, goal: float, options: NestedOptions, *,
+        exact: bool, positive: bool,
+    ) -> None:  # fmt: skip
+        self.problem, self.budget, self.goal, self.options, self.exact = problem, budget, goal, options, exact
+        self.coef = feasible(problem, start)
+        self.stale = _StaleScores(problem, self.coef)
+        self.recorder = KernelRecorder(problem, "nested dual", budget, goal)  # of the looks at all rows
+        self.rounds, self.intercept, self.dual = 0, 0.0, 0.0
         self.indefinite, self.noisy = not positive, False
-        self.history: list[dict[str, float]] = []
-        self.best = Best()  # of the looks at all rows
         self._scored = np.zeros(problem.n_rows, dtype=bool)
-        self._missed: npt.NDArray[np.bool_] | None = None
+        self._missed: Bools | None = None
         self._guess: Floats | None = None
-        self._dual = 0.0
 
-    def level(self, rows: Ints, before: int, tol: float) -> None:
+    def subsample(self, rows: Ints, before: int, tol: float) -> None:
         """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
         self._solve(self._begin(rows, before), tol)
         if not before:
             support = self.coef != 0.0
-            full = support & (np.abs(self.coef) >= self.problem.upper)
-            self.noisy = 2 * int(full.sum()) > int(support.sum())
+            at_bound = support & (np.abs(self.coef) >= self.problem.upper)
+            self.noisy = 2 * int(at_bound.sum()) > int(support.sum())
 
-    def judged(self, rule: HoldOut) -> bool:
+    def could_improve(self, rule: HoldOut) -> bool:
         """Whether the rows held out say that more rows could pay."""
         support = np.flatnonzero(self.coef)
         part, scores = np.zeros(rule.rows.shape[0]), np.zeros(self.problem.n_rows)
         self.problem.rows.add(support, self.coef[support], part, rule.rows)
         scores[rule.rows] = part
-        self.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
+        self.recorder.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
         missed, before = rule.missed(scores, self.intercept), self._missed
         self._missed = missed
         return before is None or could_gain(missed, before)
 
     def early(self) -> KernelResult:
-        """The last level's result."""
-        status = working_set.status_of(self.budget, not self.budget.exhausted)
+        """The last subsample's result."""
+        status = self.recorder.status(converged=not self.budget.exhausted)
         return KernelResult(
-            self.coef, self.intercept, np.nan, self._dual, np.nan, status, self.rounds,
-            self.problem.rows.evaluations, self.budget.elapsed, tuple(self.history), self.indefinite,
+            self.coef, self.intercept, np.nan, self.dual, np.nan, status, self.rounds,
+            self.problem.rows.evaluations, self.budget.elapsed, tuple(self.recorder.history), self.indefinite,
         )  # fmt: skip
 
-    def last(self, before: int, tol: float) -> None:
-        """Solve on all rows."""
-        active = self._begin(np.arange(self.problem.n_rows), before)
-        for goal in (max(tol, CHECKED), tol, *[tol] * ROUNDS):
-            self._solve(active, goal)
+    def all_rows(self, before: int) -> None:
+        """Solve on all rows, and correct until none of those that are left out violates."""
+        problem, scores, goal = self.problem, self.stale.scores, self.goal
+        active = self._begin(np.arange(problem.n_rows), before)
+        for tol in (max(goal, self.options.first_check), goal, *[goal] * self.options.most_checks):
+            self._solve(active, tol)
             self.stale.refresh(active)
-            outside = self._check(active, tol)
-            if self.budget.exhausted or self.history[-1]["violation"] <= tol:
+            at = values(problem, self.coef, scores, optimal_bias(problem, scores))
+            self.recorder.note(self.coef, scores, at._asdict() | {"rows": float(problem.n_rows)})
+            if self.budget.exhausted or at.violation <= goal:
                 return
-            active = np.union1d(active, outside)
+            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *bounds(problem))
+            outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
+            if outside.shape[0]:  # where one row is missing, those with a small margin are about to be
+                near = self._active(np.arange(problem.n_rows))
+                active = np.union1d(active, np.union1d(outside, near))
             self.stale.compute(active)
+
+    def _active(self, rows: Ints) -> Ints:
+        """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
+        problem, coef = self.problem, self.coef
+        loss = rows[problem.upper[rows] > 0.0]
+        if not coef.any():
+            return loss
+        part = replace(problem, y=problem.y[loss], upper=problem.upper[loss])
+        scores = self.stale.scores[loss]
+        margin = part.y * (scores + optimal_bias(part, scores))
+        near: Ints = loss[(coef[loss] != 0.0) | (margin < self.options.margin)]
+        return near
 
     def _begin(self, rows: Ints, before: int) -> Ints:
         """The active ones of the rows, with their scores; the coefficients to start from."""
         stale, problem = self.stale, self.problem
-        new = rows if self.exact or self.noisy else rows[~self._scored[rows]]
-        stale.compute(new)
+        stale.compute(rows if self.exact or self.noisy else rows[~self._scored[rows]])
         self._scored[rows] = True
-        active = _active(problem, rows, self.coef, stale.scores)
+        active = self._active(rows)
         if before and self.noisy and problem.fit_intercept:
             total = float(self.coef[self.coef > 0.0].sum()) * rows.shape[0] / before
             self._guess = np.zeros(problem.n_rows)
@@ -199,54 +235,38 @@ class _Run:
         guess, self._guess = self._guess, None
         if guess is not None:
             begin = guess[active]
-            scores = working_set.responses(part.rows, begin)
+            scores = responses(part.rows, begin)
             if float(part.y @ begin - 0.5 * begin @ scores) > 0.0:
                 self.coef = guess
                 return begin, scores
         begin = self.coef[active]
-        known = np.array_equal(self.coef, self.stale.coef)
-        return begin, self.stale.scores[active] if known else working_set.responses(part.rows, begin)
+        current = np.array_equal(self.coef, self.stale.coef)
+        return begin, self.stale.scores[active] if current else responses(part.rows, begin)
 
     def _solve(self, active: Ints, tol: float) -> None:
         """Solve in the active rows; change the coefficients, and the scores there."""
         problem, stale, last = self.problem, self.stale, self.coef
-        part = problem if active.shape[0] == problem.n_rows else _part(problem, active)
-        begin, inside = self._start(part, active)
-        result = working_set.solve(part, tol=tol, start=begin, budget=self.budget, size=self.size, scores=inside)
+        part = problem
+        if active.shape[0] < problem.n_rows:
+            part = replace(problem, rows=problem.rows.subset(active), y=problem.y[active], upper=problem.upper[active])
+        begin, scores = self._start(part, active)
+        result = working_set.solve(
+            part, tol=tol, start=begin, budget=self.budget, scores=scores, options=self.options.blocks
+        )
         self.rounds += result.n_iter
-        self.intercept, self._dual = result.intercept, result.dual
+        self.intercept, self.dual = result.intercept, result.dual
         self.indefinite |= result.indefinite
-        self.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
-        if self.coef is not last and self.budget.exhausted and result.primal > _primal(part, last, stale, active):
-            self.coef = last  # the guess has not made up for its start
-            return
+        self.recorder.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
+        if self.coef is not last and self.budget.exhausted:
+            old = stale.scores[active]
+            if result.primal > values(part, last[active], old, optimal_bias(part, old)).primal:
+                self.coef = last  # the guess has not made up for its start
+                return
         self.coef[active] = result.coef
-        stale.put(active, inside, self.coef, bounded=not self.indefinite)
-
-    def _check(self, active: Ints, tol: float) -> Ints:
-        """Inactive rows that violate, after an entry of the history over all rows."""
-        problem, scores = self.problem, self.stale.scores
-        lower, upper = working_set.bounds(problem)
-        bias = optimal_bias(problem, scores)
-        at = values(problem, self.coef, scores, bias)
-        self.history.append(
-            {
-                "seconds": self.budget.elapsed, "evaluations": float(problem.rows.evaluations), "primal": at.primal,
-                "dual": at.dual, "violation": at.violation, "rows": float(problem.n_rows),
-            }
-        )  # fmt: skip
-        self.best.offer(self.history[-1], self.coef, scores)
-        if at.violation <= tol:
-            return np.empty(0, dtype=np.int64)
-        left = working_set.violation(problem, self.coef, scores, problem.n_rows, lower, upper)
-        outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
-        if not outside.shape[0]:
-            return outside
-        near = _active(problem, np.arange(problem.n_rows), self.coef, scores)
-        return np.setdiff1d(np.union1d(outside, near), active)
+        stale.put(active, scores, self.coef, bounded=not self.indefinite)
 
 
-class _Stale:
+class _StaleScores:
     """Scores of all rows, some of them those of earlier coefficients, and how far off they can be.
 
     A step of the weights from v to w moves the score of x by at most `|w - v| sqrt(K(x, x))`. Rows whose margin is
@@ -261,7 +281,7 @@ class _Stale:
 
     def __init__(self, problem: KernelProblem, coef: Floats) -> None:
         self.problem, self.coef = problem, coef.copy()
-        self.scores = working_set.responses(problem.rows, coef)
+        self.scores = responses(problem.rows, coef)
         self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
         self._off = np.zeros(problem.n_rows)
 
@@ -282,7 +302,7 @@ class _Stale:
         problem = self.problem
         unused = np.ones(problem.n_rows, dtype=bool)
         unused[active] = False
-        while True:
+        while True:  # the bias moves with the scores, and with it the rows that could matter
             margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
             wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
             if not wanted.any():
@@ -311,25 +331,3 @@ def covered(y: Floats, upper: Floats, scores: Floats, total: float) -> Floats:
         full = np.cumsum(upper[rows])
         coef[rows] = sign * np.clip(total - full + upper[rows], 0.0, upper[rows])
     return coef
-
-
-def _part(problem: KernelProblem, rows: Any) -> KernelProblem:
-    """The problem on some of the rows."""
-    return KernelProblem(problem.rows.subset(rows), problem.y[rows], problem.upper[rows], problem.fit_intercept)
-
-
-def _primal(part: KernelProblem, coef: Floats, stale: _Stale, rows: Ints) -> float:
-    """Primal value on some rows of the coefficients that their scores are of."""
-    scores = stale.scores[rows]
-    return values(part, coef[rows], scores, optimal_bias(part, scores)).primal
-
-
-def _active(problem: KernelProblem, rows: Ints, coef: Floats, scores: Floats) -> Ints:
-    """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
-    loss = rows[problem.upper[rows] > 0.0]
-    if not coef.any():
-        return loss
-    part = KernelProblem(problem.rows, problem.y[loss], problem.upper[loss], problem.fit_intercept)
-    margin = part.y * (scores[loss] + optimal_bias(part, scores[loss]))
-    near: Ints = loss[(coef[loss] != 0.0) | (margin < MARGIN)]
-    return near

@@ -1,6 +1,6 @@
 """The working-set dual for many rows of few columns: spatial working sets, no row cache.
 
-    for m = 32768, 131072, ..., n rows:                     # each level starts from the coefficients of the last one
+    for m = 32768, 131072, ..., n rows:                     # each starts from the coefficients of the last one
         repeat until the violation is at most tol:
             W = the cell of neighbouring rows that violates most, and the rows that violate most of all
             solve the dual in the variables of W
@@ -9,41 +9,67 @@
 The rows that violate most of all are needed: within a cell the sum of the coefficients could not change.
 """
 
-from dataclasses import replace
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.hold_out import HoldOut
-from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, optimal_bias, values
-from widemargin.solvers.kernel_svm.progress import Best
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
+from widemargin.solvers.kernel_svm.problem import (
+    KernelMatrix,
+    KernelProblem,
+    KernelResult,
+    bounds,
+    feasible,
+    optimal_bias,
+    values,
+)
+from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder
 
-__all__ = ["TiledMatrix", "solve"]
+__all__ = ["SpatialOptions", "TiledMatrix", "solve"]
 
-CELL, GLOBAL = 4096, 256
-"""Rows of a cell, and rows of either side that are taken from everywhere."""
 
-FIRST, GROWTH = 32_768, 4
-"""Rows of the first level, and how many times as many the next one has."""
+@dataclass(frozen=True)
+class SpatialOptions:
+    """How the cells and the subsamples are chosen; chosen on covtype.
 
-LOOSE = 0.5
-"""Violation at which a run by the hold-out rule has nothing left to do."""
+    Attributes
+    ----------
+    cell, worst : int, default=4096, 256
+        Rows of a cell, and rows of either side that are taken from everywhere. More rows need fewer rounds, and the
+        block grows with their square.
+    first, growth : int, default=32,768, 4
+        Rows of the first subsample, and how many times as many the next one has. Smaller steps waste less on the
+        smaller ones, and each starts with a pass of its own.
+    loose : float, default=0.5
+        Violation at which a run by the hold-out rule has nothing left to do. On hundreds of thousands of rows 0.5 gives
+        the test error that 0.1 gives, in half the time.
+    every : int, default=8
+        Rounds between two entries of the history.
+    blocks : WorkingSetOptions
+        Of the steps in a cell.
+    """
 
-EVERY = 8  # rounds between two entries of the history
+    cell: int = 4096
+    worst: int = 256
+    first: int = 32_768
+    growth: int = 4
+    loose: float = 0.5
+    every: int = 8
+    blocks: WorkingSetOptions = field(default_factory=WorkingSetOptions)
 
 
 class TiledMatrix(Protocol):
-    """A kernel matrix in spatial order (`kernels.tiles.Tiles`)."""
+    """A kernel matrix in spatial order (`kernels.spatial.Tiles`)."""
 
     n_rows: int
     order: Ints
 
-    def block(self, rows: Ints) -> npt.NDArray[Any]:
+    def block(self, rows: Ints) -> Reals:
         """Values among some rows."""
         ...
 
@@ -59,6 +85,7 @@ def solve(
     start: Floats | None = None,
     budget: Budget | None = None,
     seed: int = 0,
+    options: SpatialOptions = SpatialOptions(),
 ) -> KernelResult:
     """Solve the dual of a kernel SVM with a Gaussian kernel on few columns.
 
@@ -70,20 +97,20 @@ def solve(
     problem : KernelProblem
         Its rows must offer `tiles` (`kernels.rows.KernelRows` with dense rows and the kernel "rbf").
     tol : float or None, default=1e-3
-        Largest violation of the optimality conditions, LIBSVM's measure; None: 0.5, or sooner by the hold-out rule. On
-        hundreds of thousands of rows 0.5 gives the test error that 0.1 gives, in half the time.
+        Largest violation of the optimality conditions, LIBSVM's measure; None: 0.5, or sooner by the hold-out rule.
     start : ndarray of shape (n,), optional
-        `coef` to begin from; the smaller levels are then left out.
+        `coef` to begin from; the subsamples are then left out.
     budget : Budget, optional
-        When it runs out the best model of the level is returned, by the primal value on its rows: one look in eight
+        When it runs out the best model of the subsample is returned, by the primal value on its rows: one look in eight
         working sets. Then the scores of all rows are computed, for the certificate.
     seed : int, default=0
-        Of the levels' rows.
+        Of the subsamples.
+    options : SpatialOptions, optional
 
     Returns
     -------
     KernelResult
-        `n_iter` counts the working sets. Entries of the history have `rows`, the number of rows of their level.
+        `n_iter` counts the working sets. Entries of the history have `rows`, the number of rows of their subsample.
 
     Raises
     ------
@@ -97,58 +124,64 @@ def solve(
     n = problem.n_rows
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n]
-    while start is None and sizes[0] > FIRST * GROWTH // 2:
-        sizes.insert(0, max(FIRST, sizes[0] // GROWTH))
-    coef = working_set.feasible(problem, start)
+    while start is None and sizes[0] > options.first * options.growth // 2:
+        sizes.insert(0, max(options.first, sizes[0] // options.growth))
+    coef = feasible(problem, start)
+    goal = options.loose if tol is None else tol
     history: list[dict[str, float]] = []
     rounds, indefinite = 0, False
     for m in sizes:
         rows = np.sort(order[:m])
-        tiles = cast(TiledMatrix, tiles_of(rows))
-        level = _Level(problem, tiles, rows[tiles.order], coef, budget)
-        level.run(LOOSE if tol is None else tol, HoldOut(level.part) if tol is None and m == n else None)
-        coef[level.index] = level.coef
-        rounds += level.rounds
-        indefinite |= level.block.indefinite
-        history += level.history
+        stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
+        stage.run(goal, HoldOut(stage.part) if tol is None and m == n else None)
+        coef[stage.index] = stage.coef
+        rounds += stage.rounds
+        indefinite |= stage.block.indefinite
+        history += stage.recorder.history
         if budget.exhausted and m < n:
-            tiles = cast(TiledMatrix, tiles_of(np.arange(n)))
-            level = _Level(problem, tiles, tiles.order, coef, budget)
+            rows = np.arange(n)
+            stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
             break
-    limit = tol if tol is not None else np.inf if level.settled else LOOSE
-    result = working_set.finish(level.part, level.coef, level.scores, limit, budget, rounds, history, level.best)
+    stage.recorder.history = history
+    limit = np.inf if tol is None and stage.settled else goal
+    result = stage.recorder.finish(stage.coef, stage.scores, limit, rounds)
     return replace(result, coef=coef, indefinite=indefinite)
 
 
-class _Level:
-    """One level: the problem on its rows in spatial order, coefficients and scores."""
+class _Stage:
+    """One subsample: the problem on its rows in spatial order, coefficients and scores."""
 
-    def __init__(self, problem: KernelProblem, tiles: TiledMatrix, index: Ints, coef: Floats, budget: Budget) -> None:
-        self.part = KernelProblem(
-            cast(KernelMatrix, tiles), problem.y[index], problem.upper[index], problem.fit_intercept
+    def __init__(
+        self, problem: KernelProblem, tiles: TiledMatrix, rows: Ints, coef: Floats, budget: Budget,
+        options: SpatialOptions,
+    ) -> None:  # fmt: skip
+        self.tiles, self.index, self.budget, self.options = tiles, rows[tiles.order], budget, options
+        self.part = replace(
+            problem, rows=cast(KernelMatrix, tiles), y=problem.y[self.index], upper=problem.upper[self.index]
         )
-        self.tiles, self.index, self.budget = tiles, index, budget
-        self.coef, self.scores = coef[index], np.zeros(index.shape[0])
-        self.block = working_set.Block(self.part, 0, budget)
-        self.best = Best()
+        self.coef, self.scores = coef[self.index], np.zeros(rows.shape[0])
+        self.block = working_set.Block(self.part, 0, budget, options.blocks)
+        self.recorder = KernelRecorder(self.part, "spatial dual", budget, 0.0)
         self.rounds, self.settled = 0, False
-        self.history: list[dict[str, float]] = []
         support = np.flatnonzero(self.coef)
         if support.shape[0]:
             tiles.add(support, self.coef[support], self.scores)
 
     def run(self, tol: float, rule: HoldOut | None = None) -> None:
         """Rounds until the violation is at most `tol`, the rule has seen enough, or the budget ends."""
-        lower, upper = working_set.bounds(self.part)
+        lower, upper = bounds(self.part)
         try:
             while True:
-                left = working_set.violation(self.part, self.coef, self.scores, GLOBAL, lower, upper)
+                left = working_set.violation(self.part, self.coef, self.scores, self.options.worst, lower, upper)
                 spent = self.part.rows.evaluations
                 if rule is not None and (rule.due(spent) or left.size <= tol):
                     self.settled = rule.look(spent, self.coef, self.scores, left.middle) or left.size <= tol
                 done = left.size <= tol or self.settled or self.budget.exhausted
-                if done or self.rounds % EVERY == 0:
-                    self._note(left)
+                if done or self.rounds % self.options.every == 0:
+                    at = values(self.part, self.coef, self.scores, left.middle)
+                    facts = at._asdict() | {"violation": left.size, "rows": float(self.part.n_rows)}
+                    self.recorder.note(self.coef, self.scores, facts)
+                    self.budget.tell("spatial dual", self.rounds, at.dual, at.primal - at.dual, left.size)
                 if done:
                     break
                 work = np.union1d(np.concatenate((left.up, left.down)), self._cell(left.middle, lower, upper))
@@ -165,26 +198,17 @@ class _Level:
         except KeyboardInterrupt:
             self.budget.interrupted = True
         if rule is not None and rule.best is not None:
-            self.coef, self.scores, self.best = rule.best.coef, rule.best.scores, Best()
+            self.coef, self.scores = rule.best.coef, rule.best.scores
+            self.recorder.point = None  # the rule knows better than the primal value
         elif self.budget.exhausted:
             at = values(self.part, self.coef, self.scores, optimal_bias(self.part, self.scores))
-            self.best.restore(at.primal, self.coef, self.scores)
+            self.recorder.restore(at.primal, self.coef, self.scores)
 
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
+        size = self.options.cell
         ahead = self.part.y - self.scores - middle
         excess = np.where(ahead > 0.0, ahead * (self.coef < upper), -ahead * (self.coef > lower))
-        starts = np.arange(0, excess.shape[0], CELL)
-        best = CELL * int(np.argmax(np.add.reduceat(excess, starts)))
-        return np.arange(best, min(best + CELL, excess.shape[0]))
-
-    def _note(self, left: working_set.Violation) -> None:
-        at = values(self.part, self.coef, self.scores, left.middle)
-        self.best.offer(at._asdict(), self.coef, self.scores)
-        self.history.append(
-            {
-                "seconds": self.budget.elapsed, "evaluations": float(self.part.rows.evaluations), "primal": at.primal,
-                "dual": at.dual, "violation": left.size, "rows": float(self.part.n_rows),
-            }
-        )  # fmt: skip
-        self.budget.tell("spatial dual", self.rounds, at.dual, at.primal - at.dual, left.size)
+        starts = np.arange(0, excess.shape[0], size)
+        best = size * int(np.argmax(np.add.reduceat(excess, starts)))
+        return np.arange(best, min(best + size, excess.shape[0]))

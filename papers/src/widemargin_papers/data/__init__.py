@@ -1,0 +1,1 @@
+"""Loaders of data sets that only the papers' experiments use."""

@@ -1,0 +1,260 @@
+"""Blocks in this process, in the workers of joblib, of several back ends as one; and which back end is asked for."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+
+from widemargin.distributed.blocks import Block, BlockFunction, BlockMap, RunningSum, Step, combined, filled_blocks
+from widemargin.distributed.recipes import FramePartition, Recipe
+from widemargin.exceptions import DataError
+
+__all__ = ["JoblibMap", "JoinedMap", "SerialMap", "block_map"]
+
+
+class SerialMap:
+    """Blocks in this process, one after the other: the back end that all others must agree with.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+        How the rows of every block are read.
+    hold : bool, default=True
+        Whether rows stay in memory between two calls. False is out-of-core work: one block at a time is in memory (and
+        the state of all), and every call reads its rows again.
+
+    Raises
+    ------
+    DataError
+        If there is no recipe.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.distributed import SerialMap, array_rows
+    >>> blocks = SerialMap(array_rows({"x": np.arange(10.0)}, block_rows=4))
+    >>> blocks.sum(lambda block, power: (block.data["x"] ** power).sum(), 2)
+    np.float64(285.0)
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], *, hold: bool = True) -> None:
+        self._take(recipes, (), hold)
+
+    def _take(self, recipes: Sequence[Recipe], steps: Sequence[Step], hold: bool) -> None:
+        self._recipes, self._steps, self._hold = list(recipes), tuple(steps), hold
+        if not self._recipes:
+            raise DataError("there are no blocks. Give one recipe at least.")
+        self._blocks = [Block(i, recipe, steps, hold=hold) for i, recipe in enumerate(self._recipes)]
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._blocks)
+
+    def map(self, function: BlockFunction, message: object = None) -> list[Any]:
+        """See `BlockMap`."""
+        return list(self.stream(function, message))
+
+    def sum(self, function: BlockFunction, message: object = None) -> Any:
+        """See `BlockMap`."""
+        return RunningSum().add_all(self.stream(function, message)).result()
+
+    def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
+        """See `BlockMap`; nothing is lost here, so nothing is remembered."""
+        if restart:
+            for block in self._blocks:
+                block.state, block.n_advances = None, 0
+        for block, state in zip(self._blocks, self.stream(function, message), strict=True):
+            block.state, block.n_advances = state, block.n_advances + 1
+
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
+    ) -> "SerialMap":
+        """See `BlockMap`."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
+        return other
+
+    def near(self, n_bytes: int) -> "SerialMap":
+        """See `BlockMap`; the rows are here already."""
+        return self
+
+    def filled(self) -> "SerialMap":
+        """See `BlockMap`."""
+        filled = filled_blocks(self, self._recipes)
+        if len(filled) == self.n_blocks:
+            return self
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _recipes=[self._recipes[i] for i in filled])
+        other._blocks = [self._blocks[i].numbered(n) for n, i in enumerate(filled)]
+        return other
+
+    def close(self) -> None:
+        """See `BlockMap`."""
+        self._blocks = []
+
+    def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
+        """See `BlockMap`."""
+        return (called(function, block, message) for block in self._blocks)
+
+
+class JoblibMap(SerialMap):
+    """Blocks on this machine, side by side in joblib's workers.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+    n_jobs : int, default=None
+        Blocks worked on at a time; -1: as many as there are cores; None: what `joblib.parallel_config` says, else 1.
+    hold : bool, default=True
+        As in `SerialMap`.
+    prefer : {"threads", "processes"}, default="threads"
+        What joblib is to use, unless `joblib.parallel_config` names a backend.
+
+    Notes
+    -----
+    In threads compiled loops and BLAS let go of the interpreter, and rows and notes stay where they are.
+    In other processes (or on other machines, by joblib's backend "dask") recipes and states travel to the workers and
+    back at every call.
+    """
+
+    def __init__(
+        self, recipes: Sequence[Recipe], n_jobs: int | None = None, *, hold: bool = True, prefer: str = "threads"
+    ) -> None:
+        super().__init__(recipes, hold=hold)
+        self._n_jobs, self._prefer = n_jobs, prefer
+
+    def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
+        """See `BlockMap`; where the backend cannot do it, all results come at once."""
+        calls = (delayed(called)(function, block, message) for block in self._blocks)
+        one_by_one = get_active_backend()[0].supports_return_generator
+        kind = "generator" if one_by_one else "list"
+        return iter(Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls))
+
+
+def called(function: BlockFunction, block: Block, message: object) -> Any:
+    """The function's result; rows that are not to be held are forgotten afterwards."""
+    try:
+        return function(block, message)
+    finally:
+        block.release()
+
+
+class JoinedMap:
+    """All blocks of some block maps, the first ones first.
+
+    Parameters
+    ----------
+    maps : sequence of BlockMap
+    """
+
+    def __init__(self, maps: Sequence[BlockMap]) -> None:
+        self._maps = tuple(maps)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return sum(one.n_blocks for one in self._maps)
+
+    def map(self, function: BlockFunction, message: object = None) -> list[Any]:
+        """See `BlockMap`."""
+        return [result for one in self._maps for result in one.map(function, message)]
+
+    def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
+        """See `BlockMap`."""
+        for one in self._maps:
+            yield from one.stream(function, message)
+
+    def sum(self, function: BlockFunction, message: object = None) -> Any:
+        """See `BlockMap`; first each of the maps by itself."""
+        return combined([one.sum(function, message) for one in self._maps])
+
+    def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
+        """See `BlockMap`."""
+        for one in self._maps:
+            one.advance(function, message, restart=restart)
+
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
+    ) -> "JoinedMap":
+        """See `BlockMap`."""
+        return JoinedMap([one.prepared(function, message, hold=hold) for one in self._maps])
+
+    def near(self, n_bytes: int) -> "JoinedMap":
+        """See `BlockMap`; each of the maps by itself."""
+        return JoinedMap([one.near(n_bytes) for one in self._maps])
+
+    def filled(self) -> "JoinedMap":
+        """See `BlockMap`; every one of the maps must hold rows."""
+        return JoinedMap([one.filled() for one in self._maps])
+
+    def close(self) -> None:
+        """See `BlockMap`."""
+        for one in self._maps:
+            one.close()
+
+
+def block_map(recipes: Sequence[Recipe], workers: object = None, *, hold: bool = True) -> BlockMap:
+    """Blocks on the workers that are asked for.
+
+    Parameters
+    ----------
+    recipes : sequence of Recipe
+    workers : None, int or distributed.Client, default=None
+        None: one block after the other in this process (partitions of a Dask frame: the client in force, if there is
+        one). An integer: so many blocks at a time on this machine, -1 for one a core. A client: its cluster.
+    hold : bool, default=True
+        Whether rows stay in memory between two calls.
+
+    Returns
+    -------
+    BlockMap
+
+    Raises
+    ------
+    DataError
+        If `workers` is something else, or there is no recipe.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.distributed import array_rows, block_map
+    >>> blocks = block_map(array_rows({"x": np.ones(100)}, block_rows=30), workers=2)
+    >>> blocks.sum(lambda block, message: block.data["x"].size)
+    100
+    """
+    from widemargin.distributed.dask_map import DaskMap  # it needs the maps of this file
+
+    if workers is None:
+        client = client_in_force() if any(isinstance(recipe, FramePartition) for recipe in recipes) else None
+        return SerialMap(recipes, hold=hold) if client is None else DaskMap(recipes, client, hold=hold)
+    if isinstance(workers, int) and not isinstance(workers, bool):
+        if workers == 0 or workers < -1:
+            raise DataError(f"workers is {workers}; give a number of at least 1, or -1 for all cores.")
+        return SerialMap(recipes, hold=hold) if workers == 1 else JoblibMap(recipes, workers, hold=hold)
+    if hasattr(workers, "submit") and hasattr(workers, "scatter"):
+        return DaskMap(recipes, workers, hold=hold)
+    raise DataError(f"workers is a {type(workers).__name__}; give None, a number or a distributed.Client.")
+
+
+def client_in_force() -> Any:
+    """The Dask client that the user has made, or None; Dask is not imported for that.
+
+    None, too, in a task of Dask: it would wait for other tasks on the worker that it keeps busy.
+    """
+    if "distributed" not in sys.modules:
+        return None
+    distributed = sys.modules["distributed"]
+    try:
+        distributed.get_worker()
+    except ValueError:  # this is no task
+        pass
+    else:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:  # there is none
+        return None

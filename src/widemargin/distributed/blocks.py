@@ -1,0 +1,399 @@
+"""What a back end offers: blocks of rows that can be built again, functions called on all of them, sums.
+
+Sums are made in one order for all back ends, and what a solver knows of rows in blocks is here, too.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any, NamedTuple, Protocol, Self
+
+import narwhals as nw
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.distributed.recipes import Recipe, rows_of
+from widemargin.exceptions import DataError
+from widemargin.rows import Rows
+
+__all__ = [
+    "Block", "BlockFunction", "BlockMap", "BlockedPoint", "BlockedRows", "RunningSum", "Step", "Variant",
+    "block_scores", "combined", "filled_blocks",
+]  # fmt: skip
+
+FAN_IN = 16
+"""Summands of one addition: what a worker must hold at a time."""
+
+BlockFunction = Callable[["Block", Any], Any]
+"""A function of a block and of the message sent to all blocks. Importable by name wherever it is to run."""
+
+
+class Step(NamedTuple):
+    """A function and the message it is called with: what must be remembered to do it again."""
+
+    function: Callable[[Any, Any], Any]
+    message: Any
+
+
+class Block:
+    """Some rows, and what lives with them.
+
+    Parameters
+    ----------
+    index : int
+        Number of the block, from 0.
+    recipe : Recipe
+        How the rows are read.
+    steps : sequence of Step
+        What is made of them after reading, see `BlockMap.prepared`.
+    hold : bool, default=True
+        Whether the rows stay in memory between two calls. False: they are read again for every call.
+
+    Attributes
+    ----------
+    state : any
+        What the last `BlockMap.advance` returned for this block; None before the first one. Not to be changed in place.
+    n_advances : int
+        How often the block was advanced.
+    scratch : dict
+        Notes of a function to its next call on the same block: products with the last message, say. It may be found
+        empty at any time, as it is where the block had to be built again elsewhere; whoever reads it must be able to do
+        without, and must write beside a note what it depends on (`n_advances`, a number in the message).
+    """
+
+    def __init__(self, index: int, recipe: Recipe, steps: Sequence[Step] = (), *, hold: bool = True) -> None:
+        self.index, self.recipe, self.steps, self.hold = index, recipe, tuple(steps), hold
+        self.state: Any = None
+        self.n_advances = 0
+        self.scratch: dict[str, Any] = {}
+        self._data: Any = None
+        self._is_read = False
+
+    @property
+    def title(self) -> str:
+        """The block in messages: its number, and the file of its rows where there is one."""
+        path = getattr(self.recipe, "path", None)
+        return f"block {self.index} ({path})" if isinstance(path, str) else f"block {self.index}"
+
+    @property
+    def data(self) -> Any:
+        """The rows, as the recipe reads them and the steps make them; read when first asked for."""
+        if self._is_read:
+            return self._data
+        data = self.recipe.load()
+        for function, message in self.steps:
+            data = function(data, message)
+        self._data, self._is_read = data, True
+        return data
+
+    def release(self) -> None:
+        """Forget rows that are not to be held; called after every function."""
+        if not self.hold:
+            self._data, self._is_read = None, False
+
+    def with_state(self, state: object, n_advances: int) -> Self:
+        """This block in another state; it shares the rows and the notes."""
+        if self.hold:
+            self.data  # noqa: B018  read here, so that both share it
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), state=state, n_advances=n_advances)
+        return other
+
+    def numbered(self, index: int) -> Self:
+        """This block under another number and without state; it shares the rows."""
+        other = self.with_state(None, 0)
+        other.index, other.scratch = index, {}
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows and notes do not travel: they are made again where the block arrives."""
+        return vars(self) | {"_data": None, "_is_read": False, "scratch": {}}
+
+    def __sizeof__(self) -> int:
+        """Bytes of the rows in memory, as far as they say; for the memory management of Dask."""
+        return 1000 + (bytes_of(self._data) if self._is_read and self.hold else 0) + bytes_of(self.recipe)
+
+
+def bytes_of(value: object) -> int:
+    """Bytes of the arrays in a value, roughly: those of arrays, tables, and of what holds them."""
+    nbytes = getattr(value, "nbytes", None)
+    if isinstance(nbytes, int):
+        return nbytes
+    if isinstance(value, Rows):
+        return sum(map(bytes_of, vars(value).values()))
+    if isinstance(value, dict):
+        return sum(map(bytes_of, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(bytes_of, value))
+    frame = nw.from_native(value, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return int(frame.estimated_size())
+    parts = [getattr(value, name, None) for name in ("data", "indices", "indptr", "arrays")]
+    return sum(bytes_of(part) for part in parts if part is not None and part is not value)
+
+
+class BlockMap(Protocol):
+    """Blocks of rows somewhere, and the three operations on them: map, sum, and a message sent to all.
+
+    All functions are called as `function(block, message)` with a `Block`, wherever the block is. They must be
+    importable or picklable, must not change `block.state` or `block.data`, and may keep notes in `block.scratch`.
+
+    Sums are made in one fixed order (runs of `FAN_IN` blocks, then runs of their sums), so they do not depend on
+    the back end or on the number of workers, to the last bit.
+    """
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+
+    def map(self, function: BlockFunction, message: object = None) -> list[Any]:
+        """What the function returns for every block, in the order of the blocks."""
+
+    def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
+        """As `map`, but one result after the other, as soon as it and those before it are there."""
+
+    def sum(self, function: BlockFunction, message: object = None) -> Any:
+        """The sum of what the function returns for every block.
+
+        Summands are numbers, arrays, None, objects with `merge`, or tuples, lists, NamedTuples and dicts of them.
+        """
+
+    def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
+        """Let every block's `state` be what the function returns; it may look at the state before.
+
+        Function and message are remembered: a block that was lost is built again by its recipe and advanced by all of
+        them. With `restart` the new state does not look at the old one, and what was remembered is forgotten.
+        """
+
+    def prepared(
+        self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
+    ) -> "BlockMap":
+        """The same blocks with `function(data, message)` for data, and no state.
+
+        With `hold` these data stay in memory between two calls, or do not; None: as before.
+        """
+
+    def near(self, n_bytes: int) -> "BlockMap":
+        """The same blocks in the memory of this process if their rows take no more than `n_bytes`; else as they are.
+
+        A call on a cluster costs some milliseconds: few rows are worked on sooner than they are asked about.
+        """
+
+    def filled(self) -> "BlockMap":
+        """The blocks that hold rows, numbered anew and without state; this map where all of them do.
+
+        Partitions of a Dask frame may have been emptied by a filter. Where a recipe does not say how many rows it has,
+        they are read.
+
+        Raises
+        ------
+        DataError
+            If no block holds rows.
+        """
+
+    def close(self) -> None:
+        """Let go of blocks and states."""
+
+
+def filled_blocks(blocks: BlockMap, recipes: Sequence[Recipe]) -> list[int]:
+    """Numbers of the blocks that hold rows, see `BlockMap.filled`."""
+    counts: Sequence[int | None] = [getattr(recipe, "n_rows", None) for recipe in recipes]
+    if None in counts:
+        counts = blocks.map(_n_rows)
+    filled = [i for i, count in enumerate(counts) if count]
+    if not filled:
+        raise DataError(f"none of {len(counts)} block(s) holds rows. Give some, or look at the filter before.")
+    return filled
+
+
+def _n_rows(block: Block, _: None) -> int:
+    n_rows: int | None = getattr(block.recipe, "n_rows", None)
+    return rows_of(block.data) if n_rows is None else n_rows
+
+
+# Sums of what functions return for blocks.
+
+
+def combined(values: Sequence[object]) -> Any:
+    """The sum of values from left to right; none of them is changed.
+
+    Raises
+    ------
+    DataError
+        If two of them differ in kind, length, keys or shape, or cannot be added.
+    """
+    total = _own(values[0])
+    for value in values[1:]:
+        total = _plus(total, value)
+    return total
+
+
+class RunningSum:
+    """The sum of values that come one by one, in the order of a tree: runs of `FAN_IN` values, runs of their sums, ...
+
+    Examples
+    --------
+    >>> total = RunningSum()
+    >>> for value in range(1000):
+    ...     total.add(value)
+    >>> total.result()
+    499500
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[list[Any]] = [[]]
+
+    def add(self, value: object, level: int = 0) -> None:
+        """Take in the next value."""
+        if level == len(self._levels):
+            self._levels.append([])
+        waiting = self._levels[level]
+        waiting.append(value)
+        if len(waiting) == FAN_IN:
+            self._levels[level] = []
+            self.add(combined(waiting), level + 1)
+
+    def add_all(self, values: Iterable[object]) -> "RunningSum":
+        """Take in many values."""
+        for value in values:
+            self.add(value)
+        return self
+
+    def result(self) -> Any:
+        """The sum of all values so far."""
+        carried: list[Any] = []
+        for level in self._levels:
+            values = [*level, *carried]
+            carried = [combined(values)] if values else []
+        if not carried:
+            raise DataError("there is no block to sum over. Give some rows.")
+        return carried[0]
+
+
+def _own(value: object) -> Any:
+    """A copy that may be changed: booleans become integers, and integers 64 bits wide."""
+    if isinstance(value, np.ndarray):
+        small = value.dtype.kind in "biu"
+        return value.astype(np.result_type(value, np.int64)) if small else value.copy()
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if value is None or isinstance(value, Number):
+        return value
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return _like(value, [_own(item) for item in value])
+    return copy.deepcopy(value)
+
+
+def _plus(total: Any, value: Any) -> Any:
+    """`total + value`; only `total` may be changed."""
+    if (total is None) != (value is None):
+        raise _different(total, value)
+    if total is None:
+        return None
+    if isinstance(total, np.ndarray):
+        if not isinstance(value, np.ndarray) or value.shape != total.shape:
+            raise _different(total, value)
+        if np.can_cast(value.dtype, total.dtype, "same_kind"):
+            total += value
+            return total
+        return total + value
+    if isinstance(total, dict):
+        if not isinstance(value, dict) or total.keys() != value.keys():
+            raise _different(total, value)
+        return {key: _plus(item, value[key]) for key, item in total.items()}
+    if isinstance(total, (list, tuple)):
+        if not isinstance(value, type(total)) or len(total) != len(value):
+            raise _different(total, value)
+        return _like(total, [_plus(*pair) for pair in zip(total, value, strict=True)])
+    if hasattr(total, "merge"):
+        return total.merge(value)
+    return total + value
+
+
+def _like(model: tuple[Any, ...] | list[Any], items: list[Any]) -> tuple[Any, ...] | list[Any]:
+    """The items in a container of the same kind as the model."""
+    return type(model)(*items) if hasattr(model, "_fields") else type(model)(items)
+
+
+def _different(total: object, value: object) -> DataError:
+    return DataError(f"blocks gave {_kind(total)} and {_kind(value)}, which cannot be added. Return one kind for all.")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, dict):
+        return f"a dict with keys {sorted(map(str, value))[:6]}"
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+# What a solver knows of rows in blocks.
+
+Variant = tuple[tuple[str, tuple[Any, ...]], ...]
+"""Methods of a block's problem, with their arguments, that lead from it to the problem that is solved."""
+
+
+class BlockedPoint(NamedTuple):
+    """A model (w, b), where a problem in memory has the scores of all rows."""
+
+    w: Floats
+    b: float
+    n_rows: int
+
+    @property
+    def shape(self) -> tuple[int]:
+        """That of the scores."""
+        return (self.n_rows,)
+
+
+@dataclass
+class BlockedRows:
+    """n rows of d features in blocks.
+
+    Attributes
+    ----------
+    blocks : BlockMap
+    n_rows, n_features : int
+    n_stored : int
+        Numbers stored in the rows.
+    centre : ndarray of shape (d,)
+        Their mean.
+    n_passes : int
+        How often the features of all rows have been looked at so far.
+    """
+
+    blocks: BlockMap
+    n_rows: int
+    n_features: int
+    n_stored: int
+    centre: Floats
+    n_passes: int = 0
+    has_singles = False
+    _last: tuple[BlockedPoint, Floats] | None = None
+
+    def square(self, w: Floats) -> float:
+        """`|w|^2`."""
+        return float(w @ w)
+
+    def sums_at(self, function: Callable[[Block, BlockedPoint], Floats], at: BlockedPoint) -> Floats:
+        """The sum of one function of the blocks and a model; that of the last model is remembered."""
+        if self._last is None or self._last[0].b != at.b or not np.array_equal(self._last[0].w, at.w):
+            self._last = at._replace(w=at.w.copy()), np.asarray(self.blocks.sum(function, at))
+            self.n_passes += 1
+        return self._last[1]
+
+
+def block_scores(block: Block, w: Floats, b: float) -> Floats:
+    """Scores `X w - b` of a block's rows; those of the last model are remembered. Not to be changed."""
+    known: tuple[Floats, float, Floats] | None = block.scratch.get("scores")
+    if known is None or known[1] != b or not np.array_equal(known[0], w):
+        rows = block.data.rows
+        z = rows.dot(w, out=np.empty(rows.n_rows))
+        z -= b
+        known = block.scratch["scores"] = w.copy(), b, z
+    return known[2]

@@ -1,0 +1,284 @@
+"""From the binary problems of a kernel SVM to its classes: coefficients, scores of new rows, votes, probabilities.
+
+Coefficients have the layout of `sklearn.svm.SVC`. Support vectors are ordered by class. One against one, the
+coefficients of the support vectors of class i against class j stand in row j - 1 of `dual_coef_` where i < j, and in
+row j where i > j: every support vector is in k - 1 problems. The problem of i < j has the score `f_ij > 0` for class i.
+One against the rest, row c belongs to class c.
+
+Probabilities: every binary problem is calibrated on rows held out. One against one the pairs' probabilities are coupled
+(T.-F. Wu, C.-J. Lin, R. Weng, "Probability Estimates for Multi-class Classification by Pairwise Coupling", JMLR 2004,
+second method, which LIBSVM uses too); one against the rest they are scaled to sum 1. Sigmoids of few rows are careful
+(Platt's targets), and coupling many careful ones makes them much too careful: with 22 rows of each digit their mean log
+loss is 0.34, at an accuracy of 98%. So with more than two classes all rows held out fit one more number, a power of the
+probabilities: 0.06.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from widemargin._typing import Floats, Ints, Matrix
+from widemargin.estimators._calibration import calibrated, fit_calibrator
+from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows
+from widemargin.exceptions import DataError
+from widemargin.kernels.backend import usable_name
+from widemargin.kernels.functions import KernelFunction, settled_kernel
+
+__all__ = [
+    "Expansion", "KernelExpansion", "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
+    "pair_scores", "probabilities", "score_blocks", "sharpened", "sharpness", "votes",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The fitted model.
+
+    Attributes
+    ----------
+    support : ndarray of int64, shape (s,)
+        Training rows, ordered by class, then by number.
+    n_support : ndarray of int32, shape (k,)
+    dual_coef : ndarray of shape (k - 1, s), or (k, s) one against the rest
+    intercept : ndarray of shape (n_problems,)
+    """
+
+    support: Ints
+    n_support: npt.NDArray[np.int32]
+    dual_coef: Floats
+    intercept: Floats
+
+
+def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> Expansion:
+    """Put the solutions of all problems together."""
+    used = np.zeros(codes.shape[0], dtype=bool)
+    for item in solved:
+        used[item.support] = True
+    support = np.flatnonzero(used)
+    support = support[np.argsort(codes[support], kind="stable")]
+    place = np.empty(codes.shape[0], dtype=np.int64)
+    place[support] = np.arange(support.shape[0])
+    pairs = len(solved) > 1 and solved[0].split.negative is not None
+    dual_coef = np.zeros((n_classes - 1 if pairs else len(solved), support.shape[0]))
+    for number, item in enumerate(solved):
+        chosen = np.flatnonzero(item.result.coef)
+        rows, coef = item.index[chosen], item.result.coef[chosen]
+        if not pairs:
+            dual_coef[number, place[rows]] = coef
+            continue
+        i, j = item.split.positive, int(item.split.negative or 0)  # i < j, so j is not 0
+        dual_coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = coef
+    n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
+    return Expansion(support, n_support, dual_coef, np.array([item.result.intercept for item in solved]))
+
+
+def dense(dual_coef: Matrix) -> Floats:
+    """`dual_coef_` as an array; fits on CSR rows keep it as a CSR matrix."""
+    return np.asarray(dual_coef if isinstance(dual_coef, np.ndarray) else dual_coef.toarray())
+
+
+def pair_scores(parts: Sequence[Floats], intercept: Floats) -> Floats:
+    """Scores of all pairs of classes, shape (p, k (k - 1) / 2).
+
+    Parameters
+    ----------
+    parts : sequence of k ndarrays of shape (p, k - 1)
+        For each class the kernel values with its support vectors times their part of `dual_coef_`, transposed.
+    intercept : ndarray of shape (k (k - 1) / 2,)
+    """
+    k = len(parts)
+    pairs = [parts[i][:, j - 1] + parts[j][:, i] for i in range(k) for j in range(i + 1, k)]
+    return np.column_stack(pairs) + intercept
+
+
+def one_vs_rest(scores: Floats, n_classes: int) -> Floats:
+    """Votes of the pairs, made continuous by their scores as scikit-learn does, shape (p, k)."""
+    return np.asarray(_ovr_decision_function(scores < 0, -scores, n_classes))
+
+
+def votes(scores: Floats, n_classes: int) -> Ints:
+    """The class that most pairs vote for, the first of those, shape (p,)."""
+    count = np.zeros((scores.shape[0], n_classes), dtype=np.int64)
+    column = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            first = scores[:, column] > 0.0
+            count[:, i] += first
+            count[:, j] += ~first
+            column += 1
+    return np.asarray(np.argmax(count, axis=1))
+
+
+def linear_weights(dual_coef: Floats, vectors: Matrix, n_support: npt.NDArray[np.int32]) -> Floats:
+    """Weights of the columns for a linear kernel, shape (n_problems, d)."""
+    rows, (k1, _) = n_support.shape[0], dual_coef.shape
+    if k1 != rows - 1 or rows == 2:
+        return np.asarray(dual_coef @ vectors)
+    cuts = np.concatenate(([0], np.cumsum(n_support)))
+    parts = [dual_coef[:, cuts[c] : cuts[c + 1]] @ vectors[cuts[c] : cuts[c + 1]] for c in range(rows)]
+    return np.array([parts[i][j - 1] + parts[j][i] for i in range(rows) for j in range(i + 1, rows)])
+
+
+class KernelExpansion(Protocol):
+    """A fitted model whose scores are sums over its support vectors."""
+
+    kernel: str | KernelFunction
+    degree: float
+    coef0: float
+    gamma_: float
+    classes_: npt.NDArray[Any]
+    dual_coef_: Matrix
+    support_: npt.NDArray[np.integer[Any]]
+    support_vectors_: Matrix
+
+
+def score_blocks(
+    model: KernelExpansion, X: Matrix, *, pairs: bool = False, backend: str = "numpy", numbers: int = 1 << 21
+) -> Iterator[tuple[slice, Floats]]:
+    """Scores of checked rows by all binary problems, shape (rows, n_problems), and the rows that they belong to.
+
+    One against one (`pairs`), the kernel values of a class's support vectors serve all its problems at once. A model
+    without `intercept_` has none. NumPy computes the values where the rows are CSR, or the backend is not to be had. At
+    most `numbers` scores are held at a time, 16 MB.
+    """
+    k, coef = model.classes_.shape[0], dense(model.dual_coef_)
+    cuts = [0, coef.shape[1]]
+    if pairs:
+        cuts = [0, *np.cumsum(model.n_support_).tolist()]  # type: ignore[attr-defined]
+    backend = "numpy" if sp.issparse(X) else usable_name(backend)
+    parts = [_Part(model, slice(low, high), coef[:, low:high], backend) for low, high in pairwise(cuts)]
+    intercept: Floats = getattr(model, "intercept_", np.zeros(1))
+    step = max(1, numbers // (k * k))
+    for low in range(0, X.shape[0], step):
+        rows = slice(low, min(low + step, X.shape[0]))
+        sums = [part(X[rows]) for part in parts]
+        yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
+
+
+class _Part:
+    """Kernel values with some of the support vectors, times their coefficients."""
+
+    def __init__(self, model: KernelExpansion, place: slice, coef: Floats, backend: str) -> None:
+        self._coef = np.ascontiguousarray(coef.T)
+        self._columns = model.support_[place] if model.kernel == "precomputed" else None
+        self._rows = None
+        if self._columns is None and self._coef.shape[0]:
+            kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
+            vectors = model.support_vectors_[place]
+            # Products store no rows, so none needs to fit the cache.
+            self._rows = kernel_rows(kernel, vectors, cache_size=1e9, backend=backend)
+
+    def __call__(self, X: Matrix) -> Floats:
+        if self._columns is not None:
+            return np.asarray(X[:, self._columns] @ self._coef, dtype=np.float64)
+        if self._rows is None:
+            return np.zeros((X.shape[0], self._coef.shape[1]))
+        return self._rows.products(X, self._coef)
+
+
+def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: Ints, weight: Floats) -> list[Any]:
+    """The calibrator of every binary problem.
+
+    Parameters
+    ----------
+    method : {"sigmoid", "isotonic"}
+    parts : sequence of Split
+    scores : ndarray of shape (n, n_problems)
+        Of rows that training did not see.
+    codes : ndarray of int, shape (n,)
+        Their classes.
+    weight : ndarray of shape (n,)
+
+    Raises
+    ------
+    DataError
+        If a class has none of these rows.
+    """
+    absent = sorted({c for part in parts for c in part if c is not None} - set(codes.tolist()))
+    if absent:
+        raise DataError(f"calibration held out no row of class number {absent[0]}; it needs at least 5 rows of each.")
+    calibrators = []
+    for number, part in enumerate(parts):
+        rows = slice(None) if part.negative is None else (codes == part.positive) | (codes == part.negative)
+        calibrators.append(fit_calibrator(method, scores[rows, number], codes[rows] == part.positive, weight[rows]))
+    return calibrators
+
+
+def probabilities(calibrators: Sequence[Any], parts: Sequence[Split], scores: Floats) -> Floats:
+    """Probabilities of all classes, shape (p, k), from the scores of all problems, shape (p, n_problems)."""
+    each = np.column_stack([calibrated(model, scores[:, number])[:, 1] for number, model in enumerate(calibrators)])
+    if len(parts) == 1:
+        return np.column_stack([1.0 - each[:, 0], each[:, 0]])
+    if parts[0].negative is not None:
+        return coupled(each, parts)
+    total = each.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+
+
+def sharpened(table: Floats, power: float) -> Floats:
+    """Probabilities of classes raised to a power and scaled to sum 1, shape (p, k)."""
+    logarithm = power * np.log(np.maximum(table, 1e-12))
+    found = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def sharpness(table: Floats, codes: Ints, weight: Floats) -> float:
+    """The power that makes the log loss of rows held out least.
+
+    Of W rows (by weight) each counts `W / (W + 1)` for its own class and the rest evenly for all, as though there were
+    one row more, of every class at once: rows that are all classified correctly do not make probabilities of 1.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, k)
+        Probabilities of rows that training did not see.
+    codes : ndarray of int, shape (n,)
+        Their classes.
+    weight : ndarray of shape (n,)
+    """
+    (n, k), total = table.shape, float(weight.sum())
+    target = np.full((n, k), 1.0 / (k * (total + 1.0)))
+    target[np.arange(n), codes] += total / (total + 1.0)
+    target *= weight[:, None]
+
+    def loss(u: float) -> float:
+        return -float(np.sum(target * np.log(np.maximum(sharpened(table, float(np.exp(u))), 1e-300))))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 5.0), method="bounded").x))
+
+
+def coupled(pairs: Floats, parts: Sequence[Split]) -> Floats:
+    """Class probabilities p that agree best with those of the pairs.
+
+    Minimises `sum_ij (r_ji p_i - r_ij p_j)^2` subject to `sum p = 1` (Wu, Lin and Weng, equation 21), r_ij being the
+    probability of class i among rows of i or j: p is `Q^-1 e`, scaled, with `Q_ii = sum_j r_ji^2`, `Q_ij = -r_ji r_ij`.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (p, k (k - 1) / 2)
+        Probabilities of the first class of each pair.
+    parts : sequence of Split
+
+    Returns
+    -------
+    ndarray of shape (p, k)
+    """
+    k = 1 + max(part.negative or 0 for part in parts)
+    r = np.zeros((pairs.shape[0], k, k))
+    for number, part in enumerate(parts):
+        first = np.clip(pairs[:, number], 1e-7, 1.0 - 1e-7)  # as in LIBSVM
+        r[:, part.positive, part.negative] = first
+        r[:, part.negative, part.positive] = 1.0 - first
+    turned = r.transpose(0, 2, 1)
+    Q = -turned * r
+    diagonal = np.arange(k)
+    Q[:, diagonal, diagonal] = (turned**2).sum(axis=2) + 1e-12  # never singular
+    found = np.maximum(np.linalg.solve(Q, np.ones((pairs.shape[0], k, 1)))[..., 0], 0.0)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))

@@ -1,0 +1,124 @@
+"""What few users of kernel SVMs change, with the reason for each default: `KernelOptions`, `SBPOptions`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from widemargin.estimators._options import SolverOptions
+from widemargin.solvers.base import Progress
+
+__all__ = ["KernelOptions", "SBPOptions"]
+
+_SHARE = Interval(Real, 0.0, 1.0, closed="neither")
+_INTERRUPT = StrOptions({"raise", "return"})
+
+
+@dataclass(frozen=True, repr=False)
+class KernelOptions(SolverOptions):
+    """What `KernelSVC` has besides the parameters of scikit-learn's SVC.
+
+    Given as `solver_options=KernelOptions(time_budget=60)`, or as a dict, `solver_options={"time_budget": 60}`.
+
+    Parameters
+    ----------
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Train every pair of classes, as SVC, or each class against the rest, which needs fewer and larger problems.
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
+    precision : {"auto", "single", "double"}, default="auto"
+        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
+        of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast, and
+        what LIBSVM keeps.
+    backend : str, default="numpy"
+        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
+        "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.
+        `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
+        The default needs nothing installed.
+    validation_fraction : float in (0, 1), default=0.1
+        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
+        More rows judge more exactly, and fewer are left to train on; a tenth is scikit-learn's usual share.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` between steps; returning True stops the fit.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks. Scripts
+        should stop where they are stopped.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> from widemargin import KernelOptions, KernelSVC
+    >>> KernelSVC(solver_options=KernelOptions(multi_class="ovr"))
+    KernelSVC(solver_options=KernelOptions(multi_class='ovr'))
+    """
+
+    multi_class: Literal["ovo", "ovr"] = "ovo"
+    fit_intercept: bool = True
+    precision: Literal["auto", "single", "double"] = "auto"
+    backend: str = "numpy"
+    validation_fraction: float = 0.1
+    time_budget: float | None = None
+    callbacks: Sequence[Callable[[Progress], object]] | None = None
+    on_interrupt: Literal["raise", "return"] = "raise"
+
+    _constraints: ClassVar[dict[str, list[object]]] = {
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "fit_intercept": ["boolean"],
+        "precision": [StrOptions({"auto", "single", "double"})],
+        "backend": [str],
+        "validation_fraction": [_SHARE],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "on_interrupt": [_INTERRUPT],
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class SBPOptions(SolverOptions):
+    """How `SBPClassifier` draws and stops, where the defaults do not suit.
+
+    Given as `solver_options=SBPOptions(batch_size=64)`, or as a dict, `solver_options={"batch_size": 64}`.
+
+    Parameters
+    ----------
+    algorithm : {"batch", "published"}, default="batch"
+        "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
+        computes it afresh and takes the plain average (Algorithm 1 of the paper), which is many times slower.
+    batch_size : int, default=256
+        Rows of a step of "batch". Raising it makes steps more exact and dearer. Chosen on rows of a9a and MNIST.
+    validation_fraction : float, default=0.1
+        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
+        row is left to hold out the run stops at a gap of 10%.
+    backend : {"numpy", "dask"}, default="numpy"
+        "dask": in `fit` the kernel values of a step are computed on the workers of the Dask client in force, which hold
+        the rows in parts; it pays where a step costs more than its messages, some milliseconds.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range.
+    """
+
+    algorithm: Literal["batch", "published"] = "batch"
+    batch_size: int = 256
+    validation_fraction: float = 0.1
+    backend: Literal["numpy", "dask"] = "numpy"
+    on_interrupt: Literal["raise", "return"] = "raise"
+
+    _constraints: ClassVar[dict[str, list[object]]] = {
+        "algorithm": [StrOptions({"batch", "published"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "validation_fraction": [_SHARE],
+        "backend": [StrOptions({"numpy", "dask"})],
+        "on_interrupt": [_INTERRUPT],
+    }

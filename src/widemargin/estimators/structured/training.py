@@ -1,0 +1,235 @@
+"""What all structural SVMs share: their parameters of training, one way to train, and margins."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Floats, Seed
+from widemargin.estimators._options import SolverOptions
+from widemargin.estimators._progress import watchers
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning
+from widemargin.goals._warn import warn
+from widemargin.solvers.base import Budget, Callback, Status
+from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
+from widemargin.structured.learners.dual_point import Blocks
+from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import LearnerResult
+from widemargin.structured.model import Examples, StructuredModel, Weights
+from widemargin.structured.oracle import LEVELS, Search
+
+__all__ = ["StructuralEstimator", "StructuralOptions"]
+
+_SOLVERS: dict[str, Callable[..., LearnerResult]] = {
+    "bcfw": block_frank_wolfe.solve,
+    "sgd": sgd.solve,
+    "cutting-plane": cutting_planes.slack_per_example,
+    "one-slack": cutting_planes.one_slack,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class StructuralOptions(SolverOptions):
+    """How structural SVMs train, where the defaults do not suit.
+
+    Given as `solver_options=StructuralOptions(search_ratio=0.999)`, or as a dict,
+    `solver_options={"search_ratio": 0.999}`.
+
+    Parameters
+    ----------
+    average : bool, default=True
+        For "bcfw" and "sgd": evaluate the averaged iterate too, and keep the better one. It is nearly always the better
+        one at first, and costs a pass at every certificate.
+    check_every : int, default=None
+        Passes between certificates of "bcfw" and "sgd", which cost one or two passes each. None: rarely.
+    oracle_batch : int, default=None
+        For "bcfw" with a slow oracle of your own: ask for the labels of so many examples at the same weights, side by
+        side, on the workers of the Dask client in force, else in `n_jobs` threads. Raising it needs more passes; the
+        model depends on it, not on the workers.
+    search_tol : float, default=1e-9
+        Relative error of a search; that of an oracle by linear programming is 1e-6 at least. Larger asks fewer
+        questions and adds its size to the gap.
+    search_ratio : float, default=1.0
+        A search may stop at this share of its upper bound; the paper uses 0.999, which saves questions and leaves the
+        rest in the gap.
+    max_queries : int, default=1000
+        Most questions of a search: a guard, as exact searches ask about ten.
+    separator : str, default="/"
+        Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
+    verbose : int, default=0
+        1 logs every pass under "widemargin".
+
+    Examples
+    --------
+    >>> from widemargin import MultiLabelSVC, StructuralOptions
+    >>> MultiLabelSVC(solver_options=StructuralOptions(verbose=1))
+    MultiLabelSVC(solver_options=StructuralOptions(verbose=1))
+    """
+
+    average: bool = True
+    check_every: int | None = None
+    oracle_batch: int | None = None
+    search_tol: float = 1e-9
+    search_ratio: float = 1.0
+    max_queries: int = 1000
+    separator: str = "/"
+    on_interrupt: Literal["raise", "return"] = "raise"
+    verbose: int = 0
+
+    _constraints: ClassVar[dict[str, list[object]]] = {
+        "average": ["boolean"],
+        "check_every": [Interval(Integral, 1, None, closed="left"), None],
+        "oracle_batch": [Interval(Integral, 1, None, closed="left"), None],
+        "search_tol": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "search_ratio": [Interval(Real, 0.0, 1.0, closed="right")],
+        "max_queries": [Interval(Integral, 2, None, closed="left")],
+        "separator": [str],
+        "on_interrupt": [StrOptions({"raise", "return"})],
+        "verbose": ["verbose"],
+    }
+
+
+class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "rescaling": [StrOptions({"slack", "margin"})],
+        "solver": [StrOptions(set(_SOLVERS))],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "callbacks": ["array-like", None],
+        "n_jobs": [Integral, None],
+        "solver_options": [StructuralOptions, Mapping, None],
+    }
+
+    _prove = True  # a search for parameters has no use for the proved bounds of its models
+
+    C: float
+    rescaling: str
+    solver: str
+    tol: float
+    max_iter: int
+    warm_start: bool
+    random_state: Seed
+    time_budget: float | None
+    callbacks: Sequence[Callback] | None
+    n_jobs: int | None
+    solver_options: StructuralOptions | Mapping[str, object] | None
+    model_: StructuredModel
+    coef_: Floats
+    theta_: Floats
+    blocks_: Blocks
+    _origin: tuple[float, int, int]
+
+    def _train(
+        self, model: StructuredModel, X: Examples, Y: Examples, *, search: str | Search = "auto", debug: bool = False
+    ) -> None:
+        """Train the model, set the fitted attributes, then warn or raise according to how the run ended."""
+        options = StructuralOptions.of(self.solver_options)
+        budget = Budget(self.time_budget, watchers(self.callbacks, options.verbose))
+        problem = StructuredProblem(
+            model, X, Y, C=self.C, rescaling=self.rescaling, search=search, eps=options.search_tol,
+            ratio=options.search_ratio, max_queries=options.max_queries, check=debug, prove=self._prove,
+        )  # fmt: skip
+        if search == "auto" and problem.certain and not problem.exact:
+            warn(
+                "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
+                "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
+                "direct answer (HierarchyModel: oracle='milp'), or use rescaling='margin'.",
+                OracleWarning,
+            )
+        with limit_threads(self.n_jobs):
+            result = _SOLVERS[self.solver](problem, budget=budget, **self._learner_arguments(problem, options))
+
+        self.model_, self.search_ = problem.model, problem.search_name
+        self._set_weights(result.weights)
+        self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
+        self.certified_, self.averaged_ = result.certified, result.averaged
+        self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
+        self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
+        self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
+        if self.warm_start:
+            self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
+        self._conclude(result, budget, options)
+
+    def _learner_arguments(self, problem: StructuredProblem, options: StructuralOptions) -> dict[str, object]:
+        """What the learner is called with: each takes what it can use."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        arguments: dict[str, object] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
+        if self.solver in ("bcfw", "sgd"):
+            arguments |= {"average": options.average, "check_every": options.check_every}
+        if options.oracle_batch is not None:
+            if self.solver != "bcfw":
+                raise CapabilityError(
+                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
+                )
+            arguments["batch"] = options.oracle_batch
+        if self.warm_start and hasattr(self, "_origin"):
+            # The dual point of the last fit proves something about the same problem only, whatever its C.
+            C, steps, fingerprint = self._origin
+            if fingerprint == problem.fingerprint():
+                arguments["start"] = self.blocks_.scaled(self.C / C)
+                if self.solver == "sgd":
+                    arguments["steps"] = steps
+        return arguments
+
+    def _set_weights(self, weights: Weights) -> None:
+        """Set `coef_`, `theta_` and what else the weights are called."""
+        self.coef_, self.theta_ = weights
+
+    def _conclude(self, result: LearnerResult, budget: Budget, options: StructuralOptions) -> None:
+        """Warn or raise according to how the run ended."""
+        if budget.interrupted:
+            warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
+            if options.on_interrupt == "raise":
+                raise KeyboardInterrupt
+        elif result.status != Status.CONVERGED:
+            cures = {
+                Status.TIME_LIMIT: "the time budget is spent: raise time_budget",
+                Status.STOPPED: "by a callback",
+                Status.MAX_ITER: "raise max_iter or tol, or lower C",
+            }
+            if result.n_iter < self.max_iter:
+                cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
+            if not result.gap < 0.995:
+                cures[Status.MAX_ITER] += f"; C={self.C:g} is far from what so many passes can solve"
+            relative = ""
+            if not result.certified:
+                relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
+            warn(
+                f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
+                f"({cures[result.status]}).",
+                MarginConvergenceWarning,
+            )
+
+    def _margins(self, examples: Iterable[tuple[object, object, Floats]]) -> Floats:
+        """`f(x, y) - max_{y' of loss > 0} f(x, y')` of every (x, label, potentials).
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle of an example does not know the best label of every loss.
+        """
+        margins = []
+        for x, label, u in examples:
+            oracle = self.model_.oracle(x, label, u, self.theta_)
+            if LEVELS not in oracle.capabilities:
+                raise CapabilityError(
+                    "margins need an oracle that answers 'levels', the best label of every loss; "
+                    f"{type(oracle).__name__} does not. Models of label trees, hierarchies, chains and independent "
+                    "labels with integer losses do."
+                )
+            margins.append(1.0 - float(oracle.levels()[1:].max()))  # h = 1 + f(y') - f(y)
+        return np.array(margins)

@@ -1,0 +1,190 @@
+"""A Gaussian kernel matrix in spatial order: values of distant rows are left out, nothing is stored.
+
+The order is that of a k-d tree: neighbours in space become neighbours in memory.
+
+Meant for few columns and a kernel that is narrow against the spread of the rows: a value is computed from 10 columns
+sooner than it is read from memory, and most pairs of boxes of the k-d tree are too far apart to matter.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from widemargin._numba import kernel
+from widemargin._threads import in_threads
+from widemargin._typing import Floats, Ints, Matrix, Reals, Singles
+from widemargin.exceptions import CapabilityError
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.gaussian import gaussian, power_of_two
+
+__all__ = ["Count", "Tiles", "add_near", "boxes", "spatial_order"]
+
+
+class Count:
+    """Kernel values computed by a matrix and its parts."""
+
+    evaluations = 0
+
+
+class Tiles:
+    """The Gaussian kernel matrix of some rows, in float32, in the order of a k-d tree.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    count : Count
+        Where evaluations are counted.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n,)
+        Row k here is `X[order[k]]`. All other methods use the numbers here.
+
+    Raises
+    ------
+    CapabilityError
+        If the kernel is not Gaussian, or X is sparse.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    leaf, chunk = 512, 64
+    """Rows of a leaf of the tree, and of a run of moved rows, that share a box. Smaller boxes leave out more pairs, and
+    more of them have to be compared."""
+
+    reach = 44.0
+    """Values below 2^-22, where twice the exponent exceeds this, are left out: the precision of the others."""
+
+    def __init__(self, kernel: Kernel, X: Matrix, count: Count) -> None:
+        if kernel.name != "rbf" or sp.issparse(X):
+            raise CapabilityError(
+                f"spatial tiles need dense rows and the kernel 'rbf', not {'CSR rows' if sp.issparse(X) else ''}"
+                f"{kernel.name!r}; use solver='dual' without them."
+            )
+        self._count = count
+        self.n_rows = self.capacity = int(X.shape[0])
+        self.order = spatial_order(X, self.leaf)
+        scale = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))  # K(x, y) = 2^(-|z_x - z_y|^2 / 2)
+        self._Z = np.zeros((self.n_rows, X.shape[1] + X.shape[1] % 2), dtype=np.float32)
+        self._Z[:, : X.shape[1]] = (X[self.order] - X.mean(axis=0, dtype=np.float64)) * scale
+        self._columns = np.ascontiguousarray(self._Z.T)
+        self._low, self._high = boxes(self._Z, self.leaf)
+
+    @property
+    def evaluations(self) -> int:
+        """Kernel values computed so far."""
+        return self._count.evaluations
+
+    def block(self, rows: Ints) -> Singles:
+        """Kernel values among some rows, shape (k, k)."""
+        part = self._Z[rows]
+        square = np.einsum("ij,ij->i", part, part)
+        K = part @ part.T
+        gaussian(K, square, square, 0.5 * float(np.log(2.0)))
+        self._count.evaluations += K.size
+        return K
+
+    def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
+        """Add `K[:, rows] change` to `scores`, shape (n,), without values below 2^-22.
+
+        Rows that follow each other in space are fastest: sort them. The leaves are shared out to the threads in force.
+        """
+        points = self._Z[rows]
+        chunk_low, chunk_high = boxes(points, self.chunk)
+
+        def part(first: int, last: int) -> int:
+            room = np.empty(self.leaf, dtype=np.float32)
+            return add_near(
+                points, change, chunk_low, chunk_high, self.chunk, self._columns, self._low, self._high, self.leaf,
+                first, last, self.reach, room, scores,
+            )  # fmt: skip
+
+        self._count.evaluations += sum(in_threads(self._low.shape[0], 1, part))
+
+
+def spatial_order(X: Reals, leaf: int) -> Ints:
+    """Permutation that puts the rows of every leaf side by side.
+
+    Each node is split across its widest column, near the median, so that every leaf but the last has `leaf` rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    leaf : int
+        Rows of a leaf.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        `X[order[k * leaf : (k + 1) * leaf]]` is leaf k.
+    """
+    order = np.arange(X.shape[0], dtype=np.int64)
+    nodes = [(0, X.shape[0])]
+    while nodes:
+        low, high = nodes.pop()
+        count = -(-(high - low) // leaf)
+        if count <= 1:
+            continue
+        rows = order[low:high]
+        inside = X[rows]
+        column = inside[:, int(np.argmax(np.ptp(inside, axis=0)))]
+        half = leaf * (count // 2)
+        order[low:high] = rows[np.argpartition(column, half - 1)]
+        nodes += [(low, low + half), (low + half, high)]
+    return order
+
+
+def boxes(X: Reals, leaf: int) -> tuple[Reals, Reals]:
+    """Smallest and largest value of every column in blocks of `leaf` rows, shapes (blocks, d)."""
+    starts = np.arange(0, X.shape[0], leaf)
+    return np.minimum.reduceat(X, starts, axis=0), np.maximum.reduceat(X, starts, axis=0)
+
+
+@kernel
+def add_near(
+    points: Singles, change: Floats, chunk_low: Singles, chunk_high: Singles, chunk: int, columns: Singles,
+    low: Singles, high: Singles, leaf: int, first: int, last: int, reach: float, distance: Singles, scores: Floats,
+) -> int:  # fmt: skip
+    """Add `sum_i change[i] 2^(-|points[i] - columns[:, j]|^2 / 2)` to `scores[j]` for the leaves first to last.
+
+    Pairs of a point and a leaf whose box is farther than `sqrt(reach)` are left out; chunks of points, with boxes of
+    their own, are left out first. The number of columns d is even; `distance` is room for a leaf. Returns the
+    number of pairs computed.
+    """
+    d, m = points.shape[1], points.shape[0]
+    half, floor = np.float32(-0.5), np.float32(-126.0)
+    pairs = 0
+    for box in range(first, last):
+        start, end = box * leaf, min((box + 1) * leaf, scores.shape[0])
+        part, room = scores[start:end], distance[: end - start]
+        for c in range(chunk_low.shape[0]):
+            apart = 0.0
+            for k in range(d):
+                gap = max(0.0, chunk_low[c, k] - high[box, k], low[box, k] - chunk_high[c, k])
+                apart += gap * gap
+            if apart > reach:
+                continue
+            for i in range(c * chunk, min((c + 1) * chunk, m)):
+                apart = 0.0
+                for k in range(d):
+                    gap = max(0.0, points[i, k] - high[box, k], low[box, k] - points[i, k])
+                    apart += gap * gap
+                if apart > reach:
+                    continue
+                pairs += end - start
+                # Two columns at a time halve the passes over `room`; the number of columns is filled up to be even.
+                for k in range(0, d, 2):
+                    here, there = points[i, k], points[i, k + 1]
+                    one, other = columns[k, start:end], columns[k + 1, start:end]
+                    if k == 0:
+                        for j in range(end - start):
+                            a, b = here - one[j], there - other[j]
+                            room[j] = a * a + b * b
+                    else:
+                        for j in range(end - start):
+                            a, b = here - one[j], there - other[j]
+                            room[j] += a * a + b * b
+                weight = change[i]
+                for j in range(end - start):
+                    part[j] += weight * power_of_two(max(floor, half * room[j]))
+    return pairs

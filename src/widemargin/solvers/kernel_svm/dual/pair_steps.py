@@ -1,0 +1,322 @@
+"""Compiled steps along pairs of variables: what the working-set dual does inside a block, and SMO on all rows.
+
+The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is the gradient of the dual: with a bias a
+step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
+"""
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints, Reals
+
+__all__ = [
+    "LANES", "companion", "gather", "joint_step", "last_peak", "most_gaining", "move_both", "move_pair", "move_single",
+    "partner", "peak", "sides", "solve_free", "solve_pairs",
+]  # fmt: skip
+
+LANES = 64
+"""Numbers that are compared side by side: a few vector registers."""
+
+_TAU = 1e-12
+"""The smallest curvature that is divided by, as in LIBSVM: equal rows have none."""
+
+
+@kernel
+def gather(buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals) -> None:
+    """Set `block[i, j] = buffer[slot[i], work[j]]`, what the last block has from there.
+
+    `place[i]` is the row of `work[i]` in `before`, the last block, or -1: far memory is read only for the new rows.
+    """
+    q = work.shape[0]
+    # Rows that are new to the block are read from the cache, where each lies in memory of its own.
+    for i in range(q):
+        if place[i] < 0:
+            row = buffer[slot[i]]
+            for j in range(q):
+                block[i, j] = row[work[j]]
+    # The others come from the last block; what it lacks of them has just been read, as K is symmetric.
+    for i in range(q):
+        if place[i] >= 0:
+            row = before[place[i]]
+            for j in range(q):
+                block[i, j] = row[place[j]] if place[j] >= 0 else block[j, i]
+
+
+@kernel
+def peak(value: Reals, lanes: Reals) -> int:
+    """A place of the largest value. `lanes` is room for `LANES` numbers, which become vector instructions."""
+    q, width = value.shape[0], lanes.shape[0]
+    full = q - q % width
+    best = 0
+    if full > 0:
+        # The compiler makes no vectors of a search for a place. So each lane first finds the largest of every
+        # `width`-th number, which it does turn into vectors; then the place is looked for in the winning lane alone.
+        for k in range(width):
+            lanes[k] = value[k]
+        for start in range(width, full, width):
+            part = value[start : start + width]
+            for k in range(width):
+                lanes[k] = max(lanes[k], part[k])
+        for k in range(1, width):
+            if lanes[k] > lanes[best]:
+                best = k
+        top = lanes[best]
+        # `best` is the winning lane: its places lie `width` apart, and one of them holds the largest value.
+        while value[best] != top:
+            best += width
+    # The numbers that do not fill all lanes are few: they are compared one by one.
+    for k in range(full, q):
+        if value[k] > value[best]:
+            best = k
+    return best
+
+
+@kernel
+def last_peak(value: Reals, lanes: Reals) -> int:
+    """The last place of the largest value, as LIBSVM breaks ties."""
+    best = peak(value, lanes)  # leaves the largest value of every lane
+    top, q, width = value[best], value.shape[0], lanes.shape[0]
+    full = q - q % width
+    if full > 0:
+        # Equal values may be in several lanes; each is searched from its end.
+        for k in range(width):
+            if lanes[k] == top:
+                place = full - width + k
+                while place > best and value[place] != top:
+                    place -= width
+                best = max(best, place)
+    for k in range(max(full, best + 1), q):
+        if value[k] == top:
+            best = k
+    return best
+
+
+@kernel
+def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> None:
+    """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
+
+    Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3
+    are inf at these bounds, else 0. Row 4 is room for `partner`.
+    """
+    # The infinities take the place of a test in every later loop: what is at its bound can never be the largest.
+    for k in range(g.shape[0]):
+        room[2, k] = 0.0 if b[k] < upper[k] else np.inf
+        room[3, k] = 0.0 if b[k] > lower[k] else np.inf
+        room[0, k], room[1, k] = g[k] - room[2, k], -g[k] - room[3, k]
+
+
+@kernel
+def partner(row: Reals, diagonal: Reals, i: int, room: Reals, lanes: Reals, last: bool) -> int:
+    """The variable to go down while i goes up: the pair's gain to second order is largest (-1: no pair gains).
+
+    `row` is row i of K; `last` says that the last of equals is taken. The loops are plain so that they become vector
+    instructions.
+    """
+    down, gain = room[1], room[4]
+    zero, two, tau = row.dtype.type(0.0), row.dtype.type(2.0), row.dtype.type(_TAU)
+    top, corner = room[0, i], diagonal[i]
+    # A variable at its lower bound has -inf in `down`: its drop, and with it its gain, come out as 0 without a jump.
+    for k in range(gain.shape[0]):
+        drop = max(zero, top + down[k])
+        gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
+    j = last_peak(gain, lanes) if last else peak(gain, lanes)
+    return j if gain[j] > zero else -1
+
+
+@kernel
+def move_pair(
+    i: int,
+    j: int,
+    row: Reals,
+    other: Reals,
+    diagonal: Reals,
+    g: Floats,
+    b: Floats,
+    lower: Floats,
+    upper: Floats,
+    room: Reals,
+) -> tuple[float, float]:
+    """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
+
+    Returns the gain of the dual and the curvature.
+    """
+    up, down, full, empty = room[0], room[1], room[2], room[3]
+    curvature = float(diagonal[i]) + float(diagonal[j]) - 2.0 * float(row[j])
+    slope = g[i] - g[j]
+    above, below = upper[i] - b[i], b[j] - lower[j]
+    step = min(slope / max(curvature, _TAU), above, below)
+    # A bound that is reached is written as it is: rounding would leave the variable just beside it.
+    b[i] = upper[i] if step == above else b[i] + step
+    b[j] = lower[j] if step == below else b[j] - step
+    # Only these two may have reached or left a bound.
+    for k in (i, j):
+        full[k] = 0.0 if b[k] < upper[k] else np.inf
+        empty[k] = 0.0 if b[k] > lower[k] else np.inf
+    # The gradient of every variable changes with the two rows; what it gains on either side follows in the same pass.
+    for k in range(g.shape[0]):
+        g[k] -= step * (row[k] - other[k])
+        up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
+    return step * (slope - 0.5 * step * curvature), curvature
+
+
+@kernel
+def solve_pairs(
+    K: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals, lanes: Reals,
+    share: float, floor: float, most: int,
+) -> tuple[int, float, float]:  # fmt: skip
+    """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
+
+    Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
+    number of steps, the smallest curvature met, and this bound of the violation.
+    """
+    sides(g, b, lower, upper, room)
+    up, down = room[0], room[1]
+    flattest = np.inf
+    target = -1.0
+    steps = 0
+    while True:
+        # The pair of the two largest gains tells the violation; the steps take a better second variable than that one.
+        i = peak(up, lanes)
+        left = up[i] + down[peak(down, lanes)]
+        if target < 0.0:  # the first violation says how exactly this block is worth solving
+            target = max(share * left, floor)
+        if not left > target or steps >= most:
+            break
+        j = partner(K[i], diagonal, i, room, lanes, False)
+        if j < 0:
+            break
+        _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
+        flattest = min(flattest, curvature)
+        steps += 1
+    return steps, flattest, target
+
+
+@kernel
+def most_gaining(
+    diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats
+) -> tuple[int, float]:
+    """The variable whose best step gains most (-1: none), and the largest violation."""
+    worst = 0.0
+    for k in range(g.shape[0]):
+        slope = abs(g[k])
+        room = upper[k] - b[k] if g[k] > 0.0 else b[k] - lower[k]
+        # The dual is a parabola along one variable: its top, or the bound before it, and what that gains.
+        step = min(slope / max(float(diagonal[k]), _TAU), room)
+        gain[k] = step * (slope - 0.5 * step * diagonal[k])
+        if room > 0.0 and slope > worst:
+            worst = slope
+    # A loop of its own, so that the one above can become vector instructions.
+    i, best = -1, 0.0
+    for k in range(g.shape[0]):
+        if gain[k] > best:
+            best = gain[k]
+            i = k
+    return i, worst
+
+
+@kernel
+def move_single(i: int, row: Reals, curvature: float, g: Floats, b: Floats, lower: Floats, upper: Floats) -> float:
+    """Move i by the best step that its bounds allow; `row` is row i of K. Returns the gain of the dual."""
+    before, slope = float(b[i]), float(g[i])
+    step = slope / max(curvature, _TAU)
+    if step >= upper[i] - before:
+        b[i] = upper[i]
+    elif step <= lower[i] - before:
+        b[i] = lower[i]
+    else:
+        b[i] = before + step
+    # What the bounds left of the step is what the gradient has to follow.
+    step = float(b[i]) - before
+    for k in range(g.shape[0]):
+        g[k] -= step * row[k]
+    return step * (slope - 0.5 * step * curvature)
+
+
+@kernel
+def joint_step(
+    slope: float, other: float, corner: float, end: float, between: float, low: float, high: float, least: float,
+    most: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The step of two variables by the best that their bounds allow, and its gain.
+
+    `slope`, `corner`, `low` and `high` are gradient, K(x, x) and room of the first; `other`, `end`, `least` and `most`
+    those of the second; `between` is their kernel value. The second goes to its place at the best of both, cut at its
+    bounds, the first follows, and then the second: exact where the best of both is within the bounds.
+    """
+    # The top of the parabola in two variables solves a system of two equations; here its second unknown.
+    second = (other * corner - slope * between) / max(corner * end - between * between, _TAU)
+    second = min(max(second, least), most)
+    first = min(max((slope - between * second) / max(corner, _TAU), low), high)
+    second = min(max((other - between * first) / max(end, _TAU), least), most)
+    curved = 0.5 * (corner * first * first + end * second * second) + between * first * second
+    return first, second, first * slope + second * other - curved
+
+
+@kernel
+def companion(
+    i: int, row: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats
+) -> int:
+    """The variable that gains most together with i (-1: none gains). `row` is row i of K, `gain` room for q numbers."""
+    slope, corner = g[i], float(diagonal[i])
+    low, high = lower[i] - b[i], upper[i] - b[i]
+    for k in range(g.shape[0]):
+        _, _, gain[k] = joint_step(
+            slope, g[k], corner, float(diagonal[k]), float(row[k]), low, high, lower[k] - b[k], upper[k] - b[k]
+        )
+    gain[i] = 0.0  # it cannot accompany itself
+    j = -1
+    best = 0.0
+    for k in range(g.shape[0]):
+        if gain[k] > best:
+            best = gain[k]
+            j = k
+    return j
+
+
+@kernel
+def move_both(
+    i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats
+) -> float:  # fmt: skip
+    """Move i and j by their joint step; `row` and `other` are their rows of K. Returns the gain of the dual."""
+    first, second, gain = joint_step(
+        g[i], g[j], float(diagonal[i]), float(diagonal[j]), float(row[j]), lower[i] - b[i], upper[i] - b[i],
+        lower[j] - b[j], upper[j] - b[j],
+    )  # fmt: skip
+    for k, step in ((i, first), (j, second)):
+        if step >= upper[k] - b[k]:
+            b[k] = upper[k]
+        elif step <= lower[k] - b[k]:
+            b[k] = lower[k]
+        else:
+            b[k] += step
+    for k in range(g.shape[0]):
+        g[k] -= first * row[k] + second * other[k]
+    return gain
+
+
+@kernel
+def solve_free(
+    K: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, gain: Floats, share: float,
+    floor: float, most: int,
+) -> tuple[int, float, float]:  # fmt: skip
+    """The twin of `solve_pairs` without a bias: a step moves the variable that gains most, and its companion."""
+    q = g.shape[0]
+    flattest = np.inf
+    for k in range(q):
+        flattest = min(flattest, float(diagonal[k]))
+    target = -1.0
+    steps = 0
+    while True:
+        i, worst = most_gaining(diagonal, g, b, lower, upper, gain)
+        if target < 0.0:
+            target = max(share * worst, floor)
+        if i < 0 or worst <= target or steps >= most:
+            break
+        # Two variables at once: one at a time they would undo each other's steps where K is far from diagonal.
+        j = companion(i, K[i], diagonal, g, b, lower, upper, gain)
+        if j < 0:
+            move_single(i, K[i], float(diagonal[i]), g, b, lower, upper)
+        else:
+            move_both(i, j, K[i], K[j], diagonal, g, b, lower, upper)
+        steps += 1
+    return steps, flattest, target
