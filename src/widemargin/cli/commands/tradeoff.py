@@ -27,7 +27,7 @@ from widemargin.cli.tables.training_data import Features, TrainingData, make_fea
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
-from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short, model_from_numbers, model_numbers
+from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
@@ -232,6 +232,7 @@ def sweep(
     """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
     rows, matrices = prepared.data.rows, prepared.matrices.rows
     train = rows["train"]
+    assert train.y is not None  # a goals file names the target of its table
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
         test = rows["test"]
