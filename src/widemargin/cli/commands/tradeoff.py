@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         say(*_lines(path, options, 0 if known is None else len(known)))
     files = {"out": options.out, "plot": options.plot}
     content = {"constraint": label, "path": path.to_dict(), "prices": [dataclasses.asdict(p) for p in _prices(path)]}
-    return (INTERRUPTED if by_hand else _code(path)), content | {
+    return (INTERRUPTED if by_hand else int(len(path) < path.n_asked or not path.met.all())), content | {
         name: None if file is None else str(file) for name, file in files.items()
     }
 
@@ -209,11 +209,6 @@ def _lines(path: TradeoffPath, options: argparse.Namespace, known: int) -> list[
     if options.plot is not None:
         lines.append(f"Drawn as {options.plot}")
     return lines
-
-
-def _code(path: TradeoffPath) -> int:
-    """0 where every bound was met on the training rows, 1 where one was not or the sweep ended early."""
-    return 0 if len(path) == path.n_asked and bool(path.met.all()) else 1
 
 
 def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
