@@ -6,8 +6,9 @@ Shown is the ratio of the medians of processor seconds, new over old, with a 95%
 samples within pairs of processes. A kernel is flagged as slower where the whole interval lies above 1 and the ratio
 above the threshold; "slower" is tried once more before it is believed.
 
-The kernels are those of `hot_kernels.py` of the working tree. `working-tree` in place of a commit means the sources as
-they lie here. Exit code 1 where a kernel is slower.
+Each commit runs the kernels of its own `hot_kernels.py`, because modules move; what is compared has the same name and
+the same docstring in both. `working-tree` in place of a commit means the sources as they lie here. Exit code 1 where a
+kernel is slower.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from benchmarks.common import ROOT, describe, machine, show
 __all__ = ["WORKING_TREE", "Comparison", "compare", "main", "ratio_with_interval", "sources", "verdict_of"]
 
 WORKING_TREE = "working-tree"
+HOT_KERNELS = "benchmarks.hot_kernels"
 BOOTSTRAPS = 1000
 Pairs = Sequence[Sequence[tuple[float, float]]]
 
@@ -50,7 +52,10 @@ class Worker:
     """A process with the sources of one commit; it times a kernel once for each line it is asked."""
 
     def __init__(self, source: Path, kernels: str) -> None:
-        path = os.pathsep.join([str(source / "src"), str(ROOT)])
+        path = os.pathsep.join([str(source / "src"), str(source / "papers" / "src"), str(ROOT)])
+        own = source / "benchmarks" / "hot_kernels.py"
+        if kernels == HOT_KERNELS and own.is_file():
+            kernels = str(own)
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.regression_worker", str(source / "src"), kernels],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
@@ -227,7 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--threshold", type=float, default=1.1, help="ratio that counts as slower (default 1.1)")
     made.add_argument("--samples", type=int, default=15, help="samples of a pair of processes (default 15)")
     made.add_argument("--processes", type=int, default=3, help="pairs of processes (default 3)")
-    made.add_argument("--kernels", default="benchmarks.hot_kernels", help="module or file with the list KERNELS")
+    made.add_argument("--kernels", default=HOT_KERNELS, help="module or file with the list KERNELS")
     return made
 
 

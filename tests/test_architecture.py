@@ -137,7 +137,7 @@ def test_optional_libraries_are_imported_where_they_are_used():
 
 def test_loops_reach_numba_through_one_decorator():
     direct = {part_of(path) for path in SOURCES if "numba" in {name.split(".")[0] for name in imported(path)}}
-    assert direct <= {"_byte_dots", "_numba", "_threads"}
+    assert direct <= {"_numba", "_threads"}
 
 
 def test_files_are_short():

@@ -13,7 +13,7 @@ from testing.linear_baselines import classes, signs
 from widemargin import load_model, save_model
 from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
 from widemargin_papers.baselines import LDMClassifier
-from widemargin_papers.solvers.linear_dual_loops import target_ascent
+from widemargin_papers.baselines.ldm import target_ascent
 
 
 def objective(w, X, y, C, variance, mean, weight):

@@ -17,7 +17,7 @@ from widemargin.cli.candidates import Answer, lacking
 from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
-from widemargin.persistence.onnx_tables import MISSING_KEY
+from widemargin.persistence.onnx_graph import MISSING_KEY
 from widemargin.preprocessing.schema import words_of
 
 __all__ = ["OnnxModel"]

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from widemargin._typing import Features
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
-from widemargin.goals.binding.sources import External, external_data, positive_class
+from widemargin.goals.binding.sources import external_data, positive_class
+from widemargin.rows import Rows
 
 __all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class"]
 
@@ -46,7 +48,7 @@ def as_goal(goal: Goal | str | None) -> Goal:
     return Goal.parse(goal) if isinstance(goal, str) else goal
 
 
-def external_rows(external: Mapping[str, External] | None, name: str | None) -> Any:
+def external_rows(external: Mapping[str, Rows] | None, name: str | None) -> Features:
     """Features of an external data set that the goal uses.
 
     Raises

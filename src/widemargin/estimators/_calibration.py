@@ -1,6 +1,6 @@
 """Class probabilities by calibration on rows that training did not see."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -9,17 +9,25 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from widemargin._typing import Index
+from widemargin._typing import Bools, Floats, Index, Seed
 from widemargin.exceptions import DataError
 
-__all__ = ["calibrated", "fit_calibrator", "hold_out", "take_rows"]
+__all__ = ["Calibrator", "calibrated", "fit_calibrator", "hold_out", "take_rows"]
+
+
+class Calibrator(Protocol):
+    """What maps scores to probabilities: scikit-learn's isotonic or logistic regression."""
+
+    def predict(self, X: Floats) -> Floats:
+        """Of isotonic regression: the probability of the second class."""
+        ...
 
 
 HELD_OUT = 0.2
 """Share of the rows that calibration holds out."""
 
 
-def hold_out(y: npt.NDArray[Any], random_state: Any) -> tuple[Index, Index]:
+def hold_out(y: npt.NDArray[Any], random_state: Seed) -> tuple[Index, Index]:
     """Row numbers to train on and to calibrate on, stratified by label.
 
     Raises
@@ -43,7 +51,7 @@ def take_rows(table: Any, rows: Index) -> Any:
     return table[rows] if hasattr(table, "shape") else np.asarray(table)[rows]
 
 
-def fit_calibrator(method: str, scores: npt.NDArray[np.float64], second: npt.NDArray[np.bool_], weight: Any) -> Any:
+def fit_calibrator(method: str, scores: Floats, second: Bools, weight: Floats | None) -> Calibrator:
     """A map from scores to the probability of `classes_[1]`: Platt's sigmoid or isotonic regression.
 
     The sigmoid is fitted to Platt's targets `(N+ + 1) / (N+ + 2)` and `1 / (N- + 2)` in the place of 1 and 0, N+ and N-
@@ -52,23 +60,25 @@ def fit_calibrator(method: str, scores: npt.NDArray[np.float64], second: npt.NDA
     """
     if method == "isotonic":
         model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        return model.fit(scores, second.astype(np.float64), sample_weight=weight)
+        isotonic: Calibrator = model.fit(scores, second.astype(np.float64), sample_weight=weight)
+        return isotonic
     weight = np.ones(scores.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
     positive, negative = float(weight[second].sum()), float(weight[~second].sum())
     target = np.where(second, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
     scale = max(float(np.abs(scores).max(initial=0.0)), 1e-300)  # large scores would stop the optimiser early
     shares = np.concatenate((target * weight, (1.0 - target) * weight))  # a target t: a row of weight t, one of 1 - t
     labels = np.repeat([True, False], scores.shape[0])
-    model = LogisticRegression(C=np.inf, tol=1e-6).fit(
+    logistic = LogisticRegression(C=np.inf, tol=1e-6).fit(
         np.tile(scores / scale, 2)[:, None], labels, sample_weight=shares
     )
-    model.coef_ /= scale
-    return model
+    logistic.coef_ /= scale
+    sigmoid: Calibrator = logistic
+    return sigmoid
 
 
-def calibrated(model: Any, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def calibrated(model: Calibrator, scores: Floats) -> Floats:
     """Probabilities of both classes, shape (n, 2)."""
-    if isinstance(model, IsotonicRegression):
-        second = np.asarray(model.predict(scores), dtype=np.float64)
-        return np.column_stack([1.0 - second, second])
-    return np.asarray(model.predict_proba(scores[:, None]), dtype=np.float64)
+    if isinstance(model, LogisticRegression):
+        return np.asarray(model.predict_proba(scores[:, None]), dtype=np.float64)
+    second = np.asarray(model.predict(scores), dtype=np.float64)
+    return np.column_stack([1.0 - second, second])

@@ -54,7 +54,7 @@ def unpack(data: bytes, name: str) -> dict[str, bytes]:
     """
     body, digest = data[:-_DIGEST_LENGTH], data[-_DIGEST_LENGTH:]
     if not body.endswith(_MARK):
-        if data.startswith(b"PK") and not _is_whole_zip(data):
+        if data.startswith(b"PK") and not zipfile.is_zipfile(io.BytesIO(data)):
             raise ModelFileError(f"{name}: the file is cut off or damaged ({len(data)} bytes). Copy or save it again")
         raise ModelFileError(
             f"{name}: no widemargin model file. Give a file written by save_model or `widemargin train`"
@@ -99,10 +99,6 @@ def _parts(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
     if len({entry.filename for entry in entries}) < len(entries):
         raise ModelFileError(f"{name}: two parts have the same name. Save the model again")
     return {entry.filename: archive.read(entry) for entry in entries}
-
-
-def _is_whole_zip(data: bytes) -> bool:
-    return zipfile.is_zipfile(io.BytesIO(data))
 
 
 def read_file(path: Path) -> bytes:

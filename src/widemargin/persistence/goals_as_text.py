@@ -50,6 +50,16 @@ MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
     },
     "HierarchicalSVC": {"separator": "separator", "on_interrupt": "on_interrupt", "verbose": "verbose"},
     **{
+        name: {
+            option: option
+            for option in (
+                "solver", "tol", "step_tol", "fit_intercept", "degree", "coef0", "n_components", "cache_size",
+                "on_interrupt", "verbose",
+            )
+        }
+        for name in ("RateConstrainedClassifier", "RateConstrainedClassifierCV")
+    },
+    **{
         name: {"on_interrupt": "on_interrupt", "verbose": "verbose"}
         for name in ("ChainSVC", "MulticlassSVC", "MultiLabelSVC")
     },
@@ -134,13 +144,13 @@ def _from_text(part: object) -> object:
 
 def _give_todays_parameters(estimator: BaseEstimator) -> None:
     """Move the parameters that moved; give those that are new their default, which is what older versions did."""
-    values = vars(estimator)
+    values, parameters = vars(estimator), inspect.signature(type(estimator)).parameters
     moved = MOVED_PARAMETERS.get(type(estimator).__name__, {})
-    options = {moved[name]: values.pop(name) for name in list(values) if name in moved}
+    options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
     options.pop(None, None)
     if options:
         values["solver_options"] = options
-    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+    for name, parameter in parameters.items():
         if name not in values and parameter.default is not parameter.empty:
             values[name] = parameter.default
 

@@ -17,8 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.container import write_file
-from widemargin.persistence.onnx_graph import KERNELS, Builder, KernelForm, as_dense, kernel_values, mapped
-from widemargin.persistence.onnx_tables import MISSING_KEY, table_features
+from widemargin.persistence.onnx_graph import (
+    KERNELS,
+    MISSING_KEY,
+    Builder,
+    KernelForm,
+    as_dense,
+    kernel_values,
+    mapped,
+    table_features,
+)
 from widemargin.preprocessing import TablePreprocessor
 
 __all__ = ["to_onnx"]

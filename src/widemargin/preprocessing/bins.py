@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from widemargin._typing import Floats
-from widemargin.preprocessing.output import dense_for_frames
 
-__all__ = ["QuantileBins", "quantile_edges"]
+__all__ = ["QuantileBins", "dense_for_frames", "quantile_edges"]
 
 
 class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -136,3 +136,8 @@ def quantile_edges(values: Floats, n_bins: int) -> Floats:
     starts = np.arange(n_bins) * rest.size // n_bins
     edges: Floats = np.unique(np.concatenate([spike, rest[starts]]))
     return np.asarray(edges[edges > distinct[0]])
+
+
+def dense_for_frames(transformer: BaseEstimator, matrix: sparse.csr_array) -> Any:
+    """The matrix, dense where the user asked for a pandas or polars frame, which cannot take sparse rows."""
+    return matrix if _get_output_config("transform", transformer)["dense"] == "default" else matrix.toarray()

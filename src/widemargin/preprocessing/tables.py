@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Features
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.preprocessing.bins import QuantileBins
-from widemargin.preprocessing.output import dense_for_frames
+from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
 from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
 
 __all__ = ["TablePreprocessor", "make_preprocessor"]

@@ -16,8 +16,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from widemargin._typing import Features, Floats
-from widemargin.preprocessing.bins import quantile_edges
-from widemargin.preprocessing.output import dense_for_frames
+from widemargin.preprocessing.bins import dense_for_frames, quantile_edges
 
 __all__ = ["ThermometerEncoder"]
 

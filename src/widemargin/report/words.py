@@ -5,7 +5,7 @@ Shares are in percent, differences of shares in points, counts as they are.
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from widemargin.goals.language.bundles import Bundle
@@ -57,12 +57,8 @@ def _is_share(atom: Atom) -> bool:
         return not atom.definition.is_count
     if atom.name is not None:
         return atom.name in _SHARES
-    return _is_quotient_of_shares(atom)
-
-
-def _is_quotient_of_shares(ratio: Ratio) -> bool:
-    """Whether "84 % of the other rate" is how it is said."""
-    return all(unit_of_form(form) is Unit.SHARE for form in (ratio.numerator, ratio.denominator))
+    # "84 % of the other rate" is how a quotient of shares is said.
+    return all(unit_of_form(form) is Unit.SHARE for form in (atom.numerator, atom.denominator))
 
 
 def shown(value: float | None, unit: Unit, *, points: bool = False, sign: bool = False) -> str:
@@ -281,7 +277,11 @@ class Words:
     def _bundle(self, item: Bundle) -> str:
         rate = _BUNDLES[item.kind].format(yes=self.yes)
         within = "" if item.population is None else f", among {self.rows_of(item.population)}"
-        values = "every two values" if item.values is None else f"every two of the values {_listed(item.values)}"
+        values = (
+            "every two values"
+            if item.values is None
+            else f"every two of the values {', '.join(map(_literal, item.values))}"
+        )
         of = f"{values} of {_column(item.column)}{within}"
         if item.reference is not None:
             of = f"every value of {_column(item.column)}{within}, compared with {_literal(item.reference)} both ways"
@@ -336,7 +336,3 @@ def _literal(value: object) -> str:
     if isinstance(value, str):
         return f"“{value}”"
     return plain_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value).lower()
-
-
-def _listed(values: Sequence[object]) -> str:
-    return ", ".join(map(_literal, values))

@@ -118,12 +118,12 @@ def test_features_are_what_plays_no_other_role(tmp_path):
 def test_rows_are_split_by_value(tmp_path):
     table = pa.table({"split": ["train", "test", None, "train", "other"], "n": [1, 2, 3, 4, 5]})
     parts = split_rows(table, split_by("split", "train", "test"), "t.csv")
-    assert {name: part["n"].to_pylist() for name, part in parts.items()} == {"train": [1, 4], "test": [2]}
+    assert {name: part.table["n"].to_pylist() for name, part in parts.items()} == {"train": [1, 4], "test": [2]}
     assert list(split_rows(table, None, "t.csv")) == ["train"]
     packed = table.set_column(0, "split", table["split"].dictionary_encode())
-    assert split_rows(packed, split_by("split", "train", "test"), "t.csv")["test"]["n"].to_pylist() == [2]
+    assert split_rows(packed, split_by("split", "train", "test"), "t.csv")["test"].table["n"].to_pylist() == [2]
     numbers = pa.table({"fold": [0, 1, 1]})
-    assert len(split_rows(numbers, split_by("fold", 1, 0), "t.csv")["train"]) == 2
+    assert len(split_rows(numbers, split_by("fold", 1, 0), "t.csv")["train"].table) == 2
 
 
 @pytest.mark.parametrize("value", ["tset", 3])

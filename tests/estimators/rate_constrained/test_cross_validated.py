@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, RateConstrainedClassifier, RateConstrainedClassifierCV
-from widemargin.estimators.rate_constrained import validation
+from widemargin.estimators.rate_constrained import folds as validation
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import (
     CapabilityError,
@@ -119,9 +119,10 @@ def test_populations_and_weights_are_sliced_and_external_is_not(data, monkeypatc
     seen = []
     measure = validation.fold_measures
 
-    def spy(tied, matrices, held, held_matrices, *rest):
-        seen.append((tied.n_rows, held.n_rows, [m.shape[0] for m in matrices], held.row_weight[0].sum()))
-        return measure(tied, matrices, held, held_matrices, *rest)
+    def spy(rows, held, *rest):
+        shapes = [m.shape[0] for m in rows.matrices]
+        seen.append((rows.tied.n_rows, held.tied.n_rows, shapes, held.tied.row_weight[0].sum()))
+        return measure(rows, held, *rest)
 
     monkeypatch.setattr(validation, "fold_measures", spy)
     external = {"traffic": External(traffic, deployed=(traffic[:, 0] > 0.2).astype(int))}
@@ -138,7 +139,8 @@ def test_folds_are_stratified_by_label_and_population():
     table["sex"] = np.where(np.arange(60) < 12, "F", "M")
     y[:12] = [0, 1] * 6
     seen = []
-    rows = validation.ValidationRows(RateConstrainedClassifier(GOAL), GOAL, X, y, None, table, None)
+    plain = RateConstrainedClassifier(GOAL)
+    rows = validation.ValidationRows(plain, GOAL, plain._checked(X, y, None, table, None))
     for _, test in validation.make_splits(6, rows, np.random.RandomState(0)):
         seen.append(sorted(y[test[test < 12]]))
     assert seen == [[0, 1]] * 6

@@ -10,7 +10,6 @@ from scipy.stats import binom
 from sklearn.base import clone
 
 from widemargin import RateConstrainedClassifier, load_model, save_model
-from widemargin.estimators.rate_constrained import classifier as estimator
 from widemargin.estimators.rate_constrained import proof as validation
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.thresholds.guarantee import margins
@@ -63,13 +62,13 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
     assert clf.goal_report_["#1"].rate == pytest.approx(1 - missed / positives)
     assert binom.cdf(missed, positives, 0.3) <= 0.1 / 4  # four models share the risk
     seen = []
-    whole = estimator.train
+    whole = validation.train
 
-    def watched(tied, **options):
-        seen.append(options["matrices"][0])
-        return whole(tied, **options)
+    def watched(rows, *given, **options):
+        seen.append(rows.matrices[0])
+        return whole(rows, *given, **options)
 
-    monkeypatch.setattr(estimator, "train", watched)
+    monkeypatch.setattr(validation, "train", watched)
     clone(clf).fit(X, y)
     assert len(seen) == 4
     for rows in seen:
@@ -217,7 +216,7 @@ def test_margins_of_four_models():
     """The level each model gets: four times less risk."""
     X, y, _ = draw(3000)
     clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0).fit(X, y)
-    tied, _ = clf._bind(X, y, None, X, None, external=None, baselines=None)
+    tied, _ = clf._tied(clf._checked(X, y, None, None, None))
     assert margins(tied, 1 - 0.1 / 4)[0].size > margins(tied, 0.9)[0].size
 
 

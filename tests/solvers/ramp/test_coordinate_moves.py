@@ -12,9 +12,8 @@ from testing.ramp_problems import random_ramp_problem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import coordinate_moves
-from widemargin.solvers.ramp import coordinate_moves_loops as loops
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 
 def standing(problem: RateConstrainedProblem, z: np.ndarray) -> tuple[float, float]:
@@ -148,7 +147,7 @@ def test_a_short_list_looks_at_fewer_features_and_repairs_as_much(monkeypatch: p
     monkeypatch.setattr(coordinate_moves._Columns, "__getitem__", counted)
     found = []
     for short in (16, 0):
-        monkeypatch.setattr(coordinate_moves, "_SHORT", short)
+        monkeypatch.setattr(coordinate_moves, "OPTIONS", coordinate_moves.MoveOptions(short=short))
         looked, met = 0, 0
         for seed in range(24):
             problem, w, b = tight(seed, 0.1, n=400, d=60, m=2 + seed % 2)
@@ -183,12 +182,12 @@ def test_a_spent_budget_moves_nothing() -> None:
 
 
 def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain: Callable[..., None] = loops.walk.py_func
+    plain: Callable[..., None] = coordinate_moves.walk.py_func
     for seed in range(4):
         problem, w, b = tight(seed, n=50, m=2)
         compiled = repair(problem, w, b, passes=3)
         with monkeypatch.context() as patched:
-            patched.setattr(coordinate_moves.loops, "walk", plain)
+            patched.setattr(coordinate_moves, "walk", plain)
             found = repair(problem, w, b, passes=3)
         np.testing.assert_array_equal(found.w, compiled.w)
         assert (found.b, found.objective) == (compiled.b, compiled.objective)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.estimators.rate_constrained.measures import Deterministic, Randomized
+from widemargin.estimators.rate_constrained.training import Deterministic, Randomized
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.estimators.rate_constrained.measures import Deterministic, Randomized
+from widemargin.estimators.rate_constrained.training import Deterministic, Randomized
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult
-from widemargin.solvers.ramp.second_start import enforce_from_two_starts
-from widemargin.solvers.ramp.tightening import Candidate, Enforced, enforce
+from widemargin.solvers.ramp.tightening import Candidate, Enforced, enforce, enforce_from_two_starts
 
 
 class Counting(Deterministic):

@@ -15,7 +15,7 @@ from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress,
 from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, Judge, enforce
-from widemargin.solvers.thresholds.bias_sweep import best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
 OPTIONS = MajorizeOptions()
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds import pairs_loops as loops
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, best_threshold
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import best_mixture
-from widemargin.solvers.thresholds.per_group import best_per_group
+from widemargin.solvers.thresholds.per_group import best_pair, best_per_group
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 
 def make(seed, n=12, groups=2, m=2, ties=False, cells=4, slack=0.15):
@@ -173,7 +172,7 @@ def test_compiled_pairs_are_those_of_plain_python():
     gain, change, above = rng.normal(size=20), rng.normal(size=(20, 2)), rng.random(20)
     left, right = (part[np.argsort(above[part])] for part in (np.arange(10), np.arange(10, 20)))
     founds = []
-    for search in (loops.best_pair, loops.best_pair.py_func):
+    for search in (best_pair, best_pair.py_func):
         found = np.array([0.0, 0.0, np.inf, np.inf, -10.0])
         assert search(gain, change, above, left, right, np.zeros(2), FEASIBLE, found)
         founds.append(found)

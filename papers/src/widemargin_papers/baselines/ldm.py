@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space, model_scores
-from widemargin.extending import Features, Floats, KernelModel, Matrix, Seed, refuse_overflow
+from widemargin.extending import Features, Floats, Integers, KernelModel, Matrix, Seed, kernel, refuse_overflow
 from widemargin.kernels.functions import KERNELS, check_precomputed
 from widemargin.solvers.base import Status
 from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
@@ -24,7 +24,6 @@ from widemargin_papers.baselines.linear_classifier import (
     norms2,
 )
 from widemargin_papers.solvers import linear_sgd_loops as loops
-from widemargin_papers.solvers.linear_dual_loops import target_ascent
 
 __all__ = ["LDMClassifier"]
 
@@ -276,3 +275,28 @@ def _with_constant(X: Matrix, bias: float) -> Floats:
     """Dense rows in double precision with one more feature, of value `bias`."""
     dense = X if isinstance(X, np.ndarray) else X.toarray()
     return np.column_stack((dense, np.full(dense.shape[0], bias))).astype(np.float64)
+
+
+@kernel
+def target_ascent(
+    Z: Floats, order: Integers, y: Floats, target: Floats, upper: Floats, norms: Floats, alpha: Floats, v: Floats
+) -> None:
+    """Exact steps on the coordinates `order` of `max sum_i alpha_i target_i - 1/2 |v|^2`, `v = sum_i alpha_i y_i z_i`.
+
+    With `0 <= alpha_i <= upper_i`; it is the dual of `min 1/2 |v|^2 + sum_i upper_i max(0, target_i - y_i <v, z_i>)`.
+    """
+    for k in range(order.shape[0]):
+        i = order[k]
+        # The slope of the dual along this coordinate: its maximum is where that vanishes, or an end of the box.
+        slope = target[i]
+        for j in range(v.shape[0]):
+            slope -= y[i] * Z[i, j] * v[j]
+        if norms[i] > 0.0:
+            new = max(0.0, min(upper[i], alpha[i] + slope / norms[i]))
+        else:
+            new = upper[i] if slope > 0.0 else 0.0
+        delta = (new - alpha[i]) * y[i]
+        if delta != 0.0:
+            alpha[i] = new
+            for j in range(v.shape[0]):
+                v[j] += delta * Z[i, j]

@@ -158,7 +158,7 @@ def _check_confidence(
     fraction = goals.validation.fraction or 0.2
     place = ("validation", "confidence")
     try:
-        held = _held(rows, fraction)
+        held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training keeps aside
         tied = _bind(goals, goals.goal, held, external)
         each = 1.0 - (1.0 - confidence) / len(TIGHTENINGS)
         found = margins(tied, each)
@@ -177,9 +177,3 @@ def _check_confidence(
                 "more rows, raise validation.fraction, or lower the confidence"
             )
             findings.problem(place, text)
-
-
-def _held(rows: TableRows, fraction: float) -> TableRows:
-    """As many rows as training would keep aside."""
-    held = held_out(rows.n_rows, fraction)
-    return rows.take(np.flatnonzero(held))

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         guesses = guess_roles(table, options.target, str(options.table))
         parts = hold_out(table, _HELD_OUT) if guesses.split is None else split_rows(table, guesses.split, str(out))
         progress.step("fitting a plain model to see what can be asked")
-        proposals = propose(parts["train"], guesses, parts["test"].num_rows)
+        proposals = propose(parts["train"].table, guesses, parts["test"].table.num_rows)
     text = _text(guesses, proposals, _relative(options.table, out), out.stem, separator)
     _write(out, text)
     read_goals_file(out)  # what is written is read again, lest it be refused later

@@ -111,7 +111,9 @@ def _written(
     deadline: Deadline,
 ) -> tuple[int, list[str]]:
     """Write block after block; what is done when the time is up, or at Ctrl-C, is kept in a file of its own."""
-    columns = None if candidate.features is None or _takes_table(candidate) else {*candidate.features, *options.keep}
+    # Where populations decide too (thresholds of their own), every column may be needed.
+    every = candidate.features is None or hasattr(getattr(candidate, "last", None), "thresholds_")
+    columns = None if every else {*(candidate.features or ()), *options.keep}
     n_rows, names = 0, []
     with TableWriter(options.out) as writer:
         try:
@@ -164,11 +166,6 @@ def _tables(blocks: TableBlocks, asking: _Asking, workers: str | None) -> Iterat
         yield from tables
     for text in told[:1]:
         warnings.warn(text, TableWarning, stacklevel=2)
-
-
-def _takes_table(candidate: Candidate) -> bool:
-    """Whether populations decide too, so that every column may be needed (thresholds of their own)."""
-    return hasattr(getattr(candidate, "last", None), "thresholds_")
 
 
 def _answers(candidate: Candidate, block: Block, positive: Label | None, keep: list[str]) -> pa.Table:

@@ -27,7 +27,7 @@ from widemargin.cli.tables.training_data import Features, TrainingData, make_fea
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
-from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short, model_from_numbers, model_numbers
+from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         say(*_lines(path, options, 0 if known is None else len(known)))
     files = {"out": options.out, "plot": options.plot}
     content = {"constraint": label, "path": path.to_dict(), "prices": [dataclasses.asdict(p) for p in _prices(path)]}
-    return (INTERRUPTED if by_hand else _code(path)), content | {
+    return (INTERRUPTED if by_hand else int(len(path) < path.n_asked or not path.met.all())), content | {
         name: None if file is None else str(file) for name, file in files.items()
     }
 
@@ -211,11 +211,6 @@ def _lines(path: TradeoffPath, options: argparse.Namespace, known: int) -> list[
     return lines
 
 
-def _code(path: TradeoffPath) -> int:
-    """0 where every bound was met on the training rows, 1 where one was not or the sweep ended early."""
-    return 0 if len(path) == path.n_asked and bool(path.met.all()) else 1
-
-
 def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
     """Read the tables of a goals file and make their features."""
     progress.step("reading the table")
@@ -237,6 +232,7 @@ def sweep(
     """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
     rows, matrices = prepared.data.rows, prepared.matrices.rows
     train = rows["train"]
+    assert train.y is not None  # a goals file names the target of its table
     held: dict[str, Any] = {"validation_fraction": HELD_OUT}
     if "test" in rows:
         test = rows["test"]

@@ -109,7 +109,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     model = Pipeline([("table", step), ("model", classifier)])
     saved = None
     if path is not None:
-        saved = _free(path) if interrupted else path
+        # An unfinished model does not replace an earlier one.
+        saved = free_name(path, "interrupted") if interrupted and path.exists() else path
         progress.step("saving the model")
         interrupted |= _saved(model, saved, _metadata(goals, data.rows))
     try:
@@ -134,11 +135,6 @@ def _reworded(warning: Warning, goals: GoalsFile) -> str:
     if isinstance(warning, MarginConvergenceWarning):
         return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
     return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
-
-
-def _free(path: Path) -> Path:
-    """Where an unfinished model goes: an earlier model is not replaced by it."""
-    return free_name(path, "interrupted") if path.exists() else path
 
 
 def _saved(model: Pipeline, path: Path, metadata: dict[str, Any]) -> bool:
@@ -296,12 +292,8 @@ def _show(result: _Result) -> None:
         proof = "" if goals.validation.confidence is None else " beyond the proof above"
         say(f"No rows were held out (no data.split), so nothing is known about unseen rows{proof}.", "")
     for part, reports in result.reports.items():
-        say(comparison(_title(part, rows[part]), reports), "")
+        say(comparison(f"{PART_NAMES[part].capitalize()} ({rows[part].n_rows})", reports), "")
     say(_verdict_line(result), _last_line(result))
-
-
-def _title(part: str, rows: TableRows) -> str:
-    return f"{PART_NAMES[part].capitalize()} ({rows.n_rows})"
 
 
 def _verdict_line(result: _Result) -> str:

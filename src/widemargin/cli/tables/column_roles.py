@@ -81,18 +81,14 @@ def feature_columns(table: pa.Table, goals: GoalsFile) -> list[str]:
     return [name for name in table.column_names if name not in others]
 
 
-def hold_out(table: pa.Table, fraction: float) -> dict[str, pa.Table]:
-    """Tables by part, `train` and `test`, where a share of the rows is held out at random (always the same rows).
+def hold_out(table: pa.Table, fraction: float, where: str = "") -> dict[str, Block]:
+    """Rows by part, `train` and `test`, where a share of them is held out at random (always the same rows).
 
     Raises
     ------
     DataError
         No row would be left in a part.
     """
-    return {part: found.table for part, found in _held_parts(table, fraction, "").items()}
-
-
-def _held_parts(table: pa.Table, fraction: float, where: str) -> dict[str, Block]:
     held = held_out(table.num_rows, fraction)
     return {part: _part(table, rows, where) for part, rows in (("train", ~held), ("test", held))}
 
@@ -104,11 +100,9 @@ def _part(table: pa.Table, mask: Bools, where: str) -> Block:
 def parts_of(table: pa.Table, goals: GoalsFile) -> dict[str, Block]:
     """The rows to train on, and those held out by `data.split` or, without a confidence, by `validation.fraction`."""
     said, where = goals.validation, table_text(goals.data.table)
-    if goals.data.split is not None:
-        return _split_parts(table, goals.data.split, where)
-    if said.fraction is not None and said.confidence is None:
-        return _held_parts(table, said.fraction, where)
-    return {"train": Block.whole(table, where)}
+    if goals.data.split is None and said.fraction is not None and said.confidence is None:
+        return hold_out(table, said.fraction, where)
+    return split_rows(table, goals.data.split, where)
 
 
 def named_columns(goals: GoalsFile) -> dict[str, str]:
@@ -131,8 +125,8 @@ def split_rows(
     *,
     wanted: Collection[str] = ("train", "test"),
     cure: str = "Correct the value",
-) -> dict[str, pa.Table]:
-    """Tables by part: those wanted of `train` and `test`, or `train` alone where the goals file names no split.
+) -> dict[str, Block]:
+    """Rows by part: those wanted of `train` and `test`, or all as `train` where the goals file names no split.
 
     Raises
     ------
@@ -140,18 +134,7 @@ def split_rows(
         A part that is wanted has no rows; the message ends in `cure`.
     """
     if split is None:
-        return {"train": table}
-    return {part: found.table for part, found in _split_parts(table, split, where, wanted=wanted, cure=cure).items()}
-
-
-def _split_parts(
-    table: pa.Table,
-    split: Split,
-    where: str,
-    *,
-    wanted: Collection[str] = ("train", "test"),
-    cure: str = "Correct the value",
-) -> dict[str, Block]:
+        return {"train": Block.whole(table, where)}
     parts = {}
     for part in wanted:
         value = {"train": split.train, "test": split.test}[part]

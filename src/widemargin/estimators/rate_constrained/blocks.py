@@ -20,14 +20,19 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Bools, Classifier, Floats, Ints, Label
+from widemargin.distributed.backends import JoinedMap, SerialMap
 from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
+from widemargin.distributed.recipes import HeldRows
+from widemargin.distributed.tables import computed
+from widemargin.estimators._binary import external_rows
 from widemargin.estimators.rate_constrained.prediction import DTYPES
-from widemargin.exceptions import DataError, MissingDataError
+from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
+from widemargin.exceptions import CapabilityError, DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.labels import column_of
-from widemargin.goals.binding.sources import Source, make_source
+from widemargin.goals.binding.sources import Source, external_data, make_source
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows
@@ -36,8 +41,14 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
+from widemargin.solvers.base import Budget
+from widemargin.solvers.convex.checkpoints import Remembered
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
 
-__all__ = ["Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions", "survey"]
+__all__ = [
+    "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions",
+    "refuse_for_blocks", "survey",
+]  # fmt: skip
 
 
 @dataclass
@@ -174,6 +185,76 @@ def counted_predictions(
     tied = bind(labels.goal, [part.source for part in counted], warn_trivial=False)
     shares = [np.zeros(0) if part.ramp is None else part.ramp for part in counted]
     return tied, [part.positive for part in counted], shares
+
+
+class BlockTraining:
+    """A fit over blocks: the training rows and the external rows that the goal uses, and what is known of them.
+
+    Parameters
+    ----------
+    blocks : BlockMap
+        Training rows.
+    external : mapping of str to Rows
+        External data sets, kept in this process, also where they are Dask collections.
+    goal : Goal
+
+    Attributes
+    ----------
+    survey : Survey
+    n_passes : int
+        How often all rows were looked at.
+    """
+
+    def __init__(self, blocks: BlockMap, external: Mapping[str, Rows], goal: Goal) -> None:
+        maps: list[BlockMap] = [blocks]
+        for name in sorted(name for name in baselines_used(goal) if name is not None):
+            data, X = external_data(name, external), external_rows(external, name)
+            X, y, weight, table = map(computed, (X, data.y, data.sample_weight, data.populations))
+            baselines = {key: computed(value) for key, value in data.baselines.items()}
+            maps.append(SerialMap([HeldRows(Rows(X, y, weight, table, baselines=baselines, source=name))]))
+        self._blocks = blocks if len(maps) == 1 else JoinedMap(maps)
+        self._goal = goal
+        self.survey = survey(self._blocks)
+        self.n_passes = 0
+
+    def train(
+        self, classes: tuple[Label, Label], baselines: Mapping[str, Classifier], plan: Plan, budget: Budget, *,
+        scratch: str | None, checkpoint: str | None, resume: bool,
+    ) -> Trained:  # fmt: skip
+        """Train on all rows; the same steps as for rows in memory."""
+        self._labels = Labels(classes, self._goal, dict(baselines))
+        counts, tied = counted_goal(self._blocks, self._labels)
+        problem = blocked_problem(
+            self._blocks, self._labels, counts, tied, self.survey, lam=plan.lam, fit_intercept=plan.fit_intercept,
+            scratch=scratch,
+        )  # fmt: skip
+        rows = problem.rows
+        assert isinstance(rows, BlockedRows)
+        solver = BlockStep(plan.solver, rows, problem.n_constraints)
+        try:
+            return train_problem(problem, Remembered(solver, checkpoint, resume=resume), solver.used, plan, budget)
+        finally:
+            rows.blocks.close()
+            self.n_passes = rows.n_passes
+
+    def predictions(self, w: Floats, b: float) -> tuple[TiedGoal, list[Bools], list[Floats]]:
+        """As `counted_predictions`."""
+        return counted_predictions(self._blocks, self._labels, w, b)
+
+
+def refuse_for_blocks(needs: Mapping[str, object], solver: str) -> None:
+    """Refuse parameters that need all rows in one place.
+
+    Raises
+    ------
+    CapabilityError
+        If one of `needs` is not None, or the solver is none over blocks.
+    """
+    for name, value in needs.items():
+        if value is not None:
+            raise CapabilityError(f"{name}={value!r} needs all rows in one place. Use fit, or {name}=None with blocks.")
+    if solver not in BLOCK_SOLVERS:
+        raise CapabilityError(f"solver={solver!r} needs all rows in one place. Use 'auto' with blocks.")
 
 
 # what runs where a block is

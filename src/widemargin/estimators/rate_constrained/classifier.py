@@ -1,42 +1,62 @@
 """Linear and kernel classifiers trained to a goal: `RateConstrainedClassifier`."""
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Matrix
+from widemargin._typing import Bools, Classifier, Column, Features, Floats, Matrix, Table
 from widemargin.distributed.backends import block_map
+from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import is_collection, labelled_rows
 from widemargin.estimators._binary import as_goal, external_rows
-from widemargin.estimators._calibration import fit_calibrator, hold_out, take_rows
+from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._progress import watchers
-from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space
-from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan, train
-from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, find_out, measure_other
+from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
+from widemargin.estimators.rate_constrained.blocks import BlockTraining, refuse_for_blocks
+from widemargin.estimators.rate_constrained.infeasibility import find_out
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
-from widemargin.estimators.rate_constrained.outcome import OutcomeMixin
-from widemargin.estimators.rate_constrained.over_blocks import BlockTrainingMixin
-from widemargin.estimators.rate_constrained.prediction import DTYPES, PredictionMixin
-from widemargin.estimators.rate_constrained.proof import KeptRows, keep_rows, train_validated
-from widemargin.estimators.rate_constrained.refit import RefitMixin
-from widemargin.exceptions import CapabilityError, DataError
+from widemargin.estimators.rate_constrained.outcome import (
+    ENFORCED_RAMPS,
+    certificate_text,
+    conclude,
+    generalization_note,
+    model_bound,
+)
+from widemargin.estimators.rate_constrained.prediction import DTYPES, RampModel
+from widemargin.estimators.rate_constrained.proof import Validated, keep_rows, refuse_unprovable, train_validated
+from widemargin.estimators.rate_constrained.refit import PREVIOUS, STABILITY, check_names, stable_goal
+from widemargin.estimators.rate_constrained.training import (
+    CheckedRows,
+    Plan,
+    Solution,
+    TiedRows,
+    Trained,
+    refuse_overflow,
+    step_plan,
+    train,
+)
+from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.rates_of_predictions import Measured
+from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.losses.ramp import ramp
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.convex.checkpoints import check_checkpoint
 
 __all__ = ["RateConstrainedClassifier"]
 
@@ -53,14 +73,7 @@ class _CoefficientsOfLinearModels:
         raise AttributeError("coef_ is set by fit.")
 
 
-class RateConstrainedClassifier(
-    BlockTrainingMixin,
-    RefitMixin,
-    OutcomeMixin,
-    PredictionMixin,
-    ClassifierMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
     Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
@@ -265,11 +278,6 @@ class RateConstrainedClassifier(
         """Take over the attributes of a stored model, in which the options of training may be parameters."""
         super().__setstate__(gathered(state))
 
-    @property
-    def _options(self) -> TrainingOptions:
-        """The options of training, checked."""
-        return TrainingOptions.of(self.solver_options)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -280,12 +288,12 @@ class RateConstrainedClassifier(
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        populations: Any = None,
+        X: Features,
+        y: Column,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
         external: Mapping[str, External] | None = None,
-    ) -> "RateConstrainedClassifier":
+    ) -> Self:
         """Train on labelled rows.
 
         Parameters
@@ -319,138 +327,305 @@ class RateConstrainedClassifier(
         """
         if is_collection(X):
             rows = labelled_rows(X, y, sample_weight=sample_weight, populations=populations)
-            fitted: RateConstrainedClassifier = self.fit_blocks(block_map(rows), external)
-            return fitted
+            return self.fit_blocks(block_map(rows), external)
+        budget = self._budget()
+        checked = self._checked(X, y, sample_weight, populations, external)
         self._forget_refits()
-        return self._fit_rows(X, y, sample_weight, populations, external, goal=as_goal(self.goal))
-
-    def _fit_rows(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        populations: Any,
-        external: Mapping[str, External] | None,
-        *,
-        goal: Goal,
-        reset: bool = True,
-        **task: Any,
-    ) -> "RateConstrainedClassifier":
-        """Check rows, train on them, and calibrate; `task` is passed on to `_train`."""
-        budget = Budget(self.time_budget, self._watchers())
-        original = X
-        X, y, weight = self._checked(X, y, sample_weight, reset=reset)
-        if not reset:
-            self._set_classes(y, self.classes_)
-        self.calibrator_ = None
-        parts: tuple[Any, ...] = (X, y, weight, original, populations)
-        rng = check_random_state(self.random_state)
-        if self.confidence is not None:
-            parts, external, task["kept"] = keep_rows(self, parts, external, random_state=rng)
-        task |= {"goal": goal, "external": external, "budget": budget}
-        if self.calibration is None:
-            self._train(*parts, **task)
-            return self
-        rows, held = hold_out(parts[1], rng)
-        self._train(*(take_rows(part, rows) for part in parts), **task)
-        _, y, weight, original, _ = parts
-        second = y[held] == self.classes_[1]
-        scores = self.decision_function(take_rows(original, held))
-        self.calibrator_ = fit_calibrator(self.calibration, scores, second, take_rows(weight, held))
-        return self
-
-    def _checked(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
-    ) -> tuple[Any, npt.NDArray[Any], Floats | None]:
-        """Checked rows, labels and weights; with `reset` they set what the estimator remembers of its data."""
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=reset
-        )
-        X = canonical_rows(X)
-        if reset:
-            self._set_classes(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return X, y, weight
-
-    def _sources(
-        self,
-        uses: Mapping[str | None, Collection[str]],
-        X: Any,
-        y: npt.NDArray[Any],
-        weight: Floats | None,
-        original: Any,
-        populations: Any,
-        *,
-        external: Mapping[str, External] | None,
-        baselines: Mapping[str, Any] | None = None,
-    ) -> tuple[tuple[Source, ...], list[Any]]:
-        """The rows that a goal of these uses is tied to, and the features of each source."""
-        classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        asked = baselines or self.baselines or {}
-        rows = Rows(original, y, weight, populations, external=external or {}, baselines=asked)
-        sources = make_sources(uses, rows, classes=classes)
-        return sources, [X, *(self._external_features(external, source.name) for source in sources[1:])]
+        return self._train(checked, as_goal(self.goal), budget)
 
     def _train(
         self,
-        X: Any,
-        y: npt.NDArray[Any],
-        weight: Floats | None,
-        original: Any,
-        populations: Any,
-        *,
+        rows: CheckedRows,
         goal: Goal,
-        external: Mapping[str, External] | None,
         budget: Budget,
-        baselines: Mapping[str, Any] | None = None,
-        start: tuple[Floats, float] | None = None,
+        *,
+        start: Solution | None = None,
         space: ColumnSpace | None = None,
-        kept: KeptRows | None = None,
-    ) -> None:
-        """Bind the goal to checked rows, train, set the fitted attributes, and say how it ended."""
-        self.goal_ = goal
-        tied, matrices = self._bind(X, y, weight, original, populations, external=external, baselines=baselines)
-        proof = None if kept is None else self._bind(*kept.parts, external=kept.external, baselines=baselines)
-        total = float(X.shape[0] if weight is None else weight.sum())
-        solving = self._options
-        options = step_plan(self.C, self.max_steps, solving.tol, solving.step_tol)
-        with limit_threads(self.n_jobs), refuse_overflow(matrices):
-            space = space or self._space(X, weight, n_sources=len(matrices))
-            fit = partial(
-                train, matrices=matrices, space=space, lam=2.0 / (total * self.C), fit_intercept=solving.fit_intercept,
-                enforcement=self.enforce, solver=solving.solver, options=options, start=start, budget=budget,
-            )  # fmt: skip
+    ) -> Self:
+        """Tie the goal, solve, set the fitted attributes, and say how it ended; a refit gives a start and its space."""
+        self.goal_, self.calibrator_ = goal, None
+        rng, kept, held = check_random_state(self.random_state), None, None
+        if self.confidence is not None:
+            refuse_unprovable(self.enforce, self.kernel, fit_intercept=self._options.fit_intercept)
+            rows, kept = keep_rows(rows, float(self.validation_fraction), rng)
+        if self.calibration is not None:
+            rows, held = (rows.take(part) for part in hold_out(rows.labels, rng))
+        tied = self._tied(rows)
+        proof = None if kept is None else self._tied(kept)
+        with limit_threads(self.n_jobs), refuse_overflow(tied.matrices):
+            space = space or self._space(rows.X, rows.weight, n_sources=len(tied.matrices))
+            plan = self._plan(rows.whole_weight)
             validated = None
-            if proof is not None:
-                validated = train_validated(self, tied, *proof, fit=fit, space=space, budget=budget)
-                tied, matrices = proof
-            trained = fit(tied) if validated is None else validated.trained
-            self._adopt_point(space, trained.best.w, trained.best.b)
-            self._adopt(trained, tied, matrices, validated)
-            other = partial(measure_other, self, space, tied, matrices)
-            found = None if validated else find_out(self, trained, other)
-            self.infeasibility_: Infeasibility | None = found
+            if proof is None:
+                trained = train(tied, space, plan, budget, start=start)
+            else:
+                validated = train_validated(
+                    tied, proof, float(self.confidence or 0.0), space, plan, budget, start=start,
+                    scores_of=lambda w, b: self._at(space, w, b)._positive_scores(proof.matrices),
+                )  # fmt: skip
+                trained, tied = validated.trained, proof
+            self._adopt(space, trained, tied, validated)
+            self.infeasibility_ = None
+            if validated is None:
+                self.infeasibility_ = find_out(
+                    trained, self.goal_report_, self.enforce,
+                    lambda w, b: self._at(space, w, b)._measured(tied),
+                )  # fmt: skip
         self._conclude(trained, budget, validated)
+        if held is not None:
+            scores, second = self._scores(held.X), held.labels == self.classes_[1]
+            self.calibrator_ = fit_calibrator(str(self.calibration), scores, second, held.weight)
+        return self
 
-    def _bind(
-        self, *rows: Any, external: Mapping[str, External] | None, baselines: Mapping[str, Any] | None
-    ) -> tuple[TiedGoal, list[Any]]:
-        """The goal on checked rows (X, y, weight, original X, populations), and the features of all its sources."""
-        uses = baselines_used(self.goal_)
-        sources, matrices = self._sources(uses, *rows, external=external, baselines=baselines)
-        return bind(self.goal_, sources), matrices
+    def fit_blocks(
+        self,
+        blocks: BlockMap,
+        external: Mapping[str, External] | None = None,
+        *,
+        scratch: str | None = None,
+        checkpoint: str | None = None,
+        resume: bool = False,
+        gather_below: int = 2**28,
+    ) -> Self:
+        """Train on rows that live in blocks: in memory, in files, on a Dask cluster.
 
-    def _external_features(self, external: Mapping[str, External] | None, name: str | None) -> Any:
-        X = external_rows(external, name)
-        try:
-            checked = validate_data(
-                self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C"
+        The same problem as `fit`, with the same certificate; a pass over the rows is a sum over the blocks. Only sums
+        come here, and a sample of the rows (at most ten million numbers) for a first start.
+
+        Parameters
+        ----------
+        blocks : BlockMap
+            Training rows by blocks: `block_map(labelled_rows(X, y, ...), workers)`, or with `labelled_parquet`. Blocks
+            without rows are left out.
+        external : dict of str to External, default=None
+            As in `fit`; kept in this process, also where they are Dask collections.
+        scratch : path of a folder, default=None
+            None: prepared rows stay in the memory of their workers. A folder: in memory-mapped files there, for rows
+            that do not fit; on every worker's own disk. The files vanish with the processes that use them.
+        checkpoint : path of a file, default=None
+            Where the state of the outer iterations is kept: some kilobytes, replaced as a whole after every convex
+            step.
+        resume : bool, default=False
+            Go on from the checkpoint of a run with the same rows and parameters, if there is one.
+        gather_below : int, default=2**28
+            Bytes. Rows on a cluster that take no more than that are fetched and worked on in this process: a look at
+            them is then over sooner than the cluster is asked. 0: they stay with their workers. The model is the same.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CapabilityError
+            If the parameters ask for what needs all rows in one place: kernels, feature maps, a confidence,
+            calibration.
+        CheckpointError
+            If the checkpoint is damaged, or of other rows, another goal or other parameters.
+        WorkerLostError
+            If workers are lost again and again, or the scheduler; the checkpoint stays.
+        MissingDataError
+            If there is no folder `scratch` where a worker runs.
+        GoalError, DataError, InfeasibleGoalError
+            As `fit`.
+
+        Notes
+        -----
+        "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
+        50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
+
+        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
+        that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
+        bound is not computed.
+        """
+        self._validate_params()
+        self._forget_refits()
+        options = self._options
+        needs = {"kernel": self.kernel, "feature_map": self.feature_map, "confidence": self.confidence}
+        refuse_for_blocks(needs | {"calibration": self.calibration}, options.solver)
+        check_checkpoint(checkpoint, resume)
+        if not hasattr(blocks, "prepared"):
+            raise DataError(
+                f"blocks is a {type(blocks).__name__}, no blocks of rows. Give block_map(labelled_rows(X, y)), or use "
+                "fit."
             )
-        except ValueError as error:
-            raise DataError(f"external {name!r}: {error}") from error
-        return canonical_rows(checked)
+        self.goal_, self.calibrator_ = as_goal(self.goal), None
+        budget = self._budget()
+        with limit_threads(self.n_jobs):
+            run = BlockTraining(blocks.filled().near(gather_below), external or {}, self.goal_)
+            self._set_classes(run.survey.labels)
+            self.n_features_in_ = run.survey.sums.shape[0]
+            self.__dict__.pop("feature_names_in_", None)
+            if run.survey.names is not None:
+                self.feature_names_in_ = run.survey.names
+            pair = positive_class(self.classes_.tolist(), self.positive_class_)
+            trained = run.train(
+                pair, self.baselines or {}, self._plan(run.survey.weight), budget, scratch=scratch,
+                checkpoint=checkpoint, resume=resume,
+            )  # fmt: skip
+            self._adopt_point(ColumnSpace(), trained.best.w, trained.best.b)
+            self._adopt_course(trained)
+            self._adopt_report(trained, *run.predictions(trained.best.w, trained.best.b))
+            self.n_passes_ = run.n_passes
+
+            def measured(w: Floats, b: float) -> Measured:
+                tied, hard, soft = run.predictions(w, b)
+                return tied.measure(tied.positive_mass(soft if self.enforce == "randomized" else hard))
+
+            self.infeasibility_ = find_out(trained, self.goal_report_, self.enforce, measured)
+        self._conclude(trained, budget, None)
+        return self
+
+    def refit(
+        self,
+        X_new: Features,
+        y_new: Column,
+        *,
+        churn_at_most: float = 0.05,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        external: Mapping[str, External] | None = None,
+        stability_rows: Features | None = None,
+    ) -> Self:
+        """Train on new rows, from the model as it is, changing at most a share of its decisions. In place.
+
+        The goal is met on the new rows, with one more constraint, `stability`: the churn against the model before. The
+        search starts at `coef_` and `intercept_`, and the model before stays a candidate. Nothing of earlier rows is
+        remembered: give all the rows that count. `C` is measured by the new rows. May be called again and again, also
+        on a model that was saved and loaded; each call has its own ceiling, so changes can add up.
+
+        A `feature_map` stays as it was fitted. A kernel model without one is a combination of its training rows: it is
+        trained afresh under the ceiling, and is no candidate itself.
+
+        Parameters
+        ----------
+        X_new : array-like, data frame or CSR matrix of shape (n, d)
+            The features of `fit`.
+        y_new : array-like of shape (n,)
+            Labels of the classes of `fit`.
+        churn_at_most : float, default=0.05
+            Largest share of decisions that may change, by `predict` (by `predict_randomized`, in expectation, with
+            `enforce="randomized"`). Raising it lets the model follow the new rows more closely.
+        sample_weight, populations, external
+            As for `fit`.
+        stability_rows : array-like, data frame or CSR matrix of shape (n_s, d), default=None
+            Rows on which the churn is measured, labels not needed, such as recent traffic; None: the new rows.
+
+        Returns
+        -------
+        self
+            With `previous_coef_` and `previous_intercept_` (exact kernel models have none). The model is unchanged
+            where anything is raised (after Ctrl-C: unless a model that meets everything had been found).
+
+        Raises
+        ------
+        GoalError, DataError
+            As `fit`.
+        InfeasibleGoalError
+            If no model within the ceiling that meets the goal was found, unless `on_infeasible="warn"`, which takes the
+            one of least violation.
+
+        Notes
+        -----
+        In a pipeline, refit the last step on transformed rows: `pipe[-1].refit(pipe[:-1].transform(X_new), y_new)`. The
+        steps before stay as they are; fitting them again would change decisions behind the ceiling's back.
+        """
+        check_is_fitted(self)
+        self._validate_params()
+        check_names(populations, external, stability_rows)
+        goal = stable_goal(self.goal, churn_at_most, on_new_rows=stability_rows is None)
+        if stability_rows is not None:
+            external = {**(external or {}), STABILITY: External(stability_rows)}
+        before, start, space = dict(self.__dict__), None, None
+        baselines = {**(self.baselines or {}), PREVIOUS: copy.copy(self)}
+        if "coef_" in before:
+            sign = self._direction()
+            start = sign * before["coef_"][0], -sign * float(before["intercept_"][0])
+        if "feature_map_" in before:
+            space = MappedSpace(before["feature_map_"], fitted=True)
+        try:
+            budget = self._budget()
+            rows = self._checked(X_new, y_new, sample_weight, populations, external, baselines, reset=False)
+            self._set_classes(rows.labels, self.classes_)
+            self._train(rows, goal, budget, start=start, space=space)
+            if self.on_infeasible == "raise" and not self._meets():
+                raise InfeasibleGoalError(
+                    "the refit ended before a model was found that meets the goal and changes at most "
+                    f"{churn_at_most:g} of the decisions; the model before it is kept. Give it more time."
+                )
+        except BaseException as error:
+            better = self.goal_report_ is not before["goal_report_"] and self._meets()
+            if not (better and isinstance(error, KeyboardInterrupt)):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            self._note_refit(before)
+            raise
+        self._note_refit(before)
+        return self
+
+    def _meets(self) -> bool:
+        """Whether the rates that are enforced meet every bound."""
+        if self.enforce == "randomized":
+            return all(item.ramp_met for item in self.goal_report_.constraints)
+        return bool(self.goal_report_.all_met("estimate"))
+
+    def _note_refit(self, before: Mapping[str, Any]) -> None:
+        if "coef_" in before:
+            self.previous_coef_, self.previous_intercept_ = before["coef_"], before["intercept_"]
+        self.n_refits_ = before.get("n_refits_", 0) + 1
+
+    def _forget_refits(self) -> None:
+        """Remove what refits have left: a new fit has no model before it."""
+        for name in ("previous_coef_", "previous_intercept_", "n_refits_"):
+            self.__dict__.pop(name, None)
+
+    def _checked(
+        self,
+        X: Features,
+        y: Column,
+        sample_weight: Column | None,
+        populations: Table | None,
+        external: Mapping[str, External] | None,
+        baselines: Mapping[str, Classifier] | None = None,
+        *,
+        reset: bool = True,
+    ) -> CheckedRows:
+        """Checked rows; with `reset` they set what the estimator remembers of its data."""
+        checked, labels = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=reset
+        )
+        checked = canonical_rows(checked)
+        if reset:
+            self._set_classes(labels)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
+        known = baselines or self.baselines or {}
+        return CheckedRows(Rows(X, labels, weight, populations, external or {}, known), checked)
+
+    def _sources(
+        self, uses: Mapping[str | None, Collection[str]], rows: CheckedRows
+    ) -> tuple[tuple[Source, ...], list[Matrix]]:
+        """The rows that a goal of these uses is tied to, and the features of each source."""
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(uses, rows.rows, classes=classes)
+        matrices = [rows.X]
+        for name in (source.name for source in sources[1:]):
+            X = external_rows(rows.rows.external, name)
+            try:
+                checked = validate_data(
+                    self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C"
+                )
+            except ValueError as error:
+                raise DataError(f"external {name!r}: {error}") from error
+            matrices.append(canonical_rows(checked))
+        return sources, matrices
+
+    def _tied(self, rows: CheckedRows) -> TiedRows:
+        """The goal on checked rows, and the features of all its sources."""
+        sources, matrices = self._sources(baselines_used(self.goal_), rows)
+        return TiedRows(bind(self.goal_, sources), matrices)
 
     def _space(self, X: Matrix, weight: Floats | None, *, n_sources: int) -> ColumnSpace:
         """What the model is linear in, settled on its training rows X."""
@@ -462,11 +637,78 @@ class RateConstrainedClassifier(
             )
         return make_space(SpaceParameters.of(self, self._options), X, weight, random_state=self.random_state)
 
+    def _plan(self, whole_weight: float) -> Plan:
+        """How to train on rows of this weight."""
+        options = self._options
+        steps = step_plan(self.C, self.max_steps, options.tol, options.step_tol)
+        return Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, steps)
+
+    def _budget(self) -> Budget:
+        return Budget(self.time_budget, watchers(self.callbacks, self._options.verbose))
+
     def _adopt_point(self, space: ColumnSpace, w: Floats, b: float) -> None:
         """Set the fitted attributes of a model `f(x) = <w, x> - b` of the positive class."""
         sign = self._direction()
         space.adopt(self, sign * w[None, :])
         self.intercept_ = np.array([-sign * b])
 
-    def _watchers(self) -> tuple[Callable[[Progress], Any], ...]:
-        return watchers(self.callbacks, self._options.verbose)
+    def _at(self, space: ColumnSpace, w: Floats, b: float) -> Self:
+        """The same estimator with another solution."""
+        other = copy.copy(self)
+        other._adopt_point(space, w, b)
+        return other
+
+    def _measured(self, rows: TiedRows) -> Measured:
+        """The goal in the rates that are enforced."""
+        scores = self._positive_scores(rows.matrices)
+        shares = [ramp(z) for z in scores] if self.enforce == "randomized" else [z > 0.0 for z in scores]
+        return rows.tied.measure(rows.tied.positive_mass(shares))
+
+    def _adopt(self, space: ColumnSpace, trained: Trained, rows: TiedRows, validated: Validated | None = None) -> None:
+        """Set all fitted attributes; the report is on the rows given."""
+        self._adopt_point(space, trained.best.w, trained.best.b)
+        self._adopt_course(trained)
+        scores, tied = self._positive_scores(rows.matrices), rows.tied
+        generalization = None
+        if validated is None:
+            mapped = self.feature_map is not None
+            generalization = model_bound(tied, trained, self.enforce, mapped=mapped)
+        shares = [ramp(z) for z in scores]
+        self._adopt_report(trained, tied, [z > 0.0 for z in scores], shares, generalization, validated)
+
+    def _adopt_course(self, trained: Trained) -> None:
+        """How training went."""
+        best, solution = trained.best, trained.solution
+        self.solver_ = ", ".join(trained.solvers)
+        self.subproblem_gap_ = float(solution.subproblem.gap)
+        self.certified_point_ = bool(solution.certified and not best.shifted)
+        self.status_ = str(trained.status)
+        self.n_iter_ = max(trained.search.n_iter, 1)
+        self.n_steps_ = trained.search.n_steps
+        self.n_rounds_ = trained.search.n_rounds
+        self.history_ = trained.search.history
+
+    def _adopt_report(
+        self, trained: Trained, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats],
+        generalization: tuple[float, Floats] | None = None, validated: Validated | None = None,
+    ) -> None:  # fmt: skip
+        """The report, from what is predicted for each entry of each source, by sign and by the ramp."""
+        multipliers = trained.problem.multipliers_to_goal(trained.solution.multipliers)
+        self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
+        self.guarantee_ = None if validated is None else validated.guarantee
+        proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
+        self.generalization_bound_ = None if generalization is None else generalization[1]
+        notes = () if self.enforce == "deterministic" else (ENFORCED_RAMPS,)
+        self.goal_report_: GoalReport = make_report(
+            tied, positive, positive_class=self.positive_class_, ramp=shares,
+            data_name="training rows" if validated is None else "validation rows",
+            multipliers=self.multipliers_, status=self.status_, certificate=proved + certificate_text(trained),
+            notes=(*notes, *generalization_note(tied, generalization)),
+        )  # fmt: skip
+
+    def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
+        options = self._options
+        conclude(
+            trained, budget, validated, self.infeasibility_, self.goal_report_, self.enforce, tol=options.tol,
+            on_infeasible=self.on_infeasible, on_interrupt=options.on_interrupt,
+        )  # fmt: skip

@@ -13,13 +13,20 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting
+from widemargin.estimators.rate_constrained.folds import (
+    RULES,
+    FoldMeasure,
+    Setting,
+    ValidationRows,
+    choose_setting,
+    make_splits,
+    validate,
+)
 from widemargin.estimators.rate_constrained.options import TrainingOptions
-from widemargin.estimators.rate_constrained.validated_point import RULES
-from widemargin.estimators.rate_constrained.validation import ValidationRows, choose_setting, make_splits, validate
+from widemargin.estimators.thresholds.scores import row_wise
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
@@ -222,9 +229,10 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         settings = self._settings()
         shared = {name: getattr(self, name) for name in _SHARED}
         plain = RateConstrainedClassifier(self.goal, **shared)
-        budget = Budget(self.time_budget, plain._watchers())
+        budget = Budget(self.time_budget, plain._budget().callbacks)
         self.goal_ = as_goal(self.goal)
-        rows = ValidationRows(plain, self.goal_, X, y, sample_weight, populations, external)
+        checked = plain._checked(row_wise(X), y, sample_weight, populations, external)
+        rows = ValidationRows(plain, self.goal_, checked)
         self._remember(plain)
         splits = make_splits(self.cv, rows, check_random_state(self.random_state))
         with limit_threads(self.n_jobs):
@@ -292,7 +300,7 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
             )
         if not done:  # nothing to choose by
             self.best_index_ = len(settings) // 2
-            self.cv_results_: dict[str, Any] = {}
+            self.cv_results_: dict[str, Floats | Bools] = {}
         else:
             choice, self.cv_results_ = choose_setting(settings, done, self.rule)
             self.best_index_ = choice.index

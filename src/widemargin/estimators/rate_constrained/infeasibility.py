@@ -1,20 +1,16 @@
 """What is known, and what is said, when no model that meets a goal was found."""
 
-import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from widemargin._typing import Floats
-from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.rate_constrained.fitting import Trained
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.estimators.rate_constrained.training import Trained
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.losses.ramp import ramp
 from widemargin.solvers.ramp.tightening import at_limit
 
-__all__ = ["Infeasibility", "explain", "find_out", "measure_other"]
+__all__ = ["Infeasibility", "explain", "find_out"]
 
 _MOST = 6  # values that a message lists
 
@@ -62,19 +58,21 @@ class Infeasibility:
         return cls(**{**plain, "conflict": tuple(plain["conflict"])})
 
 
-def find_out(model: Any, trained: Trained, measured: Callable[[Floats, float], Measured]) -> Infeasibility | None:
+def find_out(
+    trained: Trained, report: GoalReport, enforce: str, measured: Callable[[Floats, float], Measured]
+) -> Infeasibility | None:
     """What is known about why the goal is not met; None where it is met.
 
     Parameters
     ----------
-    model : RateConstrainedClassifier
-        With its goal report on the training rows.
     trained : Trained
+    report : GoalReport
+        Of the model, on the training rows.
+    enforce : {"deterministic", "randomized"}
     measured : callable
         Measures another solution (w, b) like the model: in the user's units, by the rates that are enforced.
     """
-    soft = model.enforce == "randomized"
-    items, diagnosis = model.goal_report_.constraints, trained.diagnosis
+    soft, items, diagnosis = enforce == "randomized", report.constraints, trained.diagnosis
     if all(_holds(item, soft) for item in items):
         return None
     hard_ones = {item.label: _short(item.slack) for item in items if not item.met}
@@ -90,17 +88,6 @@ def find_out(model: Any, trained: Trained, measured: Callable[[Floats, float], M
             values[items[j].label], asked[items[j].label] = float(at.value[j]), float(at.bound[j])
     conflict = tuple(items[j].label for j in diagnosis.conflict)
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, asked)
-
-
-def measure_other(
-    model: Any, space: ColumnSpace, tied: TiedGoal, matrices: Sequence[Any], w: Floats, b: float
-) -> Measured:
-    """Another solution than the model's, measured on the checked rows of each source of `bound`."""
-    other = copy.copy(model)
-    other._adopt_point(space, w, b)
-    scores = other._positive_scores(matrices)
-    share = [ramp(z) for z in scores] if model.enforce == "randomized" else [z > 0.0 for z in scores]
-    return tied.measure(tied.positive_mass(share))
 
 
 def explain(found: Infeasibility, report: GoalReport, enforce: str) -> str:

@@ -7,19 +7,16 @@ what is said of the one chosen holds for all K times n candidates at once. Nothi
 before: the tightening is computed from the numbers of training rows.
 """
 
-import copy
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.estimators._calibration import take_rows
 from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.rate_constrained.fitting import Trained
+from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
 from widemargin.estimators.thresholds.candidates import Choice, choose_threshold
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
@@ -28,9 +25,10 @@ from widemargin.estimators.thresholds.text import cure_text, guarantee_text, ref
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["TIGHTENINGS", "KeptRows", "Validated", "keep_rows", "train_validated"]
+__all__ = ["TIGHTENINGS", "Validated", "keep_rows", "refuse_unprovable", "train_validated"]
 
 TIGHTENINGS = (0.0, 0.5, 1.0, 1.5)
 """Shares of the margins by which the bounds of the models are tightened."""
@@ -39,15 +37,7 @@ LEAST_ROOM = 0.05
 """Share of its bound that a tightened constraint keeps, lest no model can meet it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class KeptRows:
-    """Index that training does not see, for the proof: (X, y, weight, original X, populations), and external ones."""
-
-    parts: tuple[Any, ...]
-    external: Mapping[str, External] | None
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Validated:
     """The model and threshold chosen on the validation rows.
 
@@ -73,48 +63,52 @@ class Validated:
         return f"{'proved' if self.met else 'NOT PROVED'} on the validation rows"
 
 
-def keep_rows(
-    model: Any, parts: Sequence[Any], external: Mapping[str, External] | None, *, random_state: np.random.RandomState
-) -> tuple[tuple[Any, ...], Mapping[str, External] | None, KeptRows]:
-    """Split rows and external data sets into those to train on and those to prove the goal on.
+def refuse_unprovable(enforce: str, kernel: object, *, fit_intercept: bool) -> None:
+    """Refuse parameters with which no confidence can be had.
 
     Raises
     ------
     CapabilityError
-        If a confidence cannot be had with these options.
-    DataError
-        If there are too few rows.
+        If predictions are drawn, the kernel is precomputed, or there is no threshold to move.
     """
-    fraction = float(model.validation_fraction)
-    if model.enforce != "deterministic":
+    if enforce != "deterministic":
         raise CapabilityError(
-            f'a confidence covers the rates of predict, and enforce="{model.enforce}" is about those of '
+            f'a confidence covers the rates of predict, and enforce="{enforce}" is about those of '
             'predict_randomized. Use enforce="deterministic", or GoalThresholdClassifier(randomize=True) on the model.'
         )
-    if model.kernel == "precomputed":
+    if isinstance(kernel, str) and kernel == "precomputed":
         raise CapabilityError(
             "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
             "name or as a function."
         )
-    if not model._options.fit_intercept:
+    if not fit_intercept:
         raise CapabilityError(
             "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
             "fit_intercept=True, or confidence=None."
         )
-    train, kept = split_rows(parts[1], fraction, random_state, stratify=False)
-    pairs = {name: _halved(name, data, fraction, random_state) for name, data in (external or {}).items()}
-    ours = {name: pair[0] for name, pair in pairs.items()}
-    theirs = {name: pair[1] for name, pair in pairs.items()}
+
+
+def keep_rows(
+    rows: CheckedRows, fraction: float, random_state: np.random.RandomState
+) -> tuple[CheckedRows, CheckedRows]:
+    """Rows and external data sets to train on, and those to prove the goal on.
+
+    Raises
+    ------
+    DataError
+        If there are too few rows.
+    """
+    parts = split_rows(rows.labels, fraction, random_state, stratify=False)
+    external = rows.rows.external
+    pairs = {name: _halved(name, data, fraction, random_state) for name, data in external.items()}
+    ours, theirs = (rows.take(part) for part in parts)
     return (
-        tuple(take_rows(part, train) for part in parts),
-        ours if external is not None else None,
-        KeptRows(tuple(take_rows(part, kept) for part in parts), theirs if external is not None else None),
+        replace(ours, rows=ours.rows.replaced(external={name: pair[0] for name, pair in pairs.items()})),
+        replace(theirs, rows=theirs.rows.replaced(external={name: pair[1] for name, pair in pairs.items()})),
     )
 
 
-def _halved(
-    name: str, data: External, fraction: float, random_state: np.random.RandomState
-) -> tuple[External, External]:
+def _halved(name: str, data: Rows, fraction: float, random_state: np.random.RandomState) -> tuple[Rows, Rows]:
     """The rows of an external data set to train on, and those to prove the goal on."""
     if not isinstance(data, External):
         raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
@@ -129,30 +123,22 @@ def _halved(
 
 
 def train_validated(
-    estimator: Any,
-    tied: TiedGoal,
-    kept: TiedGoal,
-    kept_matrices: Sequence[Any],
-    *,
-    fit: Callable[..., Trained],
-    space: ColumnSpace,
-    budget: Budget,
-) -> Validated:
+    rows: TiedRows, kept: TiedRows, confidence: float, space: ColumnSpace, plan: Plan, budget: Budget, *,
+    start: Solution | None, scores_of: Callable[[Floats, float], list[Floats]],
+) -> Validated:  # fmt: skip
     """Train the family and choose model and threshold.
 
     Parameters
     ----------
-    estimator : RateConstrainedClassifier
-    tied, kept : TiedGoal
+    rows, kept : TiedRows
         The goal on the training rows and on the validation rows.
-    kept_matrices : sequence of matrices
-        Features of each source of `kept`.
-    fit : callable
-        Trains on a tied goal.
-    space : ColumnSpace
-        What the models are linear in.
+    confidence : float
+    space, plan, start
+        As `train` takes them.
     budget : Budget
         Where it is spent, the models so far are the family.
+    scores_of : callable
+        Scores of the positive class by a solution (w, b), for each source of `kept`.
 
     Returns
     -------
@@ -160,39 +146,34 @@ def train_validated(
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
         one that fewest rows would prove.
     """
-    _check_same(tied, kept)
-    confidence = float(estimator.confidence)
+    tied, proving = rows.tied, kept.tied
+    _check_same(tied, proving)
     shares = TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]
     level = 1.0 - (1.0 - confidence) / len(shares)
-    proofs = margins(kept, level)
+    proofs = margins(proving, level)
     sizes = np.array([proof.size for proof in proofs])
-    ratio = np.sqrt(sum(tied.n_rows) / sum(kept.n_rows))
+    ratio = np.sqrt(sum(tied.n_rows) / sum(proving.n_rows))
     expected = ratio * np.array([proof.size for proof in margins(tied, level)])
-    found: list[tuple[Trained, list[Floats], Choice]] = []
+    family: list[tuple[Trained, list[Floats], Choice]] = []
     for share in shares:
-        model = fit(_tightened(tied, share * expected), explain=False)
-        scores = _scores(estimator, model, space, kept_matrices)
-        found.append((model, scores, choose_threshold(kept, scores, 0.0, sizes)))
+        # a bound keeps a share of itself, lest no model can meet it
+        tighter = np.maximum(tied.bound - share * expected, LEAST_ROOM * np.maximum(tied.bound, 0.0))
+        goal = rows._replace(tied=replace(tied, bound=tighter))
+        model = train(goal, space, plan, budget, start=start, explain=False)
+        scores = scores_of(model.best.w, model.best.b)
+        family.append((model, scores, choose_threshold(proving, scores, 0.0, sizes)))
         if budget.exhausted:
             break
-    proved = [item for item in found if item[2].met]
-    if proved:
-        model, _, choice = min(proved, key=lambda item: item[2].objective)
-        text = None
-        if kept.n_constraints:
-            text = guarantee_text(
-                kept, proofs, confidence, searched=f"threshold of each of the {len(shares)} models trained"
-            )
-        return Validated(_moved(model, choice.threshold, proved=True), True, text, "")
-    return _refused(kept, found, proofs, sizes)
-
-
-def _scores(estimator: Any, model: Trained, space: ColumnSpace, matrices: Sequence[Any]) -> list[Floats]:
-    """Scores of a model's positive class on checked rows, by the attributes that it would set."""
-    other = copy.copy(estimator)
-    other._adopt_point(space, model.best.w, model.best.b)
-    scores: list[Floats] = other._positive_scores(matrices)
-    return scores
+    proved = [item for item in family if item[2].met]
+    if not proved:
+        return _refused(proving, family, proofs, sizes)
+    model, _, choice = min(proved, key=lambda item: item[2].objective)
+    text = None
+    if proving.n_constraints:
+        text = guarantee_text(
+            proving, proofs, confidence, searched=f"threshold of each of the {len(shares)} models trained"
+        )
+    return Validated(_moved(model, choice.threshold, proved=True), True, text, "")
 
 
 def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:
@@ -207,19 +188,13 @@ def _check_same(tied: TiedGoal, kept: TiedGoal) -> None:
         )
 
 
-def _tightened(tied: TiedGoal, by: Floats) -> TiedGoal:
-    return dataclasses.replace(tied, bound=np.maximum(tied.bound - by, LEAST_ROOM * np.maximum(tied.bound, 0.0)))
-
-
 def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
     """The model with its bias at the threshold."""
     best = model.best
-    moved = dataclasses.replace(best, b=best.b + threshold, shifted=best.shifted or threshold != 0.0, how="")
+    moved = replace(best, b=best.b + threshold, shifted=best.shifted or threshold != 0.0, how="")
     stopped = model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT)
     status = Status.INFEASIBLE if not proved else Status.CONVERGED
-    return dataclasses.replace(
-        model, search=dataclasses.replace(model.search, best=moved), status=model.status if stopped else status
-    )
+    return replace(model, search=replace(model.search, best=moved), status=model.status if stopped else status)
 
 
 def _refused(

@@ -8,39 +8,39 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils import check_consistent_length, check_random_state
 
 from widemargin._threads import limit_threads
+from widemargin._typing import Column, Features, Seed, Table
 from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
-from widemargin.estimators._calibration import take_rows
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.tradeoff_sweep import GivenRows, Piece, Sweep
+from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
 from widemargin.estimators.thresholds.scores import row_wise, split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.sources import External
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.rows import Rows
 
 __all__ = ["tradeoff_path"]
 
 
 def tradeoff_path(
     classifier: RateConstrainedClassifier,
-    X: Any,
-    y: Any,
+    X: Features,
+    y: Column,
     *,
     values: Iterable[float],
     constraint: str | None = None,
     goal_at: Callable[[float], Goal] | None = None,
-    sample_weight: Any = None,
-    populations: Any = None,
+    sample_weight: Column | None = None,
+    populations: Table | None = None,
     external: Mapping[str, External] | None = None,
     validation: Sequence[Any] | None = None,
     validation_fraction: float | None = 0.2,
     pieces: int = 1,
-    workers: Any = None,
+    workers: object = None,
     resume: TradeoffPath | None = None,
 ) -> TradeoffPath:
     """Models along the values of one bound of a goal, each started from its neighbour's solution.
@@ -134,7 +134,9 @@ def tradeoff_path(
     levels = _checked_values(values)
     place = None if goal_at is not None else as_goal(classifier.goal).place_of(constraint)
     goals = _goals(classifier, levels, constraint, goal_at)
-    training, held = GivenRows(row_wise(X), y, populations, sample_weight), None
+    check_consistent_length(X, y, sample_weight, populations)
+    training = Rows(row_wise(X), y, sample_weight, populations, external or {})
+    held = None
     if validation is not None:
         held = _given(validation)
     elif validation_fraction is not None:
@@ -144,7 +146,7 @@ def tradeoff_path(
     if resume is not None and pieces > 1:
         raise CapabilityError("resume goes on along a path in one piece; leave pieces out, or train all points.")
     with limit_threads(classifier.n_jobs):
-        sweep = Sweep(classifier, training, held, external, goals=goals, levels=levels, place=place)
+        sweep = Sweep(classifier, training, held, goals=goals, levels=levels, place=place)
         if pieces == 1:
             if resume is not None:
                 sweep.go_on_from(resume)
@@ -152,7 +154,7 @@ def tradeoff_path(
         plain = clone(classifier).set_params(
             callbacks=None, solver_options=dataclasses.replace(classifier._options, verbose=0)
         )
-        task = _PieceTask(plain, training, held, external, goals, levels, place, Deadline.after(sweep.budget.left))
+        task = _PieceTask(plain, training, held, goals, levels, place, Deadline.after(sweep.budget.left))
         parts = np.array_split(np.arange(len(levels)), pieces)
         return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))
 
@@ -161,9 +163,8 @@ class _PieceTask(NamedTuple):
     """What the pieces of a path have in common."""
 
     classifier: RateConstrainedClassifier
-    training: GivenRows
-    held: GivenRows | None
-    external: Mapping[str, External] | None
+    training: Rows
+    held: Rows | None
     goals: Sequence[Goal]
     levels: npt.NDArray[np.float64]
     place: int | None
@@ -174,9 +175,7 @@ def _train_piece(task: _PieceTask, part: npt.NDArray[np.intp]) -> Piece:
     """Train the points of some neighbouring values."""
     classifier = task.classifier.set_params(time_budget=task.deadline.left)
     goals = [task.goals[i] for i in part]
-    return Sweep(
-        classifier, task.training, task.held, task.external, goals=goals, levels=task.levels[part], place=task.place
-    ).train()
+    return Sweep(classifier, task.training, task.held, goals=goals, levels=task.levels[part], place=task.place).train()
 
 
 def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:
@@ -204,18 +203,17 @@ def _goals(
     return goals
 
 
-def _given(validation: Sequence[Any]) -> GivenRows:
+def _given(validation: Sequence[Any]) -> Rows:
     if isinstance(validation, str) or not 2 <= len(validation) <= 4:
         raise DataError("validation must be (X, y), (X, y, populations) or (X, y, populations, sample_weight).")
-    return GivenRows(*validation)
+    X, y, populations, weight = (*validation, None, None)[:4]
+    return Rows(X, y, weight, populations)
 
 
-def _split(rows: GivenRows, fraction: float, random_state: Any) -> tuple[GivenRows, GivenRows]:
+def _split(rows: Rows, fraction: float, random_state: Seed) -> tuple[Rows, Rows]:
     """Training and held-out rows."""
     if not 0.0 < fraction < 1.0:
         raise DataError(f"validation_fraction must lie between 0 and 1, got {fraction}.")
-    rows = rows._replace(y=np.asarray(rows.y))
-    check_consistent_length(*(part for part in rows if part is not None))
-    train, held = split_rows(rows.y, fraction, check_random_state(random_state), stratify=True)
-    first, second = (GivenRows(*(take_rows(part, which) for part in rows)) for which in (train, held))
-    return first, second
+    labels = np.asarray(rows.y)
+    train, held = split_rows(labels, fraction, check_random_state(random_state), stratify=True)
+    return rows.take(train), rows.take(held)

@@ -1,39 +1,32 @@
-"""One run of `tradeoff_path`: from checked rows to the points of the path."""
+"""One run of `tradeoff_path`: from rows to the points of the path; points of an earlier run, as models again."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from widemargin._typing import Floats, Matrix
+from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.fitting import refuse_overflow, step_plan
-from widemargin.estimators.rate_constrained.path import GoalSeries
-from widemargin.estimators.rate_constrained.tradeoff_resume import cut_short, neighbour, restored
+from widemargin.estimators.rate_constrained.goal_series import GoalSeries, Neighbour
+from widemargin.estimators.rate_constrained.training import CheckedRows, TiedRows, refuse_overflow
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
-from widemargin.goals.binding.sources import External
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_measures import MeasureLog
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.losses.ramp import ramp
-from widemargin.solvers.base import Budget
+from widemargin.rows import Rows
+from widemargin.solvers.base import Status
 
-__all__ = ["GivenRows", "Piece", "Sweep"]
-
-
-class GivenRows(NamedTuple):
-    """Rows as a caller gives them."""
-
-    X: Any
-    y: Any
-    populations: Any = None
-    sample_weight: Any = None
+__all__ = ["Piece", "Sweep", "cut_short", "model_from_numbers", "model_numbers"]
 
 
 @dataclass
@@ -41,7 +34,7 @@ class _Measured:
     """Rows that the models are measured on: what goals are tied to, and the features of each source."""
 
     sources: tuple[Source, ...]
-    matrices: list[Any]
+    matrices: list[Matrix]
     log: MeasureLog
     tied: TiedGoal | None = None
 
@@ -90,9 +83,9 @@ class Sweep:
     Parameters
     ----------
     classifier : RateConstrainedClassifier
-    training, held : GivenRows
-        `held` may be None.
-    external : dict of str to External, or None
+    training : Rows
+        With the external data sets, which are part of the training data also where held-out rates are measured.
+    held : Rows or None
     goals : sequence of Goal
     levels : ndarray of shape (K,)
     place : int or None
@@ -102,37 +95,41 @@ class Sweep:
     def __init__(
         self,
         classifier: RateConstrainedClassifier,
-        training: GivenRows,
-        held: GivenRows | None,
-        external: Mapping[str, External] | None,
+        training: Rows,
+        held: Rows | None,
         *,
         goals: Sequence[Goal],
-        levels: npt.NDArray[np.float64],
+        levels: Floats,
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
-        options = model._options
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
-        self.budget = Budget(model.time_budget, model._watchers())
+        self.budget = model._budget()
         uses = _all_uses(goals)
-        X, y, weight = model._checked(training.X, training.y, training.sample_weight)
-        sources, matrices = model._sources(uses, X, y, weight, training.X, training.populations, external=external)
-        self.lam = 2.0 / (float(X.shape[0] if weight is None else weight.sum()) * model.C)
-        space = model._space(X, weight, n_sources=len(matrices))
-        self.series = GoalSeries(
-            sources, matrices, space, fit_intercept=options.fit_intercept, enforcement=model.enforce,
-            solver=options.solver,
-            cold=step_plan(model.C, model.max_steps, options.tol, options.step_tol), budget=self.budget,
-        )  # fmt: skip
-        self.training = _Measured(sources, matrices, MeasureLog(X.shape[0], with_errors=False))
-        self.held: _Measured | None = None
-        if held is not None:
-            X, y, weight = model._checked(held.X, held.y, held.sample_weight, reset=False)
-            sources, matrices = model._sources(uses, X, y, weight, held.X, held.populations, external=external)
-            self.held = _Measured(sources, matrices, MeasureLog(X.shape[0], with_errors=True))
+        self.training, rows = self._checked(training, training.external, uses)
+        matrices = self.training.matrices
+        space = model._space(rows.X, rows.weight, n_sources=len(matrices))
+        self.series = GoalSeries(self.training.sources, matrices, space, model._plan(rows.whole_weight), self.budget)
+        self.held = None if held is None else self._checked(held, training.external, uses, is_held=True)[0]
         self.points: list[_Point] = []
         self.labels: tuple[str, ...] = ()
+
+    def _checked(
+        self,
+        given: Rows,
+        external: Mapping[str, Rows],
+        uses: Mapping[str | None, Sequence[str]],
+        *,
+        is_held: bool = False,
+    ) -> tuple[_Measured, CheckedRows]:
+        """Rows that were given, ready to be measured on."""
+        assert given.X is not None and given.y is not None
+        rows = self.model._checked(
+            given.X, given.y, given.sample_weight, given.populations, external, reset=not is_held
+        )
+        sources, matrices = self.model._sources(uses, rows)
+        return _Measured(sources, matrices, MeasureLog(rows.X.shape[0], with_errors=is_held)), rows
 
     def go_on_from(self, path: TradeoffPath) -> None:
         """Take the points of a path that ended early as trained: measure their models again, and start from the last.
@@ -195,13 +192,12 @@ class Sweep:
         self._agrees(tied)
         if self.held is not None:  # what is wrong there is said before the time for training is spent
             self.held.bind(goal)
-        trained = self.series.train(tied, self.lam)
+        trained = self.series.train(tied)
         if self.budget.exhausted and self.points:
             return  # cut short; its neighbours are done
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
-        model._adopt_point(self.series.space, trained.best.w, trained.best.b)
-        model._adopt(trained, tied, self.training.matrices, None)
+        model._adopt(self.series.space, trained, TiedRows(tied, self.training.matrices))
         met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
         best = trained.best
         self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
@@ -311,3 +307,96 @@ def _all_uses(goals: Sequence[Goal]) -> dict[str | None, tuple[str, ...]]:
         for source, names in baselines_used(goal).items():
             uses.setdefault(source, {}).update(dict.fromkeys(names))
     return {source: tuple(names) for source, names in uses.items()}
+
+
+def cut_short(path: TradeoffPath) -> bool:
+    """Whether not even its first point was trained to the end."""
+    return path.status[0] in (Status.TIME_LIMIT, Status.STOPPED, Status.INTERRUPTED)
+
+
+def model_numbers(model: RateConstrainedClassifier) -> dict[str, Any]:
+    """What a model of a path is made of, fit for JSON: coefficients, or of a kernel the weights of training rows."""
+    numbers: dict[str, Any] = {"intercept": float(model.intercept_[0])}
+    if "dual_coef_" in vars(model):
+        return numbers | {"support": model.support_.tolist(), "dual_coef": model.dual_coef_[0].tolist()}
+    return numbers | {"coef": model.coef_[0].tolist()}
+
+
+def model_from_numbers(numbers: Mapping[str, Any]) -> SimpleNamespace:
+    """What `restored` needs of a model, from what `model_numbers` gave (also after JSON).
+
+    Raises
+    ------
+    DataError
+        The numbers are none, or do not fit together.
+    """
+    try:
+        made = SimpleNamespace(intercept_=_finite([numbers["intercept"]]))
+        if "coef" in numbers:
+            made.coef_ = _finite(numbers["coef"])[None, :]
+            return made
+        made.dual_coef_, support = _finite(numbers["dual_coef"])[None, :], _finite(numbers["support"])
+        made.support_ = support.astype(np.intp)
+        if made.support_.shape != made.dual_coef_[0].shape or (made.support_ != support).any():
+            raise ValueError("support and dual_coef differ")
+        return made
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"the stored models are damaged ({str(error)[:200]}). Train all points again.") from None
+
+
+def _finite(values: npt.ArrayLike) -> Floats:
+    found = np.array(values, dtype=np.float64)
+    if found.ndim != 1 or not np.isfinite(found).all():
+        raise ValueError("a vector of finite numbers is needed")
+    return found
+
+
+def restored(
+    template: RateConstrainedClassifier, path: TradeoffPath, number: int, space: ColumnSpace, matrices: Sequence[Matrix]
+) -> RateConstrainedClassifier:
+    """The model of a point: itself, or made of its numbers.
+
+    Parameters
+    ----------
+    template : RateConstrainedClassifier
+        With what all models of the path have in common.
+    path : TradeoffPath
+        With a model, or its numbers (`model_from_numbers`), for each point.
+    number : int
+    space : ColumnSpace
+        With its features made.
+    matrices : sequence of matrices
+        Training features of each source, of which kernel models take their support vectors.
+
+    Raises
+    ------
+    DataError
+        The path has no models, or they are of another space.
+    """
+    known = path.model(number)
+    if isinstance(known, RateConstrainedClassifier):
+        return known
+    model, is_kernel = copy.copy(template), isinstance(space, GramSpace)
+    if is_kernel != hasattr(known, "dual_coef_"):
+        raise DataError("the earlier path has models of another kind (linear, kernel). Train all points again.")
+    if isinstance(space, GramSpace):
+        rows = stacked(matrices)
+        if known.support_.size and not 0 <= known.support_.min() <= known.support_.max() < rows.shape[0]:
+            raise DataError("the earlier path has models of rows that are not there. Train all points again.")
+        model.support_, model.support_vectors_ = known.support_, rows[known.support_]
+        model.dual_coef_, model.intercept_, model.gamma_ = known.dual_coef_, known.intercept_, space.kernel.gamma
+    else:
+        space.adopt(model, known.coef_)
+        model.intercept_ = known.intercept_
+    model.subproblem_gap_, model.certified_point_ = float(path.gap[number]), bool(path.certified[number])
+    model.multipliers_, model.status_ = path.multipliers[number], path.status[number]
+    model.n_iter_ = int(path.n_iter[number])
+    return model
+
+
+def neighbour(model: RateConstrainedClassifier, met: bool, n_constraints: int) -> Neighbour | None:
+    """The point to start from; None for an exact kernel, whose weights belong to merged rows of one run."""
+    if "dual_coef_" in vars(model):
+        return None
+    sign = model._direction()
+    return Neighbour(sign * model.coef_[0], -sign * float(model.intercept_[0]), 0.0, met, n_constraints)

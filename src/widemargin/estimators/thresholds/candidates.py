@@ -10,7 +10,7 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds.bias_sweep import best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
 __all__ = ["Choice", "SweepProblem", "between", "choose_threshold", "sweep_problem"]
 

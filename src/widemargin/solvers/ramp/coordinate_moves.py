@@ -14,30 +14,56 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._typing import Floats, Ints
+from widemargin._numba import kernel
+from widemargin._typing import Bools, Floats, Ints
+from widemargin.distributed.blocks import BlockedRows
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp import coordinate_moves_loops as loops
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["HardProblem", "Repaired", "Step", "best_step", "repair"]
+__all__ = ["HardProblem", "MoveOptions", "Repaired", "Step", "best_step", "repair", "walk"]
 
-_TIE = 1e-9  # turns closer than this, relative, are not told apart by the rounding of a score
-_PASSES = 25
-_SHORT = 16  # best features of a whole pass, which are tried alone as long as they gain half as much as it did
+
+Cells = npt.NDArray[np.int32]
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class MoveOptions:
+    """Moves of single coordinates.
+
+    Attributes
+    ----------
+    tie : float
+        Turns closer than this, relative to their distance, count as one: the rounding of a score does not tell them
+        apart.
+    passes : int
+        Most moves of a repair. More meet bounds that are missed by more, and each costs up to a look at every feature.
+    short : int
+        Best features of a whole pass, which are tried alone as long as they gain half as much as it did. Fewer have
+        more whole passes made.
+    """
+
+    tie: float = 1e-9
+    passes: int = 25
+    short: int = 16
+
+
+OPTIONS = MoveOptions()
+"""Those of every fit."""
 
 
 class HardProblem(Protocol):
     """A problem whose 0/1 rates can be measured."""
 
     @property
-    def rows(self) -> RowBlocks | GramRows: ...
+    def rows(self) -> RowBlocks | GramRows | BlockedRows: ...
     @property
     def weight(self) -> Floats: ...
     @property
-    def cell(self) -> npt.NDArray[np.int32]: ...
+    def cell(self) -> Cells: ...
     @property
     def coef(self) -> CellCoefficients: ...
     @property
@@ -126,6 +152,7 @@ def _line(
         row, x = row[moving], x[moving]
     coef = problem.coef
     scores = z[row]
+    # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
     turn = np.where(scores == 0.0, np.copysign(np.finfo(float).tiny, x), -scores / x)
     best = np.array([_violation(here), objective, 0.0])
     work = np.empty_like(here)
@@ -135,10 +162,10 @@ def _line(
         distance = sign * turn[mine]
         best[2] = abs(length)
         before = best.copy()
-        loops.walk(
+        walk(
             distance, np.argsort(distance, kind="stable"), row[mine], sign * x[mine] > 0.0, problem.weight,
             problem.cell, coef.alpha0 - coef.beta0, *coef.entries, here, objective,
-            _TIE, float(last), FEASIBLE, work, best,
+            OPTIONS.tie, float(last), FEASIBLE, work, best,
         )  # fmt: skip
         if not np.array_equal(before, best):
             length = sign * float(best[2])
@@ -146,7 +173,7 @@ def _line(
 
 
 def repair(
-    problem: HardProblem, w: Floats, b: float, *, passes: int = _PASSES, budget: Budget | None = None
+    problem: HardProblem, w: Floats, b: float, *, passes: int = OPTIONS.passes, budget: Budget | None = None
 ) -> Repaired:
     """Move single coordinates until the 0/1 rates meet the bounds, or no move helps.
 
@@ -176,13 +203,14 @@ def repair(
     objective, excess = problem.values(problem.hard_mass(z))
     moves, hoped, short = 0, np.inf, list[int]()
     while columns is not None and moves < passes and _violation(excess) > 0.0 and not budget.exhausted:
+        # first the features that did best last time: a whole pass looks at every entry of X
         before = _violation(excess)
         tried = _try(problem, columns, short, z, objective, excess)
         if not tried or before - tried[0][0] < hoped:  # the short list is used up
             tried = _try(problem, columns, range(len(columns)), z, objective, excess)
             if not tried:
                 break
-            hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[:_SHORT]]
+            hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[: OPTIONS.short]]
         _, _, chosen, length = tried[0]
         moved, shifted = w.copy(), b
         if chosen < w.shape[0]:
@@ -191,6 +219,7 @@ def repair(
             shifted += length
         z = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
         there, after = problem.values(problem.hard_mass(z))
+        # given up where the passes that are left would not do at this pace
         gained = _violation(excess) - _violation(after)
         if gained <= 0.0 or _violation(excess) > gained * (passes - moves):
             break
@@ -220,7 +249,7 @@ class _Columns:
 
     def __init__(self, rows: RowBlocks, fit_intercept: bool) -> None:
         self._rows, self._intercept = rows, fit_intercept
-        self._parts: list[Any] = [
+        self._parts: list[sp.csc_matrix | None] = [
             sp.csc_matrix(block.X[block.row_of]) if sp.issparse(block.X) else None for block in rows.blocks
         ]
 
@@ -240,3 +269,53 @@ class _Columns:
                 rows.append(part.indices[place].astype(np.int64) + block.start)
                 entries.append(part.data[place].astype(np.float64))
         return np.concatenate(rows), np.concatenate(entries)
+
+
+@kernel
+def walk(
+    turn: Floats, order: Ints, row: Ints, rising: Bools, weight: Floats, cell: Cells, gain: Floats, indptr: IntArray,
+    column: IntArray, change: Floats, here: Floats, objective: float, tie: float, last: float, feasible_tol: float,
+    excess: Floats, found: Floats,
+) -> None:  # fmt: skip
+    """Go from the present scores over the turns in `order`, outwards; keep the best interval between two of them.
+
+    Row `row[e]` changes sides at the distance `turn[e] > 0`; to the positive side where `rising[e]`. `gain[c]` and
+    `change[q]` are what a unit of weight of cell c adds to the objective and to constraint `column[q]` when it turns
+    positive; `here` holds the excesses at distance 0, `excess` is work space. Distances that lie less than `tie` (of
+    their own size) apart count as one, and those beyond `last` are not tried. `found` holds violation, objective and
+    distance of the best so far and is replaced by what is better: lower violation, then lower objective, then the
+    smaller distance.
+    """
+    n, m = order.shape[0], here.shape[0]
+    for j in range(m):
+        excess[j] = here[j]
+    for p in range(n):
+        # the next row to change sides; only its cell's coefficients change anything
+        e = order[p]
+        i = row[e]
+        c = cell[i]
+        moved = weight[i] if rising[e] else -weight[i]
+        objective += moved * gain[c]
+        for q in range(indptr[c], indptr[c + 1]):
+            excess[column[q]] += moved * change[q]
+        low = turn[e]
+        if low >= last:
+            break
+        high = min(turn[order[p + 1]] if p + 1 < n else np.inf, last)
+        # two turns that rounding does not tell apart leave no room for a classifier between them
+        if high - low <= tie * (1.0 + low):
+            continue
+        violation = 0.0
+        for j in range(m):
+            if excess[j] > feasible_tol:
+                violation += excess[j]
+        # the middle of the interval is farthest from both turns; the last interval has no end
+        middle = 0.5 * (low + high) if high < np.inf else 2.0 * low + 1e-3
+        # violations and objectives are sums in another order each time, so equal ones are told by a tiny difference
+        better = violation < found[0]
+        if violation == found[0]:
+            better = objective < found[1] - 1e-15
+            if not better and objective <= found[1] + 1e-15:
+                better = middle < found[2]
+        if better:
+            found[0], found[1], found[2] = violation, objective, middle

@@ -13,26 +13,54 @@ missed: a model that meets everything.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
 from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, enforce
 
-__all__ = ["Diagnosis", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
+__all__ = ["Diagnosis", "DiagnosisOptions", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
 
-_PROOF = 1e-7  # total violation (in rates) from which the certificate counts: far above the rounding of its sums
-_NEAR = 0.005  # excess (in rates) of the others up to which a known model is a good start
-_OPTIONS = MajorizeOptions(steps=4, tol=1e-2, rhos=(3.0, 10.0))  # 3 was measured to end nearer than 1, at equal time
-_ROUNDS = 3
-_PULLING = 0.01  # share of the penalty from which a multiplier makes its constraint a suspect
-_SEARCHES = 12
+
+@dataclass(frozen=True)
+class DiagnosisOptions:
+    """The searches that explain a failure.
+
+    Attributes
+    ----------
+    proof : float
+        Total violation, in rates, from which a certificate counts: far above the rounding of its sums, and far below a
+        row.
+    near : float
+        Excess of the other constraints, in rates, up to which a known model is a good start.
+    steps : MajorizeOptions
+        Of each search: short and loose, because their values are shown with few digits. A penalty of 3 was measured to
+        end nearer than 1, at equal time.
+    rounds : int
+        Of tightening in each search. Fewer leave bounds of 0/1 rates missed that could be met.
+    pulling : float
+        Share of the penalty from which a multiplier makes its constraint a suspect. Larger overlooks some, smaller has
+        more searches to make.
+    searches : int
+        Most searches; a failed fit may take several times as long with them.
+    """
+
+    proof: float = 1e-7
+    near: float = 0.005
+    steps: MajorizeOptions = field(default_factory=lambda: MajorizeOptions(steps=4, tol=1e-2, rhos=(3.0, 10.0)))
+    rounds: int = 3
+    pulling: float = 0.01
+    searches: int = 12
+
+
+OPTIONS = DiagnosisOptions()
+"""Those of every fit."""
 
 
 class DividedProblem(EnforcedProblem, Protocol):
@@ -105,18 +133,20 @@ def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats
     everything = np.arange(gamma.shape[0])
     left = _certificate(coef, cell_weight, gamma, everything)
     for j in left:
+        # a proof without j shows that j is not needed; the proof that is left names fewer constraints
         fewer = _certificate(coef, cell_weight, gamma, left[left != j]) if j in left else left[:0]
         left = fewer if fewer.shape[0] else left
     return tuple(int(j) for j in left)
 
 
-def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, among: Any) -> Any:
+def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, among: Ints) -> Ints:
     """Constraints of positive multiplier in a proof that those `among` contradict each other; empty without one.
 
     The LP minimises the total violation over the masses P; its multipliers lie in [0, 1].
     """
     if among.shape[0] == 0:
         return among
+    # unknowns are the weight P[c] predicted positive in each cell, and the violation of each constraint
     part, k, m = coef.columns(among), coef.n_cells, among.shape[0]
     change = sp.csr_array((part.value, part.column, part.indptr), shape=(k, m)).T
     fixed = part.totals(np.zeros(k), cell_weight, m)[1]
@@ -127,11 +157,12 @@ def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, amo
         bounds=np.column_stack([np.zeros(k + m), np.concatenate([cell_weight, np.full(m, np.inf)])]),
         method="highs",
     )
-    if solved.status != 0 or solved.fun <= _PROOF:
+    if solved.status != 0 or solved.fun <= OPTIONS.proof:
         return among[:0]
+    # the solver's word is not taken for it: any multipliers >= 0 give a lower bound, which is summed up here
     multipliers = np.zeros(gamma.shape[0])
     multipliers[among] = np.clip(-solved.ineqlin.marginals, 0.0, None)
-    proved = lower_bound(coef, cell_weight, gamma, multipliers) > 0.5 * _PROOF
+    proved = lower_bound(coef, cell_weight, gamma, multipliers) > 0.5 * OPTIONS.proof
     return np.flatnonzero(multipliers) if proved else among[:0]
 
 
@@ -153,7 +184,7 @@ class _Search:
 
     problem: DividedProblem
     convex: ConvexSolver
-    measures: Callable[[Any], Measures]
+    measures: Callable[[DividedProblem], Measures]
     budget: Budget
     models: list[_Model]
     searches: int = 0
@@ -164,16 +195,16 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        return self.budget.exhausted or self.searches >= _SEARCHES
+        return self.budget.exhausted or self.searches >= OPTIONS.searches
 
     def least(self, j: int, others: Sequence[int]) -> _Model:
         """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
         part = self.problem.restricted(others, objective=j)
-        near = [model for model in self.models if model.misses(others) <= _NEAR]
+        near = [model for model in self.models if model.misses(others) <= OPTIONS.near]
         start = min(near, key=lambda model: float(model.excess[j]), default=None)
         measures = self.measures(part)
         found = enforce(
-            part, self.convex, measures.judge, _OPTIONS, rounds=_ROUNDS, moves=measures.moves,
+            part, self.convex, measures.judge, OPTIONS.steps, rounds=OPTIONS.rounds, moves=measures.moves,
             start=None if start is None else (start.w, start.b), budget=self.budget,
         ).best  # fmt: skip
         self.searches += 1
@@ -188,7 +219,7 @@ class _Search:
 def diagnose(
     problem: DividedProblem,
     convex: ConvexSolver,
-    measures: Callable[[Any], Measures],
+    measures: Callable[[DividedProblem], Measures],
     found: Candidate,
     *,
     budget: Budget,
@@ -219,7 +250,7 @@ def diagnose(
                 search.least(j, _without(impossible, j))
     else:
         solution = found.solution
-        suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > _PULLING * solution.rho))
+        suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     nearest = {}
     for j in conflict:
@@ -243,12 +274,13 @@ def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...]
         j = min(set(suspects) - needed)
         others = _without(suspects, j)
         model = search.least(j, others)
-        if model.misses(others) > 0.0:
+        if model.misses(others) > 0.0:  # no model found meets even the others, so j may be spared
             suspects = others
             continue
-        needed.add(j)
+        needed.add(j)  # the others can be met together, so the conflict is not there without j
         if model.excess[j] > ROUNDING:
             continue
+        # this model meets all suspects, so the conflict lies with what it misses instead
         missed = {int(i) for i in np.flatnonzero(model.excess > ROUNDING)}
         if not missed:
             return (), False

@@ -17,13 +17,11 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.subsample_start import sampled, spread_state
+from widemargin.solvers.recorder import end_status
 
 __all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 
 ConvexSolver = Callable[..., ConvexResult]
-
-_FINEST = 1e-6  # of steps on a plateau where nothing was gained since the start
-_LOOSER, _LOOSEST = 10.0, 1e-2  # loose steps from good points: a third less time at 1e-2 than at 1e-3, models as good
 
 
 class RampProblem(Protocol):
@@ -44,24 +42,33 @@ class RampProblem(Protocol):
 
 @dataclass(frozen=True)
 class MajorizeOptions:
-    """Constants of the outer loop.
+    """The outer loop.
 
     Attributes
     ----------
     steps : int
-        Most loose steps for each rho.
+        Most loose steps for each rho. More fit the training rows more closely, not better unseen ones.
     loose_tol, tol : float
-        Relative gap of the loose steps and of the last one.
+        Relative gap of the loose steps and of the last one. Exact loose steps were measured to be a waste.
     rhos : tuple of float
         The penalty ladder. The step at 3 halves the time where the multipliers end a little above 1, as four tight
         constraints make them.
     feasibility_tol : float
-        Violation (in rates) above which the next rho is tried.
+        Violation (in rates) above which the next rho is tried. Smaller takes a penalty more for what rounds of
+        tightening repair at less cost.
     stall : float
-        Relative decrease of the merit below which the loose steps end.
+        Relative decrease of the merit below which the loose steps end. Smaller takes more steps for less each.
     slopes : tuple of float
         Slope continuation: before all else two loose steps at each of these multiples of the problem's lambda, such as
         (10, 3). A stronger regulariser keeps w small, so that more rows lie on the slope of the ramps and have a say.
+    finest : float
+        Least gap of steps on a plateau where nothing was gained since the start. Near w = 0 a loose step may hide what
+        there is to gain; finer than this no plateau was met.
+    looser, loosest : float
+        Loose steps from points that are good already are so many times looser, and at most as loose as the second: a
+        third less time at 1e-2 than at 1e-3 was measured, and models as good.
+    free : float
+        Violation of each constraint, in rates, that costs nothing in the merit: solvers leave as much.
     """
 
     steps: int = 4
@@ -71,6 +78,10 @@ class MajorizeOptions:
     feasibility_tol: float = 1e-3
     stall: float = 5e-4
     slopes: tuple[float, ...] = ()
+    finest: float = 1e-6
+    looser: float = 10.0
+    loosest: float = 1e-2
+    free: float = 1e-5
 
     def going_on(self, rho: float, steps: int) -> "MajorizeOptions":
         """For a run from a good point: at most `steps` steps before the last one, loose ones, at one penalty."""
@@ -79,7 +90,7 @@ class MajorizeOptions:
     @property
     def later_tol(self) -> float:
         """Relative gap of loose steps from points that are good already."""
-        return max(self.loose_tol, min(_LOOSER * self.loose_tol, _LOOSEST))
+        return max(self.loose_tol, min(self.looser * self.loose_tol, self.loosest))
 
 
 @dataclass(frozen=True)
@@ -161,20 +172,21 @@ class _Walk:
 
     def merit(self, rho: float) -> float:
         """Ramp objective plus penalty; violations below 1e-5 are free."""
-        return _merit(self.objective, self.excess, rho)
+        return _merit(self.objective, self.excess, rho, MajorizeOptions.free)
 
     def step(self, rho: float, tol: float) -> bool:
         """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
         sub: ConstrainedHinge = self.problem.majorise(self.z)
         before = self.merit(rho)
         state = self.state
+        # a step solved too loosely may raise the merit; it is then solved ten times as exactly, once
         for attempt_tol in (tol, 0.1 * tol):
             result = self.convex(sub, tol=attempt_tol, start=state, rho=rho, budget=self.budget)
             self.n_iter += result.n_iter
             self.n_epochs += result.n_epochs
             z = self.problem.scores(result.w, result.b)
             objective, excess = self.problem.ramp_values(result.w, z)
-            after = _merit(objective, excess, rho)
+            after = _merit(objective, excess, rho, MajorizeOptions.free)
             state = self.state = result.state
             self.last, self.certified = result, after <= before
             if self.certified:
@@ -285,6 +297,7 @@ def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
     """Descend at each penalty weight in turn, until the constraints hold."""
     try:
         _continue_slopes(walk, options.rhos[0], options)
+        # the smallest penalty that makes the constraints hold conditions the subproblems best, so it grows from below
         for rho in options.rhos:
             walk.rho = rho
             _descend(walk, rho, options)
@@ -319,6 +332,7 @@ def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     """Two loose steps at each stronger regulariser."""
     asked = walk.problem
     try:
+        # the merit is that of another problem meanwhile, so the walk is told when it changes
         for factor in options.slopes:
             walk.move_to(asked.with_lam(factor * asked.lam))
             for _ in range(2):
@@ -340,24 +354,27 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     left, tol = options.steps, options.loose_tol if rho == options.rhos[0] else options.later_tol
     began, last_tol = walk.merit(rho), options.tol
     while True:
+        # loose steps do most of the descent at a fraction of the cost
         left -= _loose_steps(walk, rho, tol, left, options.stall)
         hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
         if walk.last is not None and (walk.budget.exhausted or hopeless):
             return
+        # the step that carries the certificate; what it gains shows whether the loose ones had really arrived
         before = walk.merit(rho)
         moved = walk.step(rho, last_tol)
         if left == 0 or walk.budget.exhausted:
             return
         if not moved or _stalled(before, walk.merit(rho), options.stall):
             on_plateau = rho == options.rhos[0] and _stalled(began, walk.merit(rho), options.stall)
-            if not on_plateau or last_tol <= _FINEST:
+            if not on_plateau or last_tol <= options.finest:
                 return
-            tol = last_tol = max(0.1 * last_tol, _FINEST)
+            tol = last_tol = max(0.1 * last_tol, options.finest)
         left, tol = left - 1, max(0.1 * tol, last_tol)
 
 
 def _loose_steps(walk: _Walk, rho: float, tol: float, most: int, stall: float) -> int:
     """Steps until the merit stalls; how many were made."""
+    # each step is tight at the last point, so the merit falls until the hinges stop changing
     for made in range(most):
         before = walk.merit(rho)
         if not walk.step(rho, tol):
@@ -386,19 +403,13 @@ def _violation(walk: _Walk) -> float:
     return float(np.maximum(walk.excess, 0.0).max(initial=0.0))
 
 
-def _merit(objective: float, excess: Floats, rho: float) -> float:
-    return objective + rho * float(np.maximum(excess - 1e-5, 0.0).sum())
+def _merit(objective: float, excess: Floats, rho: float, free: float) -> float:
+    return objective + rho * float(np.maximum(excess - free, 0.0).sum())
 
 
 def _status(walk: _Walk, options: MajorizeOptions) -> Status:
-    if walk.budget.interrupted:
-        return Status.INTERRUPTED
-    if walk.budget.stopped:
-        return Status.STOPPED
     if walk.budget.exhausted:
-        return Status.TIME_LIMIT
+        return end_status(walk.budget, converged=False)
     if _violation(walk) > options.feasibility_tol:
         return Status.INFEASIBLE
-    if walk.last is not None and walk.last.gap > options.tol:
-        return Status.MAX_ITER
-    return Status.CONVERGED
+    return end_status(walk.budget, converged=walk.last is None or walk.last.gap <= options.tol)

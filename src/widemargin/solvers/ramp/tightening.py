@@ -6,31 +6,79 @@ problem is solved again, warm. 0/1 rates jump, so rounds alternate between feasi
 candidate is kept, never the last one. Between the best candidate and a round that overshot lies a line of
 classifiers, which is searched exactly for the one that uses up the slack; what no round meets is repaired by exact
 moves of single coordinates (`coordinate_moves`).
+
+*A second start.* From a constant classifier majorisation can end beside it: under a floor on precision, "all negative"
+satisfies the cleared form, and nothing leads away. The unconstrained SVM with the exact best threshold (the paper's
+baseline) is a cheap second opinion. Where it beats what was found, the search is repeated from there, and the best of
+all is kept: the result is never worse than that baseline.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats
 from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
 
-__all__ = ["Candidate", "Enforced", "EnforcedProblem", "Judge", "Measures", "Moves", "at_limit", "enforce"]
+__all__ = [
+    "Candidate", "Enforced", "EnforcedProblem", "Judge", "Measures", "Moves", "ReleasableProblem", "TighteningOptions",
+    "at_limit", "enforce", "enforce_from_two_starts",
+]  # fmt: skip
 
 ROUNDING = 1e-10
 """Excess (in rates) that counts as rounding."""
 
-_GROW, _GIVE_BACK, _FLOOR = 1.2, 0.7, -0.05
-_PUSH = 0.002  # added to every bound in the last rounds where none was feasible
-_SATURATED = 0.99  # share of the penalty at which a multiplier is taken to be at its end
-_FAR, _LARGE = 0.02, 10.0  # excess, and penalty, from which rounds were measured to meet no bound
-_BINDING = 1e-6  # multiplier from which a constraint counts as binding
-_SLACK = 0.002  # slack of a binding constraint that is worth another round
-_WORTH = 0.003  # relative gain of the objective that is worth another round
+
+@dataclass(frozen=True)
+class TighteningOptions:
+    """The rounds of tightening.
+
+    Attributes
+    ----------
+    rounds : int
+        Most rounds. More meet a few goals more, and each costs a warm solve.
+    grow : float
+        A missed bound is moved by so many times its excess. Above 1, because 0/1 rates follow ramp rates only roughly;
+        larger meets bounds sooner and gives more of the objective away.
+    give_back : float
+        A binding bound with slack to use is loosened by so many times its slack. Below 1, because a round that
+        overshoots misses the bound and is lost.
+    floor : float
+        No bound is loosened by more than this, in rates: 0/1 rates may follow late, and then all at once.
+    push : float
+        Added to every bound in the last two rounds where none has met them. Larger meets more of them at a higher
+        objective.
+    saturated : float
+        Share of the penalty at which a multiplier is taken to be at its end. Below 1, because solvers stop early.
+    far, large : float
+        Excess, and penalty, from which rounds were measured to meet no bound any more, so that they are spared.
+    binding : float
+        Multiplier from which a constraint counts as binding; solvers leave smaller ones at constraints that are not.
+    slack : float
+        Slack of a binding constraint that is worth another round.
+    worth : float
+        Relative gain of the objective that is worth another round, whose solve takes as long whatever it gains.
+    """
+
+    rounds: int = 8
+    grow: float = 1.2
+    give_back: float = 0.7
+    floor: float = -0.05
+    push: float = 0.002
+    saturated: float = 0.99
+    far: float = 0.02
+    large: float = 10.0
+    binding: float = 1e-6
+    slack: float = 0.002
+    worth: float = 0.003
+
+
+OPTIONS = TighteningOptions()
+"""Those of every fit."""
 
 
 class EnforcedProblem(RampProblem, Protocol):
@@ -173,7 +221,7 @@ def enforce(
     judge: Judge,
     options: MajorizeOptions,
     *,
-    rounds: int = 8,
+    rounds: int = OPTIONS.rounds,
     give_back: bool = True,
     moves: Moves | None = None,
     start: tuple[Floats, float] | None = None,
@@ -220,22 +268,27 @@ def enforce(
     tighten = np.zeros(problem.n_constraints)
     rho, retried = solution.rho, False
     for turn in range(rounds):
+        # a round costs a warm solve, so none is begun that cannot help: because nothing is left to gain, because bounds
+        # are missed by far at a large penalty, or because the multipliers of what is missed cannot grow
         if budget.exhausted or _finished(best, give_back) or _hopeless(best):
             break
         if _powerless(latest):
             rho = next((larger for larger in options.rhos if larger > rho), np.inf)
             if np.isinf(rho):
                 break
+        # bounds move by what the last round missed; in the last rounds a little more, because meeting them late is
+        # better than not at all
         change = _change(latest, give_back)
         if best.violation > 0.0 and turn >= rounds - 2:
-            change = change + _PUSH
-        tighten = np.maximum(tighten + change, _FLOOR)
+            change = change + OPTIONS.push
+        tighten = np.maximum(tighten + change, OPTIONS.floor)
         try:
             solution, warm = _apart(minimise_ramp(
                 problem.tightened(tighten), convex, options.going_on(rho, steps=1),
                 start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
             taken.add(solution)
+            # judged by the original bounds; 0/1 rates jump, so a later round may be worse than an earlier one
             latest, before = judge(solution), best
             finest = _finest(finest, best, latest, moves)
             if latest.beats(best):
@@ -244,7 +297,7 @@ def enforce(
         except KeyboardInterrupt:
             budget.interrupted = True
             break
-        gained = before.violation > 0.0 or before.objective - best.objective > _WORTH * abs(best.objective)
+        gained = before.violation > 0.0 or before.objective - best.objective > OPTIONS.worth * abs(best.objective)
         overshot = not gained and latest.violation > 0.0  # gave back too much: once more, from the other side
         if not gained and (retried or not overshot):
             break
@@ -277,13 +330,17 @@ def _finished(best: Candidate, give_back: bool) -> bool:
     """Whether the bounds are met with nothing left to give back."""
     if best.violation > 0.0:
         return False
-    binding = best.solution.multipliers > _BINDING
-    return not give_back or float(-best.excess[binding].min(initial=0.0)) <= _SLACK
+    binding = best.solution.multipliers > OPTIONS.binding
+    return not give_back or float(-best.excess[binding].min(initial=0.0)) <= OPTIONS.slack
 
 
 def _hopeless(best: Candidate) -> bool:
     """Whether bounds are missed by far though the penalty is all their multipliers can be."""
-    return bool(best.excess.max(initial=0.0) > _FAR and at_limit(best.solution).any() and best.solution.rho >= _LARGE)
+    return bool(
+        best.excess.max(initial=0.0) > OPTIONS.far
+        and at_limit(best.solution).any()
+        and best.solution.rho >= OPTIONS.large
+    )
 
 
 def _powerless(latest: Candidate) -> bool:
@@ -291,13 +348,83 @@ def _powerless(latest: Candidate) -> bool:
     return bool(np.any((latest.excess > ROUNDING) & at_limit(latest.solution)))
 
 
-def at_limit(solution: RampResult) -> npt.NDArray[np.bool_]:
+def at_limit(solution: RampResult) -> Bools:
     """Constraints whose multiplier is the whole penalty: the solver would pay more to satisfy them, shape (m,)."""
-    return solution.multipliers >= _SATURATED * solution.rho
+    return solution.multipliers >= OPTIONS.saturated * solution.rho
 
 
 def _change(latest: Candidate, give_back: bool) -> Floats:
     """By how much each bound is tightened further (loosened where negative)."""
     missed = latest.before_shift
-    binding = latest.solution.multipliers > _BINDING
-    return np.where(missed > 0.0, _GROW * missed, np.where(binding & give_back, _GIVE_BACK * missed, 0.0))
+    binding = latest.solution.multipliers > OPTIONS.binding
+    return np.where(missed > 0.0, OPTIONS.grow * missed, np.where(binding & give_back, OPTIONS.give_back * missed, 0.0))
+
+
+class ReleasableProblem(EnforcedProblem, Protocol):
+    """A problem that can be stripped of its constraints."""
+
+    def unconstrained(self) -> Self:
+        """The same problem without constraints."""
+        ...
+
+
+def enforce_from_two_starts(
+    problem: ReleasableProblem,
+    convex: ConvexSolver,
+    measures: Measures,
+    options: MajorizeOptions,
+    *,
+    hard: Measures,
+    give_back: bool,
+    start: tuple[Floats, float] | None = None,
+    budget: Budget,
+    known: RampResult | None = None,
+) -> Enforced:
+    """`enforce`, and again from the plain SVM where that looks better.
+
+    Parameters
+    ----------
+    measures : Measures
+        The rates that have to meet the bounds.
+    hard : Measures
+        0/1 rates at the best threshold: what the plain SVM is compared by. The same object where they are the rates
+        that have to meet the bounds.
+    start : (w, b), optional
+        First point of the first search. From one that is given the plain SVM is asked only where bounds are missed.
+    known : RampResult, optional
+        The ramp solution of the first search, where there is one already.
+
+    Other parameters are those of `enforce`.
+    """
+    search = partial(enforce, problem, convex, options=options, give_back=give_back, budget=budget)
+    first = search(judge=measures.judge, moves=measures.moves, start=start, first=known)
+    # a constant classifier is where majorisation may stay, and bounds that are missed are worth another look
+    constant = start is None and problem.constant_start(options.rhos[0]) != 0.0
+    if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
+        return first
+    try:
+        plain = _plain(problem, convex, options, budget)
+        shifted = hard.judge(plain)
+        rival = first.best if measures is hard else hard.judge(first.best.solution)
+        if budget.exhausted or not shifted.beats(rival):
+            return first
+        # the SVM itself stays a candidate, so that the result is never worse than this baseline
+        itself = shifted if measures is hard else measures.judge(plain)
+        again = search(judge=measures.judge, moves=measures.moves, start=(shifted.w, shifted.b))
+    except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
+        budget.interrupted = True
+        return first
+    svm = Enforced(itself, 0, plain.n_steps, plain.n_iter, plain.n_epochs, plain.history)
+    return first.followed_by(svm).followed_by(again)
+
+
+def _plain(problem: ReleasableProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:
+    """The hinge-loss SVM without constraints, as a result of the constrained problem (its multipliers are zero)."""
+    free = problem.unconstrained()
+    zero = np.zeros(problem.n_features), 0.0
+    # without constraints the hinge majoriser of the start is the whole SVM problem: one exact step solves it
+    once = replace(options, steps=0, rhos=options.rhos[:1])
+    svm = minimise_ramp(free, convex, once, start=zero, budget=budget)
+    nothing = np.zeros(problem.n_constraints)
+    objective, excess = problem.ramp_values(svm.w, problem.scores(svm.w, svm.b))
+    return replace(svm.without_state(), multipliers=nothing, objective=objective, excess=excess, certified=False)

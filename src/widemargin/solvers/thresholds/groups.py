@@ -11,13 +11,11 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds import bias_sweep_loops as loops
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, OPTIONS, sweep
 
 __all__ = ["Candidates"]
 
-
-_SWEEPS = 50
+Cells = npt.NDArray[np.int32]
 
 
 class Candidates:
@@ -53,7 +51,7 @@ class Candidates:
         self,
         z: Floats,
         weight: Floats,
-        cell: npt.NDArray[np.int32],
+        cell: Cells,
         group: npt.NDArray[np.integer],
         n_groups: int,
         coef: CellCoefficients,
@@ -69,7 +67,7 @@ class Candidates:
         self.excess = values - gamma
         self._order = np.lexsort((-z, group))
         self._start = np.searchsorted(group[self._order], np.arange(n_groups + 1)).astype(np.int64)
-        self._tie = 1e-12 * float(np.abs(z).max(initial=1.0))
+        self._tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
         self._number()
 
     def _number(self) -> None:
@@ -106,6 +104,7 @@ class Candidates:
     def columns(self, numbers: Ints) -> tuple[Floats, Floats]:
         """What some candidates add to the objective, shape (s,), and to the constraints, shape (s, m)."""
         position = self._start[self.group[numbers]] + self.count[numbers]
+        # masses are summed between the cuts once, and the sums up to each cut serve all candidates that end there
         cuts = np.unique(np.concatenate([position, self._start]))  # rows between two cuts go together
         n, k = len(self._order), len(self._gain)
         piece = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) if n else np.zeros(0, np.int64)
@@ -120,22 +119,24 @@ class Candidates:
         gain, change = self.columns(numbers)
         return self.objective + float(gain.sum()), self.excess + change.sum(axis=0)
 
-    def improve(self, numbers: Ints) -> Ints:
+    def improve(self, numbers: Ints, sweeps: int = 50) -> Ints:
         """Move the groups' thresholds in turn, each to its best place given the others, until none moves.
 
-        Best: the smallest sum of the excesses, then the lowest objective. A local search.
+        Best: the smallest sum of the excesses, then the lowest objective. A local search, ended after `sweeps` rounds
+        where it has not ended by itself.
         """
         coef, numbers = self._coef, numbers.copy()
         found = np.zeros(3)
-        for _ in range(_SWEEPS):
+        for _ in range(sweeps):
             before = numbers.copy()
             for g in range(self.n_groups):
                 rows = self.rows_of(g)
                 if not len(rows):
                     continue
+                # what the other groups add is fixed meanwhile, so one sweep over this group is exact
                 others = np.delete(numbers, g)
                 excess = self.totals(others)[1]
-                count = loops.sweep(
+                count = sweep(
                     rows, self._z, self._weight, self._cell, self._gain, *coef.entries, excess, self._tie, FEASIBLE,
                     found,
                 )  # fmt: skip

@@ -17,19 +17,42 @@ import highspy
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
 from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["Mixture", "best_mixture", "quiet_highs"]
+__all__ = ["Mixture", "MixtureOptions", "best_mixture", "quiet_highs"]
 
 ROUNDING = 1e-9
 """Excess that counts as rounding of a linear programme."""
 
-_TOLERANCE = 1e-10
-_GAP = 1e-10
-_NEGLIGIBLE = 1e-13
-_ROUNDS = 1000
-_FIRST = 9
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """The column generation.
+
+    Attributes
+    ----------
+    tolerance : float
+        Feasibility of HiGHS, as fine as it goes, because rates are compared with their bounds to 1e-9.
+    gap : float
+        Of the scaled objective, at which no candidate is missing. Smaller ends in rounding.
+    negligible : float
+        Probability that is rounding of zero.
+    rounds : int
+        Most LPs: a guard against cycling; far fewer are needed.
+    first : int
+        Candidates of each group to begin with, evenly spaced. Fewer take more rounds, more make each LP larger.
+    """
+
+    tolerance: float = 1e-10
+    gap: float = 1e-10
+    negligible: float = 1e-13
+    rounds: int = 1000
+    first: int = 9
+
+
+OPTIONS = MixtureOptions()
+"""Those of every fit."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +106,7 @@ def quiet_highs() -> highspy.Highs:
     model.setOptionValue("output_flag", False)
     model.setOptionValue("threads", 1)
     for name in ("primal", "dual"):
-        model.setOptionValue(f"{name}_feasibility_tolerance", _TOLERANCE)
+        model.setOptionValue(f"{name}_feasibility_tolerance", OPTIONS.tolerance)
     return model
 
 
@@ -107,7 +130,7 @@ class _Master:
             self._lp.addCol(1.0, 0.0, highspy.kHighsInf, 1, np.array([j], np.int32), np.array([-1.0]))
         self._scale = 0.0
         ends = zip(candidates.first[:-1], candidates.first[1:], strict=True)
-        first = [np.linspace(a, b - 1, min(_FIRST, b - a)) for a, b in ends]
+        first = [np.linspace(a, b - 1, min(OPTIONS.first, b - a)) for a, b in ends]
         self._add(np.concatenate(first).round().astype(np.int64))
 
     @property
@@ -128,10 +151,11 @@ class _Master:
         for place, gain in enumerate(self.gain):
             self._lp.changeColCost(m + place, scale * float(gain))
         best, behind = -np.inf, np.zeros(m)
-        for _ in range(_ROUNDS):
+        for _ in range(OPTIONS.rounds):
             multipliers = self._solve()
-            if scale == 0.0:
+            if scale == 0.0:  # a slack costs 1, so no multiplier is larger but by rounding
                 multipliers = np.minimum(multipliers, 1.0)
+            # one pass prices every candidate there is; the cheapest of each group bound the optimum from below
             prices = found.prices(scale, multipliers)
             cheapest = np.array([
                 a + int(np.argmin(prices[a:b])) for a, b in zip(found.first[:-1], found.first[1:], strict=True)
@@ -139,9 +163,10 @@ class _Master:
             bound = float(prices[cheapest].sum() + multipliers @ found.excess) + scale * found.objective
             if bound > best:
                 best, behind = bound, multipliers
+            # where the cheapest are all in the LP already, its optimum is that of all candidates
             missing = np.setdiff1d(cheapest, self.numbers)
             reached = self.value + scale * found.objective
-            if reached - best <= _GAP or not len(missing) or (scale == 0.0 and reached <= FEASIBLE):
+            if reached - best <= OPTIONS.gap or not len(missing) or (scale == 0.0 and reached <= FEASIBLE):
                 break
             self._add(missing)
         return best, behind
@@ -150,7 +175,7 @@ class _Master:
         """The current solution."""
         m, found = self.candidates.n_constraints, self.candidates
         p = np.asarray(self._lp.getSolution().col_value)[m:]
-        keep = np.flatnonzero(p > _NEGLIGIBLE)
+        keep = np.flatnonzero(p > OPTIONS.negligible)
         keep = keep[np.argsort(self.numbers[keep])]
         numbers, p = self.numbers[keep], p[keep]
         p = p / np.bincount(found.group[numbers], p, found.n_groups)[found.group[numbers]]

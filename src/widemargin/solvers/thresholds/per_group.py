@@ -13,19 +13,40 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-from widemargin.solvers.thresholds import pairs_loops as loops
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import Mixture, best_mixture, quiet_highs
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["GroupThresholds", "best_per_group"]
+__all__ = ["GroupSearchOptions", "GroupThresholds", "best_pair", "best_per_group"]
 
-_FIRST = 60
-_WIDEN = 4.0
-_REPAIRS = 3
-_MOST_PAIRED, _MOST_MIXED = 30_000, 2_000
-"""Candidates that are searched at most: of two groups, and of more."""
+
+@dataclass(frozen=True)
+class GroupSearchOptions:
+    """The search among candidates.
+
+    Attributes
+    ----------
+    first : int
+        Candidates of each group to begin with. Fewer have to be widened more often, more make the first search longer.
+    widen : float
+        By so much the candidates are widened where they hold no thresholds that meet the constraints.
+    repairs : int
+        Searches with bounds tightened by what a solution of HiGHS missed beyond its tolerance.
+    most_paired, most_mixed : int
+        Most candidates: of two groups, of which all pairs are tried (a second), and of more.
+    """
+
+    first: int = 60
+    widen: float = 4.0
+    repairs: int = 3
+    most_paired: int = 30_000
+    most_mixed: int = 2_000
+
+
+OPTIONS = GroupSearchOptions()
+"""Those of every fit."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,7 @@ def best_per_group(
         Where no thresholds meet the constraints, those of small violation that a local search finds.
     """
     if max_candidates is None:
-        max_candidates = _MOST_PAIRED if candidates.n_groups == 2 else _MOST_MIXED
+        max_candidates = OPTIONS.most_paired if candidates.n_groups == 2 else OPTIONS.most_mixed
     mixture = best_mixture(candidates)
     if mixture.violation > 0.0:
         return _nearest(candidates, mixture, proved=True)
@@ -84,7 +105,8 @@ def best_per_group(
     above = _above(candidates, mixture.multipliers)
     ranked = np.sort(above)
     widest = min(len(above), max_candidates) - 1
-    width = float(ranked[min(_FIRST * candidates.n_groups, widest)])
+    width = float(ranked[min(OPTIONS.first * candidates.n_groups, widest)])
+    # candidates are let in by their price above the cheapest; weak duality says when those outside cannot matter
     while True:
         width = min(width, float(ranked[widest]))
         kept = np.flatnonzero(above <= width)
@@ -102,6 +124,7 @@ def best_per_group(
             if objective - lower <= 1e-9 * spread or width >= ranked[widest]:
                 proved = objective - lower <= 1e-9 * spread
                 return GroupThresholds(chosen, objective, 0.0, min(lower, objective), proved, len(kept))
+            # thresholds of this objective are known, so dearer candidates than these are ruled out for good
             wanted = (objective - mixture.lower) * (1.0 + 1e-9) + 1e-12 * spread
             if wanted <= width:  # the search itself was cut short
                 return GroupThresholds(chosen, objective, 0.0, lower, False, len(kept))
@@ -109,7 +132,7 @@ def best_per_group(
         elif everything or width >= ranked[widest]:
             return _nearest(candidates, mixture, proved=everything and bound == np.inf)
         else:
-            width = max(_WIDEN * width, float(ranked[min(int(_WIDEN) * len(kept), widest)]))
+            width = max(OPTIONS.widen * width, float(ranked[min(int(OPTIONS.widen) * len(kept), widest)]))
 
 
 def _above(candidates: Candidates, multipliers: Floats) -> Floats:
@@ -128,7 +151,7 @@ def _pairs(candidates: Candidates, kept: Ints, above: Floats, lower: float) -> t
         part[np.argsort(price[part], kind="stable")] for part in (np.flatnonzero(owner == g) for g in (0, 1))
     )
     found = np.array([0.0, 0.0, np.inf, np.inf, lower - candidates.objective])
-    if not loops.best_pair(gain, change, price, left, right, candidates.excess, FEASIBLE, found):
+    if not best_pair(gain, change, price, left, right, candidates.excess, FEASIBLE, found):
         return None, np.inf
     chosen = kept[[left[int(found[0])], right[int(found[1])]]]
     return chosen, candidates.totals(chosen)[0]
@@ -138,7 +161,7 @@ def _search(candidates: Candidates, kept: Ints, spread: float, max_nodes: int) -
     """The best choice among some candidates, or None; and a lower bound (inf: proved that there is none)."""
     gain, change = candidates.columns(kept)
     room = -candidates.excess
-    for _ in range(_REPAIRS):
+    for _ in range(OPTIONS.repairs):
         picked, bound = _mixed_integer(candidates, kept, gain / spread, change, room, max_nodes)
         if picked is None:
             return None, bound
@@ -193,3 +216,40 @@ def _nearest(candidates: Candidates, mixture: Mixture, *, proved: bool) -> Group
     violation = float(excess[excess > FEASIBLE].sum())
     lower = np.inf if proved else mixture.lower
     return GroupThresholds(numbers, objective, violation, lower, proved, 0)
+
+
+@kernel
+def best_pair(
+    gain: Floats, change: Floats, above: Floats, left: Ints, right: Ints, excess: Floats, feasible_tol: float,
+    found: Floats,
+) -> bool:  # fmt: skip
+    """Of all pairs of a candidate of `left` and one of `right` that meet the constraints, the one of lowest objective.
+
+    `gain[c]`, `change[c]` are what candidate c adds to objective and constraints, `excess` the constraints without any.
+    `above[c]` is its price above the cheapest of its group; both lists are in order of rising price. `found` holds the
+    places of the best pair in the lists, its price and its gain; its price bounds that of better ones from above, so
+    start `found[2]` at inf. Returns whether a pair was found.
+    """
+    m = excess.shape[0]
+    any_found = False
+    for i in range(left.shape[0]):
+        a = left[i]
+        if above[a] > found[2]:  # both lists rise in price, so nothing better comes after this
+            break
+        for k in range(right.shape[0]):
+            b = right[k]
+            if above[a] + above[b] > found[2]:
+                break
+            # the constraints are looked at only for pairs that would be better
+            if any_found and gain[a] + gain[b] >= found[3]:
+                continue
+            good = True
+            for j in range(m):
+                if excess[j] + change[a, j] + change[b, j] > feasible_tol:
+                    good = False
+                    break
+            if good:
+                any_found = True
+                found[0], found[1], found[3] = i, k, gain[a] + gain[b]
+                found[2] = found[3] - found[4]  # no pair of a higher price has a lower objective
+    return any_found

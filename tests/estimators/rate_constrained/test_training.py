@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from widemargin import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.fitting import step_plan
+from widemargin.estimators.rate_constrained.training import step_plan
 
 
 def test_a_weak_regulariser_is_reached_over_two_stronger_ones():

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds import bias_sweep_loops as loops
-from widemargin.solvers.thresholds.bias_sweep import FEASIBLE, ThresholdChoice, best_threshold
+from widemargin.solvers.thresholds import threshold_sweep as loops
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, ThresholdChoice, best_threshold
 
 
 class Task(NamedTuple):

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from testing.blocked import blocked
 from testing.ramp_problems import random_ramp_problem
 
-from widemargin.solvers.thresholds import blocked_sweep as threshold_blocks
-from widemargin.solvers.thresholds.bias_sweep import best_threshold
-from widemargin.solvers.thresholds.blocked_sweep import best_threshold_of_blocks
+from widemargin.solvers.thresholds.threshold_sweep import SweepOptions, best_threshold, best_threshold_of_blocks
 
 
 @settings(max_examples=80)
@@ -32,12 +30,10 @@ def test_as_good_as_the_sweep(
     if coarse:
         w = np.zeros(2)
     over = blocked(problem, block_rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threshold_blocks, "_BINS", bins)
-        patch.setattr(threshold_blocks, "_FETCHED", fetched)
-        found = best_threshold_of_blocks(
-            over.rows, over.scores(w, b), problem.coef, problem.gamma, problem.cell_weight
-        )  # fmt: skip
+    found = best_threshold_of_blocks(
+        over.rows, over.scores(w, b), problem.coef, problem.gamma, problem.cell_weight,
+        SweepOptions(bins=bins, fetched=fetched),
+    )  # fmt: skip
     z = problem.scores(w, b)
     expected = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
     assert found.violation == pytest.approx(expected.violation, abs=1e-9)

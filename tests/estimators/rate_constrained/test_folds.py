@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from widemargin.estimators.rate_constrained.validated_point import choose_candidate
+from widemargin.estimators.rate_constrained.folds import choose_candidate
 
 OBJECTIVE = np.array([0.30, 0.20, 0.22, 0.10])
 ERROR = np.full(4, 0.03)

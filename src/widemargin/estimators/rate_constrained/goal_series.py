@@ -6,26 +6,47 @@ steps.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Matrix
 from widemargin.estimators.feature_space import ColumnSpace
-from widemargin.estimators.rate_constrained.fitting import Trained, make_measures, result_status, with_solver
+from widemargin.estimators.rate_constrained.training import (
+    Plan,
+    Trained,
+    Watched,
+    make_measures,
+    result_status,
+    with_solver,
+)
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import Source, TiedGoal, bind
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
-from widemargin.solvers.ramp.second_start import enforce_from_two_starts
-from widemargin.solvers.ramp.tightening import Enforced, Measures, enforce
+from widemargin.solvers.base import Budget, ConvexState
+from widemargin.solvers.ramp.majorization import ConvexSolver
+from widemargin.solvers.ramp.tightening import Enforced, Measures, enforce, enforce_from_two_starts
 
-__all__ = ["GoalSeries", "Neighbour", "Watched"]
+__all__ = ["GoalSeries", "Neighbour"]
 
-_STEPS = 4  # at most; two were measured to be enough between close neighbours
-_STALL = 1e-2  # relative decrease of the merit below which only the last step is taken
+
+@dataclass(frozen=True)
+class WarmOptions:
+    """Majorisation from a neighbour's solution.
+
+    Attributes
+    ----------
+    steps : int
+        Most steps, the last one included. Two were measured to be enough between close neighbours; more follow a goal
+        that lies farther off, and cost as much each.
+    stall : float
+        Relative decrease of the merit below which only the last step is taken. It is twenty times that of a start from
+        nothing, because a neighbour's solution is good already; smaller takes more steps for nothing that shows.
+    """
+
+    steps: int = 4
+    stall: float = 1e-2
 
 
 class Neighbour(NamedTuple):
@@ -36,22 +57,6 @@ class Neighbour(NamedTuple):
     rho: float
     met: bool
     n_constraints: int
-
-
-class Watched:
-    """A convex solver that keeps the states of its first and of its last solution, to start another problem from."""
-
-    def __init__(self, convex: ConvexSolver) -> None:
-        self.convex = convex
-        self.first: ConvexState | None = None
-        self.last: ConvexState | None = None
-
-    def __call__(self, sub: ConstrainedHinge, **options: Any) -> ConvexResult:
-        """Solve a subproblem."""
-        result = self.convex(sub, **options)
-        self.last = result.state
-        self.first = self.first or result.state
-        return result
 
 
 class GoalSeries:
@@ -65,37 +70,26 @@ class GoalSeries:
         Features of each source.
     space : ColumnSpace
         What the models are linear in. Of an exact kernel the matrix is computed anew for each goal.
-    fit_intercept : bool
-    enforcement : {"deterministic", "randomized"}
-    solver : str
-        One of `SOLVERS`.
-    cold : MajorizeOptions
+    plan : Plan
         Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
         neighbour, met after one that was not, or not met after one that was.
     budget : Budget
+    warm : WarmOptions, optional
     """
 
     def __init__(
         self,
         sources: Sequence[Source],
-        matrices: Sequence[Any],
+        matrices: Sequence[Matrix],
         space: ColumnSpace,
-        *,
-        fit_intercept: bool,
-        enforcement: str,
-        solver: str,
-        cold: MajorizeOptions,
+        plan: Plan,
         budget: Budget,
+        warm: WarmOptions = WarmOptions(),
     ) -> None:
-        self.sources = sources
-        self.space = space
+        self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
         self.features = space.features(matrices)
-        self.fit_intercept = fit_intercept
-        self.enforcement = enforcement
-        self.solver = solver
-        self.cold = cold
-        self.warm = replace(cold, steps=_STEPS - 1, slopes=(), tol=cold.loose_tol, stall=_STALL)
-        self.budget = budget
+        cold = plan.steps
+        self.warm = replace(cold, steps=warm.steps - 1, slopes=(), tol=cold.loose_tol, stall=warm.stall)
         self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
@@ -110,11 +104,11 @@ class GoalSeries:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
         self._tied, self._given = tied, before
 
-    def train(self, tied: TiedGoal, lam: float) -> Trained:
+    def train(self, tied: TiedGoal) -> Trained:
         """Train on a tied goal, warm where there is a goal before."""
-        self._flat = self._rows_of(tied, lam)
-        problem, solver = with_solver(self._flat, self.space, self.solver)
-        measures, hard = make_measures(problem, self.enforcement)
+        self._flat = self._rows_of(tied)
+        problem, solver = with_solver(self._flat, self.space, self.plan.solver)
+        measures, hard = make_measures(problem, self.plan.enforce)
         convex = Watched(solver)
         before, search, resumed = self._given or self._last, None, self._given is not None
         self._given = None
@@ -129,14 +123,14 @@ class GoalSeries:
         self._tied, self._state = tied, convex.last
         return trained
 
-    def _rows_of(self, tied: TiedGoal, lam: float) -> RateConstrainedProblem:
+    def _rows_of(self, tied: TiedGoal) -> RateConstrainedProblem:
         """The problem; its rows are those of the last one where the cells are."""
         if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
             again = self._flat.retied(self._tied, tied)
             if again is not None:
-                return again.with_lam(lam)
+                return again
         self._last = None  # hinge variables belong to rows
-        return build_problem(tied, self.features, lam, fit_intercept=self.fit_intercept)
+        return build_problem(tied, self.features, self.plan.lam, fit_intercept=self.plan.fit_intercept)
 
     def _from(
         self,
@@ -172,6 +166,6 @@ class GoalSeries:
         if warm is not None and self.budget.exhausted:
             return warm
         cold = enforce_from_two_starts(
-            problem, convex, measures, self.cold, hard=hard, give_back=measures is hard, budget=self.budget
+            problem, convex, measures, self.plan.steps, hard=hard, give_back=measures is hard, budget=self.budget
         )
         return cold if warm is None or cold.best.beats(warm.best) else warm

@@ -1,0 +1,377 @@
+"""The exact threshold of given scores under constraints on 0/1 rates, for rows in memory and in blocks.
+
+All rates are step functions of the threshold that change only at the scores, so one sort and one pass try every
+threshold there is: O(n log n + n m). This is the bias-shifting of the paper's baseline for any number of constraints.
+
+Rows in memory are one interval of scores, which is swept as a whole. Of rows in blocks, masses between a few edges give
+all rates exactly at these edges, and bounds of what thresholds between them could reach: only where such a bound is
+better than the best edge is there anything to look for. Those intervals are cut again until few enough rows are left to
+be fetched and swept in the same way.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._numba import kernel
+from widemargin._typing import Bools, Floats, Ints
+from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, block_scores
+from widemargin.linalg.cells import CellCoefficients
+
+__all__ = [
+    "FEASIBLE", "SweepOptions", "ThresholdChoice", "best_threshold", "best_threshold_of_blocks", "between", "sweep",
+]  # fmt: skip
+
+Cells = npt.NDArray[np.int32]
+IntArray = npt.NDArray[np.integer[Any]]
+
+FEASIBLE = 1e-10
+"""Excess that counts as rounding."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """The sweep of thresholds.
+
+    Attributes
+    ----------
+    tie : float
+        Relative to the largest score: there is no threshold between scores closer than this, because rounding would
+        decide on which side they fall.
+    bins : int
+        Intervals of a round over blocks. More leave fewer rounds, and larger sums to send.
+    fetched : int
+        Rows that may be fetched from blocks. More spare rounds and take memory here, 20 bytes each.
+    digits : int
+        Of violations: sums over blocks come in another order, and where bounds pull against each other many thresholds
+        have equal ones.
+    rounds : int
+        Most rounds; by then an interval is as narrow as the numbers are.
+    """
+
+    tie: float = 1e-12
+    bins: int = 2048
+    fetched: int = 200_000
+    digits: int = 11
+    rounds: int = 12
+
+
+OPTIONS = SweepOptions()
+"""Those of every fit."""
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """The best threshold found.
+
+    Attributes
+    ----------
+    threshold : float
+        Call a row positive where its score is larger. It lies in the middle between two scores.
+    objective : float
+        0/1 objective there (in the problem's scale).
+    violation : float
+        Sum of the excesses of the constraints; 0 where all are met.
+    n_positive : int
+        Rows called positive.
+    """
+
+    threshold: float
+    objective: float
+    violation: float
+    n_positive: int
+
+
+def best_threshold(
+    z: Floats,
+    weight: Floats,
+    cell: Cells,
+    coef: CellCoefficients,
+    gamma: Floats,
+    cell_weight: Floats,
+) -> ThresholdChoice:
+    """Try every threshold of the scores z and keep the best one that meets the constraints.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+    weight, cell : ndarrays of shape (n,)
+    coef : CellCoefficients
+    gamma : ndarray of shape (m,)
+        Bounds of the constraints.
+    cell_weight : ndarray of shape (k,)
+
+    Returns
+    -------
+    ThresholdChoice
+        Of the thresholds that meet all constraints the one of lowest objective (the smallest shift among equals); where
+        none does, the one of smallest violation.
+    """
+    objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
+    order = np.argsort(-z)  # between equal scores there is no threshold, so their order means nothing
+    tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
+    count, change, violation = _swept(order, z, weight, cell, coef, values - gamma, tie)
+    return ThresholdChoice(between(z, order, count), objective + change, violation, count)
+
+
+def _swept(
+    order: Ints, z: Floats, weight: Floats, cell: Cells, coef: CellCoefficients, excess: Floats, tie: float
+) -> tuple[int, float, float]:
+    """How many of the rows in `order` (falling scores) to call positive; what it adds to the objective; the violation.
+
+    `excess` is that of the constraints while none of them is positive.
+    """
+    best = np.zeros(3)
+    gain = coef.alpha0 - coef.beta0
+    count = sweep(order, z, weight, cell, gain, *coef.entries, excess.copy(), tie, FEASIBLE, best)
+    return count, float(best[0]), float(best[1])
+
+
+def between(z: Floats, order: Ints, count: int) -> float:
+    """A threshold that calls exactly the first `count` rows positive."""
+    if count == 0:
+        return float(z[order[0]]) + 0.5
+    if count == order.shape[0]:
+        return float(z[order[-1]]) - 0.5
+    low, high = float(z[order[count]]), float(z[order[count - 1]])
+    if low <= 0.0 < high:
+        return 0.0  # the scores' own sign already does it
+    return 0.5 * (low + high)
+
+
+@kernel
+def sweep(
+    order: Ints, z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: IntArray, column: IntArray,
+    change: Floats, excess: Floats, tie: float, feasible_tol: float, best_values: Floats,
+) -> int:  # fmt: skip
+    """Move the rows in `order` (falling scores) to the positive side one by one; return how many to call positive.
+
+    `gain[c]` and `change[e]` are what a unit of weight of cell c adds to the objective and to constraint `column[e]`
+    when it turns positive. `excess` starts at the values of the all-negative classifier and is changed in place.
+    Thresholds lie only between scores that differ by more than `tie`. Feasible thresholds win over others, then the
+    lower violation, then the lower objective, then the smaller shift of the threshold. `best_values` receives objective
+    change, violation and number.
+    """
+    n = order.shape[0]
+    m = excess.shape[0]
+    objective = 0.0
+    violation = 0.0
+    for j in range(m):
+        if excess[j] > feasible_tol:
+            violation += excess[j]
+    best, best_objective, best_violation, best_digits = 0, objective, violation, np.rint(violation * 1e11)
+    best_shift = max(z[order[0]], 0.0)
+    for p in range(n):
+        # one row more is positive; nothing but the entries of its cell changes
+        i = order[p]
+        c = cell[i]
+        objective += weight[i] * gain[c]
+        for e in range(indptr[c], indptr[c + 1]):
+            excess[column[e]] += weight[i] * change[e]
+        # the threshold would lie between this score and the next; the last one has no score below it
+        low = z[order[p + 1]] if p + 1 < n else -np.inf
+        if z[i] - low <= tie:
+            continue
+        # summed afresh, because sums kept over many rows would drift and equal violations would differ
+        violation = 0.0
+        for j in range(m):
+            if excess[j] > feasible_tol:
+                violation += excess[j]
+        digits = np.rint(violation * 1e11)  # sums in another order differ in their last digits, and must count as equal
+        shift = max(low, -z[i], 0.0)  # from zero to the nearest threshold between the two scores
+        # less violation first, then the objective, then the smaller move of the threshold: a model that is best
+        # already keeps its own
+        better = digits < best_digits
+        if digits == best_digits:
+            better = objective < best_objective - 1e-15
+            if not better and objective <= best_objective + 1e-15:
+                better = shift < best_shift
+        if better:
+            best, best_objective, best_shift = p + 1, objective, shift
+            best_violation, best_digits = violation, digits
+    best_values[0] = best_objective
+    best_values[1] = best_violation
+    best_values[2] = best
+    return best
+
+
+class _Bins(NamedTuple):
+    """Sums over the rows between two edges, one line an interval (low, high], from the highest down.
+
+    Attributes
+    ----------
+    gains : ndarray of shape (p, 1 + m)
+        What objective and constraints gain when all of them turn positive.
+    least : ndarray of shape (p, 1 + m)
+        The same of those alone that gain less than nothing.
+    n_rows : ndarray of shape (p,)
+    """
+
+    gains: Floats
+    least: Floats
+    n_rows: Floats
+
+
+def best_threshold_of_blocks(
+    rows: BlockedRows, at: BlockedPoint, coef: CellCoefficients, gamma: Floats, cell_weight: Floats,
+    options: SweepOptions = OPTIONS,
+) -> ThresholdChoice:  # fmt: skip
+    """Find the best threshold there is of the scores of a model.
+
+    Parameters
+    ----------
+    rows : BlockedRows
+    at : BlockedPoint
+        The model.
+    coef, gamma, cell_weight
+        As in `best_threshold`.
+
+    Returns
+    -------
+    ThresholdChoice
+    """
+    objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
+    start = np.concatenate([[objective], values - gamma])
+    reach = rows.blocks.map(_reach, at)
+    low, high = min(part[0] for part in reach), max(part[1] for part in reach)
+    edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, options.bins + 1), [0.0]]))[::-1]
+    bins: _Bins = rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges))
+    tie = options.tie * max(abs(low), abs(high), 1.0)
+    bins, edges = _merged_empty(bins, edges)
+    wanted = _wanted(start, bins, edges, tie)
+    for _ in range(options.rounds):
+        # only intervals that may hold something better are cut again, so the rows in them get fewer and fewer
+        if bins.n_rows[wanted].sum() <= options.fetched:
+            break
+        edges = _cut(edges, wanted, options.bins)
+        bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges)), edges)
+        wanted = _wanted(start, bins, edges, tie)
+    return _best_of(rows, at, coef, start, bins, edges, wanted, tie, options)
+
+
+def _at_edges(start: Floats, bins: _Bins) -> Floats:
+    """Objective and excesses when everything above each edge is positive, shape (p + 1, 1 + m)."""
+    risen: Floats = np.concatenate([np.zeros((1, start.shape[0])), np.cumsum(bins.gains, axis=0)])
+    return start + risen
+
+
+def _violation(values: Floats) -> Floats:
+    """Sums of excesses, without the digits that are rounding: where bounds pull against each other many are equal."""
+    excess: Floats = np.where(values[..., 1:] > FEASIBLE, values[..., 1:], 0.0).sum(axis=-1)
+    return np.round(excess, OPTIONS.digits)
+
+
+def _best_edge(values: Floats, edges: Floats) -> int:
+    """The edge of least violation, then of lowest objective, then next to 0."""
+    return int(np.lexsort((np.abs(edges), values[:, 0], _violation(values)))[0])
+
+
+def _wanted(start: Floats, bins: _Bins, edges: Floats, tie: float) -> Bools:
+    """Intervals in which a threshold might be better than the best edge, and those beside that edge."""
+    values = _at_edges(start, bins)
+    best = _best_edge(values, edges)
+    bound = values[:-1] + bins.least
+    violation, least = _violation(bound), float(_violation(values[best]))
+    slack = 1e-12 * max(1.0, abs(values[best, 0]))
+    wanted = (violation < least) | ((violation <= least) & (bound[:, 0] < values[best, 0] - slack))
+    wanted[max(best - 1, 0) : best + 1] = True  # beside the best edge a threshold may be nearer to 0
+    return np.asarray(wanted & (bins.n_rows > 1) & (edges[:-1] - edges[1:] > tie))
+
+
+def _merged_empty(bins: _Bins, edges: Floats) -> tuple[_Bins, Floats]:
+    """The same without the edges between two empty intervals: the same rates hold at all of them."""
+    empty = bins.n_rows == 0
+    dull = np.zeros(edges.shape[0], bool)
+    dull[1:-1] = empty[:-1] & empty[1:] & (edges[1:-1] != 0.0)
+    kept = np.flatnonzero(~dull)
+    return _Bins(*(np.add.reduceat(part, kept[:-1], axis=0) for part in bins)), edges[kept]
+
+
+def _cut(edges: Floats, wanted: Bools, bins: int) -> Floats:
+    """Edges of a next round: those there are, and the wanted intervals cut into equal parts."""
+    parts = max(2, bins // int(np.count_nonzero(wanted)))
+    cuts = np.linspace(edges[:-1][wanted], edges[1:][wanted], parts, endpoint=False)[1:]
+    return np.unique(np.concatenate([edges, cuts.ravel()]))[::-1]
+
+
+def _best_of(
+    rows: BlockedRows, at: BlockedPoint, coef: CellCoefficients, start: Floats, bins: _Bins, edges: Floats,
+    wanted: Bools, tie: float, options: SweepOptions,
+) -> ThresholdChoice:  # fmt: skip
+    """The best of the edges and of all thresholds inside the wanted intervals."""
+    values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.n_rows)])
+    best = _best_edge(values, edges)
+    candidates = [
+        ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
+    ]
+    if not wanted.any():
+        return candidates[0]
+    parts = rows.blocks.map(_fetched, (at, edges, wanted))
+    z, weight, cell = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    for first, last in ends.reshape(-1, 2):
+        mine = np.flatnonzero((z <= edges[first]) & (z > edges[last]))
+        if not mine.shape[0]:
+            continue
+        order = mine[np.argsort(-z[mine])]
+        # the interval's upper edge is exact, so the sweep goes on from its excesses as from those of all-negative
+        count, change, violation = _swept(order, z, weight, cell, coef, values[first, 1:], tie)
+        inside = 0 < count < order.shape[0]
+        threshold = between(z, order, count) if inside else float(edges[first if count == 0 else last])
+        candidates.append(
+            ThresholdChoice(threshold, float(values[first, 0]) + change, violation, int(above[first]) + count)
+        )
+    return min(
+        candidates,
+        key=lambda choice: (round(choice.violation, options.digits), choice.objective, abs(choice.threshold)),
+    )
+
+
+# what runs where a block is
+
+
+def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
+    z = block_scores(block, at.w, at.b)
+    return float(z.min(initial=0.0)), float(z.max(initial=0.0))
+
+
+def _interval(z: Floats, edges: Floats) -> IntArray:
+    """Number of the interval of each score, edges falling."""
+    number: IntArray = edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    return number
+
+
+def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, int, Floats]) -> _Bins:
+    at, coef, m, edges = message
+    problem, n_bins = block.data, edges.shape[0] - 1
+    interval = _interval(block_scores(block, at.w, at.b), edges)
+    pair = interval * coef.n_cells + problem.cell
+    if n_bins * coef.n_cells > 4 * pair.shape[0]:  # few rows, many cells: only the pairs that occur
+        pairs, place = np.unique(pair, return_inverse=True)
+        mass = np.bincount(place, problem.weight, pairs.shape[0])
+    else:
+        whole = np.bincount(pair, problem.weight, n_bins * coef.n_cells)
+        pairs = np.flatnonzero(whole)
+        mass = whole[pairs]
+    where, cell = np.divmod(pairs, coef.n_cells)
+    # `least` adds up what lowers a value alone: no threshold inside the interval can reach less
+    gains, least = np.zeros((2, n_bins, 1 + m))
+    gain = mass * (coef.alpha0 - coef.beta0)[cell]
+    for out, part in ((gains, gain), (least, np.minimum(gain, 0.0))):
+        out[:, 0] = np.bincount(where, part, n_bins)
+    entries = np.diff(coef.indptr)[cell]
+    pick = np.repeat(coef.indptr[cell] - np.cumsum(entries) + entries, entries) + np.arange(entries.sum())
+    bin_of, column, change = np.repeat(where, entries), coef.column[pick], np.repeat(mass, entries) * coef.value[pick]
+    np.add.at(gains, (bin_of, 1 + column), change)
+    np.add.at(least, (bin_of, 1 + column), np.minimum(change, 0.0))
+    return _Bins(gains, least, np.bincount(interval, minlength=n_bins).astype(np.float64))
+
+
+def _fetched(block: Block, message: tuple[BlockedPoint, Floats, Bools]) -> tuple[Floats, Floats, Cells]:
+    """Scores, weights and cells of the rows in the wanted intervals."""
+    at, edges, wanted = message
+    z = block_scores(block, at.w, at.b)
+    mine = np.flatnonzero(wanted[_interval(z, edges)])
+    return z[mine], block.data.weight[mine].astype(np.float64), block.data.cell[mine]
