@@ -166,7 +166,7 @@ def test_pieces_of_a_path(dask_client):
 
 
 def has_client(_):
-    from widemargin.distributed.backends import client_in_force
+    from widemargin.distributed.workers import client_in_force
 
     return client_in_force() is not None
 

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.distributed import labelled_parquet, labelled_rows
+from widemargin.distributed.tables import as_rows
 from widemargin.exceptions import DataError
 
 X, Y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
@@ -69,3 +70,9 @@ def test_parquet_columns(tmp_path):
     pq.write_table(pa.table({"a": [1.0, None], "y": [0, 1]}), tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="1 missing"):
         labelled_parquet(tmp_path, "y")[0].load()
+
+
+def test_recipes_of_users_may_load_a_dict():
+    rows = as_rows({"X": X, "y": Y, "sample_weight": None, "populations": None})
+    assert as_rows(rows) is rows
+    assert (rows.n_rows, rows.y is Y) == (10, True)

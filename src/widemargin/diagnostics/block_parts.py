@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from widemargin._typing import Classifier
-from widemargin.distributed.backends import block_map
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import as_frame, part_recipes
+from widemargin.distributed.workers import block_map
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.digest import columns_used

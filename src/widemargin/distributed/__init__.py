@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from widemargin.distributed.backends import JoblibMap as JoblibMap
     from widemargin.distributed.backends import JoinedMap as JoinedMap
     from widemargin.distributed.backends import SerialMap as SerialMap
-    from widemargin.distributed.backends import block_map as block_map
     from widemargin.distributed.blocks import Block as Block
     from widemargin.distributed.blocks import BlockMap as BlockMap
     from widemargin.distributed.dask_map import DaskMap as DaskMap
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from widemargin.distributed.sweep import side_by_side as side_by_side
     from widemargin.distributed.tables import labelled_parquet as labelled_parquet
     from widemargin.distributed.tables import labelled_rows as labelled_rows
+    from widemargin.distributed.workers import block_map as block_map
 
 _HOMES = {
-    "backends": ("JoblibMap", "JoinedMap", "SerialMap", "block_map"),
+    "backends": ("JoblibMap", "JoinedMap", "SerialMap"),
     "blocks": ("Block", "BlockMap"),
     "dask_map": ("DaskMap",),
     "tables": ("labelled_parquet", "labelled_rows"),
@@ -45,6 +45,7 @@ _HOMES = {
         "parquet_rows", "spool",
     ),
     "sweep": ("side_by_side",),
+    "workers": ("block_map",),
 }  # fmt: skip
 
 __all__ = [

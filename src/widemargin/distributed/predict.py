@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._files import replace_file
-from widemargin.distributed.backends import block_map
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import parquet_rows, rows_of
 from widemargin.distributed.tables import as_frame, is_collection
+from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError, DataError
 
 __all__ = ["predict_files", "predict_in_blocks"]

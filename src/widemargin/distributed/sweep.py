@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeVar
 from joblib import effective_n_jobs
 
 from widemargin._threads import limit_threads
-from widemargin.distributed.backends import JoblibMap, block_map
+from widemargin.distributed.backends import JoblibMap
 from widemargin.distributed.blocks import Block, BlockMap
 from widemargin.distributed.recipes import HeldRows
+from widemargin.distributed.workers import block_map
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

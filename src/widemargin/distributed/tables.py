@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "LabelledParquet", "as_frame", "computed", "is_collection", "is_table_in_blocks", "labelled_parquet",
+    "LabelledParquet", "as_frame", "as_rows", "computed", "is_collection", "is_table_in_blocks", "labelled_parquet",
     "labelled_rows", "part_recipes",
 ]  # fmt: skip
 
@@ -181,6 +181,11 @@ def labelled_rows(
             f"there are {lengths['X']} rows and block_rows is {block_rows}; a block needs one row at least."
         )
     return [HeldRows(rows) for rows in Rows(X, y, sample_weight, populations).blocks(block_rows)]
+
+
+def as_rows(data: Rows | Mapping[str, Any]) -> Rows:
+    """Training rows as a recipe has loaded them; recipes of users may load a dict of the parts by name."""
+    return data if isinstance(data, Rows) else Rows(**data)
 
 
 @dataclass(frozen=True)

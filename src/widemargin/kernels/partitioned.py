@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
-from widemargin.distributed.backends import block_map
 from widemargin.distributed.blocks import Block, BlockMap
 from widemargin.distributed.dask_map import dask_client
 from widemargin.distributed.recipes import array_rows
+from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.backend import NumpyBackend, Placed
 from widemargin.kernels.functions import Kernel

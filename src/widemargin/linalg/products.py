@@ -6,19 +6,9 @@ from widemargin._numba import kernel, summing_kernel
 from widemargin._typing import Cells, Floats, Integers, Ints, Reals
 
 __all__ = [
-    "add_border_csr",
-    "add_folded",
-    "csr_cell_sums",
-    "csr_dot",
-    "csr_gram",
-    "csr_norms2",
-    "csr_squares",
-    "csr_tdot",
-    "dense_cell_sums",
-    "dense_dot",
-    "dense_norms2",
-    "dense_tdot",
-]
+    "add_border_csr", "add_folded", "csr_cell_sums", "csr_dot", "csr_gram", "csr_norms2", "csr_squares", "csr_tdot",
+    "dense_cell_sums", "dense_dot", "dense_norms2", "dense_tdot",
+]  # fmt: skip
 
 
 @kernel
@@ -37,6 +27,7 @@ def csr_dot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, w: F
 def csr_tdot(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `sum_i g_i x_i` to `out`."""
     for i in range(row_of.shape[0]):
+        # Most rows have no weight late in a run, and cost a comparison.
         gi = g[i]
         if gi != 0.0:
             r = row_of[i]
@@ -127,6 +118,7 @@ def csr_gram(
 def add_folded(pairs: Floats, squares: Floats, out: Floats) -> None:
     """Add the lower triangle of `pairs + pairs' + diag(squares)` to `out`."""
     for row in range(out.shape[0]):
+        # A pair of columns was counted on whichever side of the diagonal its entries stood in the row.
         for col in range(row):
             out[row, col] += pairs[row, col] + pairs[col, row]
         out[row, row] += pairs[row, row] + pairs[row, row] + squares[row]
@@ -151,6 +143,7 @@ def add_border_csr(
     m = columns.shape[1]
     for i in range(row_of.shape[0]):
         r = row_of[i]
+        # All columns while the row is in the cache; most of them are zero for most rows.
         for j in range(m):
             c = columns[i, j]
             if c != 0.0:
@@ -165,6 +158,7 @@ def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
         r = row_of[i]
         total = 0.0
         for k in range(X.shape[1]):
+            # Sums in any order: vector instructions, and the same order at every call.
             total += X[r, k] * w[k]
         out[i] = total
 
@@ -173,6 +167,7 @@ def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
 def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `sum_i g_i x_i` to `out`."""
     for i in range(row_of.shape[0]):
+        # A row without weight is not even read.
         gi, r = g[i], row_of[i]
         if gi != 0.0:
             for k in range(X.shape[1]):

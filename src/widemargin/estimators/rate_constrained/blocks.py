@@ -24,7 +24,7 @@ from widemargin._typing import Bools, Classifier, Floats, Ints, Label
 from widemargin.distributed.backends import JoinedMap, SerialMap
 from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
-from widemargin.distributed.tables import computed
+from widemargin.distributed.tables import as_rows, computed
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators.rate_constrained.prediction import DTYPES
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
@@ -289,7 +289,7 @@ def _matrix(rows: Rows, title: str = "a block") -> Any:
 
 
 def _survey(block: Block, _: None) -> Survey:
-    data: Rows = block.data
+    data = as_rows(block.data)
     X, y, weight = _matrix(data, block.title), data.y, data.sample_weight
     main = data.source is None
     if main and y is None:
@@ -330,7 +330,7 @@ def _source(rows: Rows, labels: Labels) -> Source:
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:
     """Kinds of rows of a block, told apart by the predictions of a model where one is given."""
-    (labels, model), data = message, block.data
+    (labels, model), data = message, as_rows(block.data)
     source = _source(data, labels)
     positive, share = np.zeros(source.n_rows, bool), None
     if model is not None:
@@ -342,8 +342,9 @@ def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) ->
     return Counts({source.name: part})
 
 
-def _problem_of(data: Rows, task: _Task) -> RateConstrainedProblem:
+def _problem_of(loaded: Rows | Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
     """The problem of a block's rows, with the coefficients of the whole."""
+    data = as_rows(loaded)
     source = _source(data, task.labels)
     of_kind = task.tied.cell[task.counts.names.index(source.name)]
     cell = task.counts.parts[source.name].numbers(source, of_kind)

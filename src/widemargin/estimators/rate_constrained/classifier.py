@@ -13,9 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Matrix, Table
-from widemargin.distributed.backends import block_map
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import is_collection, labelled_rows
+from widemargin.distributed.workers import block_map
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._progress import watchers

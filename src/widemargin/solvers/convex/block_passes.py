@@ -114,6 +114,7 @@ class BlockPasses:
         call = _Call(name, arguments)
         total = self._blocks.sum(_answer, self._message(call))
         if note:
+            # Every later message holds this call, so that a block without notes can repeat it.
             self._journal.append(call)
         self._rows.n_passes += reads
         return total
@@ -235,6 +236,7 @@ def _answer(block: Block, message: _Pass) -> Any:
     # No notes, or those of another outer iteration: begin again where this one began.
     if notes is None or notes.serial != message.serial or notes.done > len(message.journal):
         block.scratch.pop("newton", None)
+        # The iterate begins at the scores of the point that the outer iteration began with.
         z = block_scores(block, message.begin.w, message.begin.b)
         shares = block.state.up, block.state.um
         live = NewtonRows(sub, z, *shares, message.options, iterative=message.iterative)
@@ -265,6 +267,7 @@ def _do(block: Block, notes: _Notes, call: _Call) -> Any:
         step, multipliers, active, width, share = arguments
         if step != 0.0:
             block.scratch.pop("scores", None)  # They are the iterate's, which goes on.
+        # The curvatures change with the slopes, and with them the rows of the band.
         notes.band = None
         sums = live.slopes(step, multipliers, active, width)
         return sums, None if live.iterative else live.moments(n * share)

@@ -249,6 +249,7 @@ class _Run:
         target = self.centring(step, sums)
         corrected = self.corrected(step, target)
         del step  # two numbers a cell, where every row may be one
+        # The same factor serves both directions, so the corrector is nearly free.
         step = system.solve(corrected)
         loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums)
         primal, dual = self.lengths(step, sums, self.options.step)
@@ -311,6 +312,7 @@ class _Run:
         )  # fmt: skip
         self.w = self.w + primal * step.point[:d]
         self.b += primal * float(step.point[d:].sum())
+        # Scores move with the point; the certificate at the end computes them afresh.
         self.dz *= primal
         self.z += self.dz
         self.e = self.e + primal * step.e
@@ -333,6 +335,7 @@ class _Run:
         if sub.fit_intercept:
             shares = sums.min() / np.maximum(sums, 1e-300)
         loops.dual_direction(*hinges.place, k, sub.weight, hinges.u, shares[0], shares[1], self.scratch)
+        # The dual point's w is -g / lam, so its norm costs this much of the bound.
         g = sub.rows.tdot(self.scratch)
         return float(0.5 * (shares @ sums) - (g @ g) / (2.0 * sub.lam) - self.v @ sub.gamma) + sub.constant
 
@@ -382,6 +385,7 @@ class _System:
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         right = -columns[0]
         right[:d] -= sub.lam * run.w
+        # The affine direction aims at complementarity zero.
         affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
         return cls(run, factor, border, solved, cholesky.factor(schur), residual), affine
 
@@ -394,6 +398,7 @@ class _System:
         # First the multipliers from the small system, then the point that goes with them.
         h += self.border.T @ free
         dv = cholesky.solve(self.schur, h) if h.size else h
+        # Back to the point: the constraints bend the free direction by their multipliers.
         point = free - self.solved_border @ dv
         sub.rows.dot(point[:d], run.dz)
         if sub.fit_intercept:

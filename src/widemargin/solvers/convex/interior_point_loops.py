@@ -18,19 +18,9 @@ from widemargin._numba import kernel
 from widemargin._typing import Bools, Cells, Flags, Floats, Integers, Singles
 
 __all__ = [
-    "centre",
-    "condense",
-    "corrector",
-    "dual_direction",
-    "fill_border",
-    "furthest",
-    "list_hinges",
-    "move",
-    "predictor",
-    "shares",
-    "side_sums",
-    "slot_sums",
-]
+    "centre", "condense", "corrector", "dual_direction", "fill_border", "furthest", "list_hinges", "move",
+    "predictor", "shares", "side_sums", "slot_sums",
+]  # fmt: skip
 
 
 @kernel
@@ -40,6 +30,7 @@ def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cell
     count = 0
     for i in range(cell.shape[0]):
         if weight[i] > 0.0:
+            # A hinge without a coefficient, now or with any multipliers, would have no pair of its own.
             if keep[i] & 1 and live[cell[i]]:
                 row[count] = i
                 slot[count] = cell[i]
@@ -152,8 +143,10 @@ def predictor(
         yh = (p[h] * g + u[h] * dt) * q
         x[h] = xh
         y[h] = yh
+        # p and s shrink by -x and -y, u and r by 1 + x and 1 + y: the largest sets the step lengths.
         primal = max(primal, -xh, -yh)
         dual = max(dual, 1.0 + xh, 1.0 + yh)
+        # Complementarity after a step is a quadratic in its lengths; these are its coefficients.
         up, rs = weight[row[h]] * u[h] * p[h], weight[row[h]] * r[h] * s[h]
         zeroth += up + rs
         first += up * xh + rs * yh
@@ -203,6 +196,7 @@ def furthest(
         dt = dz[row[h]] if slot[h] < k else -dz[row[h]]
         q = 1.0 / (u[h] * s[h] + r[h] * p[h])
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
+        # The relative changes of the pair, from the change of the score and of the coefficient.
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
         primal = max(primal, -dp, -ds)

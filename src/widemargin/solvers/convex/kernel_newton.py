@@ -169,6 +169,7 @@ class KernelRun(ProximalRun):
         right[:inner, 0], right[inner:, 0] = -products[band], -(G.T @ products)
         right[:inner, 1], right[inner:, 1] = 1.0, G.sum(axis=0)
         try:
+            # Of the size of the band, not of the rows: this is where kernel Newton saves.
             solved = cholesky.solve(cholesky.factor(matrix), right) if size else right
         except np.linalg.LinAlgError as error:
             raise KernelError(
@@ -178,6 +179,7 @@ class KernelRun(ProximalRun):
         if not sub.fit_intercept:
             return solved[:, 0], 0.0
         # The second line of the system: the slopes after the step sum to zero.
+        # The unregularised bias takes up whatever slope is left over.
         wanted = float(self.slope.sum()) + float(right[:, 1] @ solved[:, 0])
         share = wanted / (float(right[:, 1] @ solved[:, 1]) + 1e-12)
         return solved[:, 0] - share * solved[:, 1], share / lam

@@ -119,6 +119,7 @@ def solve(
     w, b = (sub.at.w, sub.at.b) if start is None else (start.w, start.b)
     while True:
         loss, excess = search.look(w, b)
+        # The value is exact; what the cuts add is the lower bound and where to look next.
         objective = loss + 0.5 * sub.lam * float(w @ w)
         # Objectives are about one, so an accuracy below 1e-6 of the tolerance has no meaning.
         accuracy = options.accurate * tol * max(min(best.primal, objective), 1e-6)
@@ -244,6 +245,7 @@ class Cuts:
 
     def rest(self, theta: Floats) -> None:
         """Drop the cuts that had no weight for long; theta are the present weights."""
+        # A cut that carries nothing for many bounds describes a region that the search has left.
         used = theta > self.options.weight * theta.max(initial=0.0)
         self.resting = np.where(used, 0, self.resting + 1)
         stay = self.resting < self.options.resting
@@ -289,6 +291,7 @@ class Master:
 
     def near(self, w: Floats, mu: float, tol: float) -> tuple[Floats, float]:
         """Solution (w, b) of the master with weight `mu` on the distance from w."""
+        # The nearest point follows from the weights of the cuts, and the bias is the equality's multiplier.
         x, y = self._solve(mu, self.cuts.gradient @ w, tol)
         theta, _ = self._shares(x)
         nearest = (mu * w - theta @ self.cuts.gradient) / (self.lam + mu)

@@ -94,6 +94,7 @@ class NewtonRows(SmoothedHinges):
         sub, rows, m = self.sub, self.sub.rows, self.sub.n_constraints
         d = rows.n_features
         if step != 0.0:
+            # The scores are moved, not computed anew: a product with the rows is what a step costs.
             self.dz *= step
             self.z += self.dz
         A, B = sub.coef.per_cell(multipliers)
@@ -114,9 +115,11 @@ class NewtonRows(SmoothedHinges):
             out[2:, :d] = sub.coef.products(above, below, active, m)
         else:
             out[:, :d] = rows.border(self._right_sides(A, B, active), 2 + active.shape[0])
+        # Masses by cell serve all constraints at once, as the sums of rows do.
         plus_mass, minus_mass = self._sums[:, 0:1], self._sums[:, 1:2]
         self._sums[:] = 0.0
         add_by_cell(sub.cell, self._plus, self._minus, self._sums)
+        # The same sums without x: what the bias sees of the gradients.
         out[0, d], out[1, d] = A @ plus_mass[:, 0], B @ minus_mass[:, 0]
         out[2:, d] = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
         return out

@@ -189,6 +189,7 @@ class BandGram:
     def rescale(self, factor: float) -> None:
         """Multiply all curvatures by a factor."""
         self._counted *= factor
+        # Nothing is summed anew: the width has changed, and not who is in the band.
         self.gram *= factor
         self.sums *= factor
 
@@ -291,6 +292,7 @@ class FactoredSystem(_Centred):
         step = cholesky.solve(self._lower, right)
         # What a float32 factor leaves of the gradient is measured in the norm of the diagonal, which has no units.
         if self._lower.dtype == np.float32:
+            # One correction in double precision brings back most of the digits that float32 has lost.
             rest = right - dsymv(1.0, self._full, step, lower=1)
             scale = 1.0 / np.diagonal(self._full)
             if not rest @ (scale * rest) <= self.options.coarse**2 * (right @ (scale * right)):
@@ -354,6 +356,7 @@ class IterativeSystem(_Centred):
 
         With a large tau that part is what makes the system hard; it has as few dimensions as constraints are active.
         """
+        # The diagonal stands for the rows of the band, whose columns are about as independent as data are.
         z = residual / self._diagonal
         if self._small is not None:
             z -= self._scaled.T @ cholesky.solve(self._small, self._scaled @ residual)

@@ -257,10 +257,12 @@ class ProximalRun(ABC):
                 below *= 0.5 if side > 0 else 1.0
                 side = 1
             if high == np.inf:
+                # Only steps of negative slope so far: the minimum lies beyond.
                 step *= 2.0
             elif attempt == 0 and (far := self._far()) < 0.5:
                 step = far
             else:
+                # Between the two ends, and not within a twentieth of either: a secant may creep along a wall.
                 width = high - low
                 guess = low - below * width / (above - below)
                 step = min(max(guess, low + 0.05 * width), high - 0.05 * width)

@@ -97,6 +97,7 @@ def side_slopes(
     inverse = 1.0 / delta
     for i in range(z.shape[0]):
         s = weight[i] * ((keep[i] >> bit) & 1)
+        # Before clipping, U says how far the hinge is from its kink in units of the width.
         U = u[i] + (0.5 + sign * z[i]) * inverse
         if -near < U < 1.0 + near or (old and 0.0 < u[i] < 1.0):
             curvature[i] += coefficient[cell[i]] * s * inverse
@@ -114,6 +115,7 @@ def moved(curvature: Singles, counted: Singles, tol: float, change: Floats) -> i
     """
     count = 0
     for i in range(curvature.shape[0]):
+        # Float32 keeps the count cheap; the difference is taken in double precision, for it goes into sums.
         difference = np.float64(curvature[i]) - np.float64(counted[i])
         if abs(difference) > tol * curvature[i]:
             change[i] = difference

@@ -14,9 +14,9 @@ import numpy as np
 
 from widemargin._threads import threads_in_force
 from widemargin._typing import Floats, Ints
-from widemargin.distributed.backends import block_map, client_in_force
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
+from widemargin.distributed.workers import block_map, client_in_force
 from widemargin.structured.learners.passes import Gathered, PythonPasses, Responses
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.model import Weights
