@@ -5,8 +5,9 @@ were tuned on a9a, MNIST and covtype; here are drawn families and public data th
 seconds, medians of interleaved repeats, on one thread. C and gamma are the defaults, and those of a `kernel_search` on
 1,500 rows; of `blocks` and `towns` those that their cells ask for.
 
-Bytes packed for AVX-512 VNNI (`levels`) were removed: processors without this instruction, as the one measured, cannot
-use them, and no other one was at hand. Run as `python -m benchmarks.kernel_ablations`; see README.md here.
+Bytes packed for AVX-512 VNNI were removed: the processor measured (AMD EPYC) lacks this instruction, so they cannot be
+faster there, and no other one was at hand. Spatial order reached 1.3 on one of its two data sets only.
+Run as `python -m benchmarks.kernel_ablations`; see README.md here.
 """
 
 import argparse
