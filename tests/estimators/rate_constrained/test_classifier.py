@@ -361,7 +361,7 @@ def test_interrupt_in_the_first_step_still_leaves_a_model(data, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(choice._BY_NAME, "newton", interrupted)
+    monkeypatch.setitem(choice._SOLVE, "newton", interrupted)
     clf = RateConstrainedClassifier(PARITY, solver_options={"on_interrupt": "return"})
     with pytest.warns(MarginConvergenceWarning, match="interrupted"):
         clf.fit(X, y, populations=pd.DataFrame(columns))
