@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
     )
     from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
-    from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path as tradeoff_path
+    from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path as tradeoff_path
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.structured.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.structured.label_set_scorers import label_set_scorers as label_set_scorers
@@ -118,7 +118,7 @@ _HOMES = {
     "save_model": "widemargin.persistence",
     "structural_path": "widemargin.estimators.structured.structural_search",
     "structural_search": "widemargin.estimators.structured.structural_search",
-    "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff",
+    "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
 
 

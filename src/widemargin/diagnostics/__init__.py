@@ -1,7 +1,6 @@
 """Numbers about a fitted classifier, whatever trained it."""
 
 from widemargin.diagnostics.audit import audit
-from widemargin.diagnostics.audit_counts import AuditBlock, AuditCounts, audit_stream
 from widemargin.diagnostics.compare import compare_models, comparison_report
 from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
 from widemargin.diagnostics.comparison_report import ComparisonReport
@@ -9,6 +8,7 @@ from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of
 from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_frame
+from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 __all__ = [

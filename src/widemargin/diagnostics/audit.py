@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
-from widemargin.diagnostics.audit_counts import AuditBlock, AuditCounts, report_of
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
+from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, report_of
 from widemargin.distributed.blocks import Block, BlockMap
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of

@@ -8,6 +8,6 @@ from widemargin.persistence.model_files import (
     model_info,
     save_model,
 )
-from widemargin.persistence.onnx import to_onnx
+from widemargin.persistence.onnx_export import to_onnx
 
 __all__ = ["FORMAT", "ModelInfo", "load_model", "load_plain_model", "model_info", "save_model", "to_onnx"]

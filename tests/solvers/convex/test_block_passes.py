@@ -8,8 +8,8 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.distributed.blocks import BlockedRows
 from widemargin.solvers.base import ConvexResult, ConvexState, Status
+from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.newton import solve
-from widemargin.solvers.convex.newton_system import SystemOptions
 from widemargin.solvers.convex.proximal import NewtonOptions
 from widemargin.solvers.ramp.majorization import minimise_ramp
 

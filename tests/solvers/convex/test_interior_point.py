@@ -14,7 +14,7 @@ from testing.problems import a9a_like, majorise, random_subproblem
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty
-from widemargin.solvers.convex import interior_point_loops as loops
+from widemargin.solvers.convex import barrier_loops as loops
 from widemargin.solvers.convex.certificate import relative_gap
 from widemargin.solvers.convex.interior_point import solve
 

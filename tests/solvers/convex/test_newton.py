@@ -15,10 +15,10 @@ from testing.problems import a9a_like, majorise, random_subproblem
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import newton_system
+from widemargin.solvers.convex import linear_system as newton_system
 from widemargin.solvers.convex import smoothed_hinges as loops
+from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.newton import LinearRun, solve
-from widemargin.solvers.convex.newton_system import SystemOptions
 from widemargin.solvers.convex.proximal import Line, NewtonOptions, Value
 
 INF = np.inf

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds import threshold_sweep as loops
-from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, ThresholdChoice, best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, SweptThreshold, best_threshold
 
 
 class Task(NamedTuple):
@@ -91,7 +91,7 @@ def test_among_equals_the_smallest_shift_wins(seed: int, n: int) -> None:
         assert choice.threshold == 0.0
 
 
-def one_cell(z: list[float], alpha0: float, beta0: float, gamma: list[float] | None = None) -> ThresholdChoice:
+def one_cell(z: list[float], alpha0: float, beta0: float, gamma: list[float] | None = None) -> SweptThreshold:
     """All rows in one cell of weight one each; a constraint bounds the number of positives."""
     n, bounds = len(z), np.array(gamma or [])
     m = bounds.shape[0]
@@ -102,7 +102,7 @@ def one_cell(z: list[float], alpha0: float, beta0: float, gamma: list[float] | N
 
 
 def test_the_middle_between_two_scores_is_taken() -> None:
-    assert one_cell([1.0, 3.0, 4.0, 8.0], 0.0, 1.0, [2.0]) == ThresholdChoice(3.5, 2.0, 0.0, 2)
+    assert one_cell([1.0, 3.0, 4.0, 8.0], 0.0, 1.0, [2.0]) == SweptThreshold(3.5, 2.0, 0.0, 2)
 
 
 def test_a_shift_of_zero_where_the_sign_already_does_it() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.paper_nest import cutting_plane
 from widemargin.solvers.paper_nest.bias_search import LowerModel
-from widemargin.solvers.paper_nest.multiplier_search import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
 from widemargin_papers.solvers.centre_of_mass import Mass, exact_mass, halfspaces
 from widemargin_papers.solvers.hit_and_run import HitAndRun
 
@@ -22,9 +22,9 @@ CHOOSERS = ("level", "maximisation", "centre_of_mass")
 """Names; the first is the library's own."""
 
 
-def maximisation(region: CutRegion) -> Choice:
+def maximisation(region: CutRegion) -> NextMultipliers:
     """The maximiser of the cuts and half of U - L (the paper's Definition 1, E.1). It has no proved rate."""
-    return Choice(region.peak, 0.5 * (region.upper - region.lower))
+    return NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
 
 
 class CentreOfMass:
@@ -41,12 +41,12 @@ class CentreOfMass:
     def __init__(self, seed: int = 0) -> None:
         self._sampler = HitAndRun(seed)
 
-    def __call__(self, region: CutRegion) -> Choice:
+    def __call__(self, region: CutRegion) -> NextMultipliers:
         """Choose."""
         mass = exact_mass(region) if region.top.shape[0] <= 2 else self._sampled(region)
         if mass is None or not region.lower < mass.z < region.upper:
             return maximisation(region)
-        return Choice(mass.v, 0.5 * (mass.z - region.lower))
+        return NextMultipliers(mass.v, 0.5 * (mass.z - region.lower))
 
     def _sampled(self, region: CutRegion) -> Mass | None:
         """Centre of mass by sampling; its volume is not known."""

@@ -26,7 +26,7 @@ from widemargin.cli.tables.table_files import table_files
 from widemargin.cli.tables.training_data import Features, TrainingData, make_features, read_data
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.options import gathered
-from widemargin.estimators.rate_constrained.tradeoff import tradeoff_path
+from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path
 from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal

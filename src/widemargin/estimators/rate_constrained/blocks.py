@@ -26,7 +26,7 @@ from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
 from widemargin.estimators._binary import external_rows
-from widemargin.estimators.rate_constrained.prediction import DTYPES
+from widemargin.estimators.rate_constrained.ramp_model import DTYPES
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import CapabilityError, DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind

@@ -12,65 +12,41 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Bools, Classifier, Column, Features, Floats, Matrix, Table
+from widemargin._typing import Classifier, Column, Features, Floats, Matrix, Table
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import is_collection, labelled_rows
 from widemargin.distributed.workers import block_map
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
-from widemargin.estimators._progress import watchers
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained.blocks import BlockTraining, refuse_for_blocks
 from widemargin.estimators.rate_constrained.infeasibility import find_out
-from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
-from widemargin.estimators.rate_constrained.outcome import (
-    ENFORCED_RAMPS,
-    certificate_text,
-    conclude,
-    generalization_note,
-    model_bound,
-)
-from widemargin.estimators.rate_constrained.prediction import DTYPES, RampModel
-from widemargin.estimators.rate_constrained.proof import Validated, keep_rows, refuse_unprovable, train_validated
+from widemargin.estimators.rate_constrained.options import TrainingOptions
+from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
+from widemargin.estimators.rate_constrained.ramp_model import DTYPES, RampModel
 from widemargin.estimators.rate_constrained.refit import PREVIOUS, STABILITY, check_names, stable_goal
 from widemargin.estimators.rate_constrained.training import (
     CheckedRows,
     Plan,
     Solution,
     TiedRows,
-    Trained,
     refuse_overflow,
     step_plan,
     train,
 )
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
+from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.losses.ramp import ramp
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 
 __all__ = ["RateConstrainedClassifier"]
-
-
-class _CoefficientsOfLinearModels:
-    """Class attribute `coef_`: found only where `fit` has set none on the instance."""
-
-    def __get__(self, model: object, owner: type) -> Any:
-        if model is not None and "dual_coef_" in vars(model):
-            raise AttributeError(
-                "a kernel model has no coef_: it is a combination of support_vectors_ with the weights dual_coef_. "
-                "For coefficients use kernel=None, or a feature_map."
-            )
-        raise AttributeError("coef_ is set by fit.")
 
 
 class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -271,12 +247,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.solver_options = solver_options
-
-    coef_ = _CoefficientsOfLinearModels()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the attributes of a stored model, in which the options of training may be parameters."""
-        super().__setstate__(gathered(state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -564,22 +534,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         self._note_refit(before)
         return self
 
-    def _meets(self) -> bool:
-        """Whether the rates that are enforced meet every bound."""
-        if self.enforce == "randomized":
-            return all(item.ramp_met for item in self.goal_report_.constraints)
-        return bool(self.goal_report_.all_met("estimate"))
-
-    def _note_refit(self, before: Mapping[str, Any]) -> None:
-        if "coef_" in before:
-            self.previous_coef_, self.previous_intercept_ = before["coef_"], before["intercept_"]
-        self.n_refits_ = before.get("n_refits_", 0) + 1
-
-    def _forget_refits(self) -> None:
-        """Remove what refits have left: a new fit has no model before it."""
-        for name in ("previous_coef_", "previous_intercept_", "n_refits_"):
-            self.__dict__.pop(name, None)
-
     def _checked(
         self,
         X: Features,
@@ -642,73 +596,3 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         options = self._options
         steps = step_plan(self.C, self.max_steps, options.tol, options.step_tol)
         return Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, steps)
-
-    def _budget(self) -> Budget:
-        return Budget(self.time_budget, watchers(self.callbacks, self._options.verbose))
-
-    def _adopt_point(self, space: ColumnSpace, w: Floats, b: float) -> None:
-        """Set the fitted attributes of a model `f(x) = <w, x> - b` of the positive class."""
-        sign = self._direction()
-        space.adopt(self, sign * w[None, :])
-        self.intercept_ = np.array([-sign * b])
-
-    def _at(self, space: ColumnSpace, w: Floats, b: float) -> Self:
-        """The same estimator with another solution."""
-        other = copy.copy(self)
-        other._adopt_point(space, w, b)
-        return other
-
-    def _measured(self, rows: TiedRows) -> Measured:
-        """The goal in the rates that are enforced."""
-        scores = self._positive_scores(rows.matrices)
-        shares = [ramp(z) for z in scores] if self.enforce == "randomized" else [z > 0.0 for z in scores]
-        return rows.tied.measure(rows.tied.positive_mass(shares))
-
-    def _adopt(self, space: ColumnSpace, trained: Trained, rows: TiedRows, validated: Validated | None = None) -> None:
-        """Set all fitted attributes; the report is on the rows given."""
-        self._adopt_point(space, trained.best.w, trained.best.b)
-        self._adopt_course(trained)
-        scores, tied = self._positive_scores(rows.matrices), rows.tied
-        generalization = None
-        if validated is None:
-            mapped = self.feature_map is not None
-            generalization = model_bound(tied, trained, self.enforce, mapped=mapped)
-        shares = [ramp(z) for z in scores]
-        self._adopt_report(trained, tied, [z > 0.0 for z in scores], shares, generalization, validated)
-
-    def _adopt_course(self, trained: Trained) -> None:
-        """How training went."""
-        best, solution = trained.best, trained.solution
-        self.solver_ = ", ".join(trained.solvers)
-        self.subproblem_gap_ = float(solution.subproblem.gap)
-        self.certified_point_ = bool(solution.certified and not best.shifted)
-        self.status_ = str(trained.status)
-        self.n_iter_ = max(trained.search.n_iter, 1)
-        self.n_steps_ = trained.search.n_steps
-        self.n_rounds_ = trained.search.n_rounds
-        self.history_ = trained.search.history
-
-    def _adopt_report(
-        self, trained: Trained, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats],
-        generalization: tuple[float, Floats] | None = None, validated: Validated | None = None,
-    ) -> None:  # fmt: skip
-        """The report, from what is predicted for each entry of each source, by sign and by the ramp."""
-        multipliers = trained.problem.multipliers_to_goal(trained.solution.multipliers)
-        self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
-        self.guarantee_ = None if validated is None else validated.guarantee
-        proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        self.generalization_bound_ = None if generalization is None else generalization[1]
-        notes = () if self.enforce == "deterministic" else (ENFORCED_RAMPS,)
-        self.goal_report_: GoalReport = make_report(
-            tied, positive, positive_class=self.positive_class_, ramp=shares,
-            data_name="training rows" if validated is None else "validation rows",
-            multipliers=self.multipliers_, status=self.status_, certificate=proved + certificate_text(trained),
-            notes=(*notes, *generalization_note(tied, generalization)),
-        )  # fmt: skip
-
-    def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
-        options = self._options
-        conclude(
-            trained, budget, validated, self.infeasibility_, self.goal_report_, self.enforce, tol=options.tol,
-            on_infeasible=self.on_infeasible, on_interrupt=options.on_interrupt,
-        )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
-from widemargin.estimators.thresholds.candidates import Choice, choose_threshold
+from widemargin.estimators.thresholds.candidates import TriedThreshold, choose_threshold
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import split_rows
@@ -154,7 +154,7 @@ def train_validated(
     sizes = np.array([proof.size for proof in proofs])
     ratio = np.sqrt(sum(tied.n_rows) / sum(proving.n_rows))
     expected = ratio * np.array([proof.size for proof in margins(tied, level)])
-    family: list[tuple[Trained, list[Floats], Choice]] = []
+    family: list[tuple[Trained, list[Floats], TriedThreshold]] = []
     for share in shares:
         # a bound keeps a share of itself, lest no model can meet it
         tighter = np.maximum(tied.bound - share * expected, LEAST_ROOM * np.maximum(tied.bound, 0.0))
@@ -199,7 +199,7 @@ def _moved(model: Trained, threshold: float, *, proved: bool) -> Trained:
 
 def _refused(
     kept: TiedGoal,
-    found: Sequence[tuple[Trained, list[Floats], Choice]],
+    found: Sequence[tuple[Trained, list[Floats], TriedThreshold]],
     proofs: Sequence[Margin],
     sizes: Floats,
 ) -> Validated:

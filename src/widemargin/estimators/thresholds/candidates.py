@@ -12,7 +12,7 @@ from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
-__all__ = ["Choice", "SweepProblem", "between", "choose_threshold", "sweep_problem"]
+__all__ = ["SweepProblem", "TriedThreshold", "between", "choose_threshold", "sweep_problem"]
 
 LEAST_DENOMINATOR = 1e-9
 """Share of its largest value below which a ratio's denominator counts as zero."""
@@ -22,7 +22,7 @@ STEEPEST = 1e3
 
 
 @dataclass(frozen=True)
-class Choice:
+class TriedThreshold:
     """The threshold: a row is positive where its score is larger.
 
     Attributes
@@ -62,7 +62,7 @@ class SweepProblem(NamedTuple):
     gamma: Floats
 
 
-def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> Choice:
+def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> TriedThreshold:
     """Try every threshold between two scores, and both ends.
 
     Parameters
@@ -77,7 +77,7 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
 
     Returns
     -------
-    Choice
+    TriedThreshold
         Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
         nothing.
     """
@@ -86,7 +86,7 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
         problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, tied.cell_weight
     )
     threshold = between(problem.z, found.n_positive, natural)
-    return Choice(threshold, found.violation == 0.0, found.objective, found.violation)
+    return TriedThreshold(threshold, found.violation == 0.0, found.objective, found.violation)
 
 
 def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:

@@ -30,7 +30,7 @@ from scipy.linalg import LinAlgError
 from widemargin._typing import Cells, Floats, Reals
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import interior_point_loops as loops
+from widemargin.solvers.convex import barrier_loops as loops
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 
 __all__ = ["InteriorOptions", "solve"]

@@ -16,9 +16,9 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.kernel_newton import KernelRun
-from widemargin.solvers.convex.newton_rows import NewtonRows, Width
-from widemargin.solvers.convex.newton_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
+from widemargin.solvers.convex.linear_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
 from widemargin.solvers.convex.proximal import DEFAULTS, Line, NewtonOptions, ProximalRun, balance, run_to_the_end
+from widemargin.solvers.convex.row_passes import NewtonRows, Width
 
 __all__ = ["LinearRun", "is_wide", "solve"]
 

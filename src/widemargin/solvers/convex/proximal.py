@@ -20,7 +20,7 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.convex.certificate import CertifiedRecorder
-from widemargin.solvers.convex.newton_system import SystemOptions
+from widemargin.solvers.convex.linear_system import SystemOptions
 
 __all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance", "run_to_the_end"]
 

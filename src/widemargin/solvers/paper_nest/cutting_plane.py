@@ -22,7 +22,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
-from widemargin.solvers.paper_nest.multiplier_search import Choice, Chooser, CutRegion, LevelMethod
+from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
 from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["CutModel", "NestOptions", "solve"]
@@ -138,7 +138,7 @@ def solve(
         if status is not Status.MAX_ITER or epochs >= max_epochs:
             break
         # At the limit only a look at the maximum of the cuts can tell whether the dual function still grows there.
-        peak = Choice(region.peak, 0.5 * (region.upper - region.lower))
+        peak = NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
         v, eps = peak if nest.at_the_limit else choose(region)
         eps = max(eps, options.least_eps * tol * abs(primal))
     return ConvexResult(

@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from widemargin._typing import Floats
 
-__all__ = ["Choice", "Chooser", "CutRegion", "LevelMethod"]
+__all__ = ["Chooser", "CutRegion", "LevelMethod", "NextMultipliers"]
 
 
 class CutRegion(NamedTuple):
@@ -47,14 +47,14 @@ class CutRegion(NamedTuple):
         return float((self.value + self.excess @ v).min())
 
 
-class Choice(NamedTuple):
+class NextMultipliers(NamedTuple):
     """Multipliers to look at, shape (m,), and the absolute accuracy of the SVM there."""
 
     v: Floats
     eps: float
 
 
-Chooser: TypeAlias = Callable[[CutRegion], Choice]
+Chooser: TypeAlias = Callable[[CutRegion], NextMultipliers]
 """A chooser may keep state, so a run needs its own."""
 
 
@@ -79,10 +79,10 @@ class LevelMethod:
     share: float = 0.9
     slip: float = 0.1
 
-    def __call__(self, region: CutRegion) -> Choice:
+    def __call__(self, region: CutRegion) -> NextMultipliers:
         """Choose; the accuracy is half of the way from L to that height."""
         height = region.lower + self.share * (region.upper - region.lower)
-        return Choice(self._nearest(region, height), 0.5 * (height - region.lower))
+        return NextMultipliers(self._nearest(region, height), 0.5 * (height - region.lower))
 
     def _nearest(self, region: CutRegion, height: float) -> Floats:
         """Projection of the best multipliers onto `{v in the box: cuts >= height}`.

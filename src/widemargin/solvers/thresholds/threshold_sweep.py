@@ -21,7 +21,7 @@ from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, bloc
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = [
-    "FEASIBLE", "SweepOptions", "ThresholdChoice", "best_threshold", "best_threshold_of_blocks", "between", "sweep",
+    "FEASIBLE", "SweepOptions", "SweptThreshold", "best_threshold", "best_threshold_of_blocks", "between", "sweep",
 ]  # fmt: skip
 
 Cells = npt.NDArray[np.int32]
@@ -63,7 +63,7 @@ OPTIONS = SweepOptions()
 
 
 @dataclass(frozen=True)
-class ThresholdChoice:
+class SweptThreshold:
     """The best threshold found.
 
     Attributes
@@ -91,7 +91,7 @@ def best_threshold(
     coef: CellCoefficients,
     gamma: Floats,
     cell_weight: Floats,
-) -> ThresholdChoice:
+) -> SweptThreshold:
     """Try every threshold of the scores z and keep the best one that meets the constraints.
 
     Parameters
@@ -105,7 +105,7 @@ def best_threshold(
 
     Returns
     -------
-    ThresholdChoice
+    SweptThreshold
         Of the thresholds that meet all constraints the one of lowest objective (the smallest shift among equals); where
         none does, the one of smallest violation.
     """
@@ -113,7 +113,7 @@ def best_threshold(
     order = np.argsort(-z)  # between equal scores there is no threshold, so their order means nothing
     tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
     count, change, violation = _swept(order, z, weight, cell, coef, values - gamma, tie)
-    return ThresholdChoice(between(z, order, count), objective + change, violation, count)
+    return SweptThreshold(between(z, order, count), objective + change, violation, count)
 
 
 def _swept(
@@ -217,7 +217,7 @@ class _Bins(NamedTuple):
 def best_threshold_of_blocks(
     rows: BlockedRows, at: BlockedPoint, coef: CellCoefficients, gamma: Floats, cell_weight: Floats,
     options: SweepOptions = OPTIONS,
-) -> ThresholdChoice:  # fmt: skip
+) -> SweptThreshold:  # fmt: skip
     """Find the best threshold there is of the scores of a model.
 
     Parameters
@@ -230,7 +230,7 @@ def best_threshold_of_blocks(
 
     Returns
     -------
-    ThresholdChoice
+    SweptThreshold
     """
     objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
     start = np.concatenate([[objective], values - gamma])
@@ -299,12 +299,12 @@ def _cut(edges: Floats, wanted: Bools, bins: int) -> Floats:
 def _best_of(
     rows: BlockedRows, at: BlockedPoint, coef: CellCoefficients, start: Floats, bins: _Bins, edges: Floats,
     wanted: Bools, tie: float, options: SweepOptions,
-) -> ThresholdChoice:  # fmt: skip
+) -> SweptThreshold:  # fmt: skip
     """The best of the edges and of all thresholds inside the wanted intervals."""
     values, above = _at_edges(start, bins), np.concatenate([[0.0], np.cumsum(bins.n_rows)])
     best = _best_edge(values, edges)
     candidates = [
-        ThresholdChoice(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
+        SweptThreshold(float(edges[best]), float(values[best, 0]), float(_violation(values[best])), int(above[best]))
     ]
     if not wanted.any():
         return candidates[0]
@@ -321,7 +321,7 @@ def _best_of(
         inside = 0 < count < order.shape[0]
         threshold = between(z, order, count) if inside else float(edges[first if count == 0 else last])
         candidates.append(
-            ThresholdChoice(threshold, float(values[first, 0]) + change, violation, int(above[first]) + count)
+            SweptThreshold(threshold, float(values[first, 0]) + change, violation, int(above[first]) + count)
         )
     return min(
         candidates,

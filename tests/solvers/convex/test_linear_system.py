@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from widemargin._typing import Floats
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.convex.newton_system import (
+from widemargin.solvers.convex.linear_system import (
     BandGram,
     BandRows,
     Curvature,

@@ -13,7 +13,7 @@ import numpy as np
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import fill_columns
 from widemargin.solvers.base import ConstrainedHinge, Shares
-from widemargin.solvers.convex.newton_system import BandGram, BandRows, Moments, SystemOptions
+from widemargin.solvers.convex.linear_system import BandGram, BandRows, Moments, SystemOptions
 from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges, add_by_cell, side_slopes
 
 __all__ = ["NewtonRows", "Width"]
