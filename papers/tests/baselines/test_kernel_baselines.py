@@ -26,7 +26,7 @@ def test_sklearn_contract(estimator, check):
 
 def test_descent_in_the_ball_comes_near_the_svm_of_that_norm():
     X, y = make_moons(200, noise=0.2, random_state=0)
-    peer = KernelSVC(C=1.0, gamma=1.0, fit_intercept=False).fit(X, y)
+    peer = KernelSVC(C=1.0, gamma=1.0, solver_options={"fit_intercept": False}).fit(X, y)
     clf = NormBallSVC(C=1.0, gamma=1.0, max_iter=200, random_state=0).fit(X, y)
     assert (clf.predict(X) == peer.predict(X)).mean() > 0.95
     assert clf.n_iter_ == 200 * 200 and clf.support_vectors_.shape[1] == 2
