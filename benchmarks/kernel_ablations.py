@@ -5,8 +5,9 @@ were tuned on a9a, MNIST and covtype; here are drawn families and public data th
 seconds, medians of interleaved repeats, on one thread. C and gamma are the defaults, and those of a `kernel_search` on
 1,500 rows; of `blocks` and `towns` those that their cells ask for.
 
-Bytes packed for AVX-512 VNNI were removed: the processor measured (AMD EPYC) lacks this instruction, so they cannot be
-faster there, and no other one was at hand. Spatial order reached 1.3 on one of its two data sets only.
+Rows of bytes (`kernels/byte_rows.py`) need AVX-512 VNNI: they are measured where the processor has it. The one of the
+recorded results (AMD EPYC) lacks the instruction, so they were not measured there.
+Spatial order reached 1.3 on one of its two data sets only.
 Run as `python -m benchmarks.kernel_ablations`; see README.md here.
 """
 
@@ -14,7 +15,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +25,7 @@ from sklearn.datasets import load_svmlight_file
 
 from benchmarks.common import ROOT, MissingDataError, interleave, machine, one_thread, parser, show, skipped, write
 from widemargin import KernelSVC, kernel_search
+from widemargin._byte_dots import has_instruction
 from widemargin.datasets import data_folder
 
 Rows = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -110,25 +112,26 @@ def public(options: argparse.Namespace, path: str, columns: int) -> Rows:
 
 
 @contextmanager
-def without_zeros_left_out() -> Iterator[None]:
-    """Products by BLAS for all dense rows."""
-    with patch("widemargin.kernels.backend.is_mostly_zero", return_value=False):
+def products(zeros: bool, byte_rows: bool) -> Iterator[None]:
+    """Products that leave entries out that are 0, and those of bytes, or neither: BLAS for all dense rows."""
+    with ExitStack() as stack:
+        if not zeros:
+            stack.enter_context(patch("widemargin.kernels.backend.is_mostly_zero", return_value=False))
+        if not byte_rows:
+            stack.enter_context(patch("widemargin.kernels.backend.byte_rows_of", return_value=None))
         yield
 
 
-def fit(rows: Rows, *, zeros: bool = True, **parameters: Any) -> KernelSVC:
+def fit(rows: Rows, *, zeros: bool = True, byte_rows: bool = True, **parameters: Any) -> KernelSVC:
     """A whole fit."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), products(zeros, byte_rows):
         warnings.simplefilter("ignore")
-        model = KernelSVC(random_state=0, **parameters)
-        if zeros:
-            return model.fit(*rows)
-        with without_zeros_left_out():
-            return model.fit(*rows)
+        return KernelSVC(random_state=0, **parameters).fit(*rows)
 
 
 WITHOUT: dict[str, dict[str, Any]] = {
     "entries that are 0 left out": {"zeros": False},
+    "rows of bytes": {"byte_rows": False},
     "nested subsamples": {"solver": "dual"},
     "spatial order": {"solver": "nested-dual"},
 }
@@ -137,12 +140,14 @@ WITHOUT: dict[str, dict[str, Any]] = {
 
 def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows], dict[str, float] | None]]:
     """Device, data set, how its rows are made, and its parameters (None: the defaults, and those of a search)."""
-    zeros, nested, spatial = WITHOUT
+    zeros, byte_rows, nested, spatial = WITHOUT
     narrow = {"C": 10.0, "gamma": 500.0}
     if options.quick:
         return [(zeros, "one-hot", partial(one_hot, 300), {"C": 1.0}),
                 (nested, "board", partial(board, 300, 2, 3, 0), {"C": 1.0})]  # fmt: skip
+    drawn_bytes: list[tuple[str, Callable[[], Rows]]] = [("counts", counts), ("images", images)]
     return [
+        *((byte_rows, name, make, None) for name, make in drawn_bytes if has_instruction()),
         (zeros, "mushrooms", partial(public, options, "binary/mushrooms.libsvm.gz", 112), None),
         (zeros, "one-hot", one_hot, None),
         (zeros, "counts", counts, None),
@@ -165,8 +170,10 @@ def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
         searched = given or kernel_search(KernelSVC(), *rows, n_rows=1500, random_state=0).best_params
         for setting, parameters in [("given", given)] if given else [("defaults", {}), ("searched", searched)]:
             with_it, without = dict(parameters or {}), dict(parameters or {}) | WITHOUT[device]
-            if "zeros" in without:  # the same solver on both sides
+            if device.startswith(("entries", "rows")):  # the same solver on both sides
                 with_it["solver"] = without["solver"] = "dual"  # type: ignore[assignment]
+            if "zeros" in without:  # what is left of them where bytes are not multiplied
+                with_it["byte_rows"] = without["byte_rows"] = False
             runs = interleave(
                 {"with": partial(fit, rows, **with_it), "without": partial(fit, rows, **without)},
                 1 if options.quick else options.repeats, warm_up=options.quick,

@@ -17,7 +17,7 @@ MAP = ROOT / "docs" / "architecture.md"
 LONGEST = 600
 
 GROUND = {
-    "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
+    "_byte_dots", "_files", "_numba", "_papers", "_text", "_threads", "_typing", "distributed", "exceptions", "linalg",
     "rows",
 }  # fmt: skip
 LEARNING = GROUND | {"goals", "kernels", "losses", "problems", "solvers", "structured"}
@@ -27,6 +27,7 @@ EVERYTHING = LEARNING | EXPLAINING | {"cli", "datasets", "estimators", "persiste
 # What each part of the package may import of it. A part may always import itself.
 MAY_IMPORT = {
     "__main__": {"cli"},
+    "_byte_dots": {"_typing"},
     "_files": set(),
     "_numba": set(),
     "_papers": {"exceptions"},  # the one door to the second distribution
@@ -137,7 +138,7 @@ def test_optional_libraries_are_imported_where_they_are_used():
 
 def test_loops_reach_numba_through_one_decorator():
     direct = {part_of(path) for path in SOURCES if "numba" in {name.split(".")[0] for name in imported(path)}}
-    assert direct <= {"_numba", "_threads"}
+    assert direct <= {"_byte_dots", "_numba", "_threads"}
 
 
 def test_files_are_short():

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from widemargin._numba import kernel
 from widemargin._threads import in_threads
-from widemargin._typing import Flags, Ints, Reals
+from widemargin._typing import Flags, Index, Ints, Reals
 from widemargin.kernels.gaussian import finish_gaussian
 
 __all__ = ["Entries", "MostlyZero", "entries", "fill_matches", "fill_products", "is_mostly_zero", "list_entries"]
@@ -100,7 +100,7 @@ class MostlyZero:
             packed[t, :d, : part.shape[0]] = (part != 0.0).T if self.value else part.T
         return packed
 
-    def part(self, X: Reals) -> "MostlyZero":
+    def part(self, rows: Index, X: Reals) -> "MostlyZero":
         """The same for some of the rows; X are these."""
         return MostlyZero(X, self)
 
