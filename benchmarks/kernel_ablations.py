@@ -53,8 +53,8 @@ def counts(n: int = 15_000, words: int = 400, topics: int = 12) -> Rows:
     return X, (score > np.median(score)).astype(int)
 
 
-def images(n: int = 10_000) -> Rows:
-    """Rings and crosses of random place, size and thickness, 28 x 28 bytes."""
+def images(n: int = 10_000, faintest: int = 20) -> Rows:
+    """Rings and crosses of random place, size and thickness, 28 x 28 bytes; those below the faintest are 0."""
     rng = np.random.default_rng(5)
     down, across = np.mgrid[0:28, 0:28]
     X, y = np.empty((n, 784)), rng.integers(2, size=n)
@@ -66,7 +66,7 @@ def images(n: int = 10_000) -> Rows:
         far = np.hypot(u, v * rng.uniform(0.6, 1.0))
         away = np.abs(far - radius) if y[i] else np.where(far < radius + 1, np.minimum(np.abs(u), np.abs(v)), 9.0)
         shade = 255.0 * np.exp(-((away / thick) ** 2))
-        X[i] = np.where(shade < 20, 0.0, np.floor(shade)).ravel() / 255.0
+        X[i] = np.where(shade < faintest, 0.0, np.floor(shade)).ravel() / 255.0
     return X, y
 
 
@@ -145,7 +145,10 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
     if options.quick:
         return [(zeros, "one-hot", partial(one_hot, 300), {"C": 1.0}),
                 (nested, "board", partial(board, 300, 2, 3, 0), {"C": 1.0})]  # fmt: skip
-    drawn_bytes: list[tuple[str, Callable[[], Rows]]] = [("counts", counts), ("images", images)]
+    # The unit of bytes is read off the smallest number, so these images have shades of 1, as scanned ones do.
+    drawn_bytes: list[tuple[str, Callable[[], Rows]]] = [
+        ("counts", counts), ("images, all shades", partial(images, faintest=1)),
+    ]  # fmt: skip
     return [
         *((byte_rows, name, make, None) for name, make in drawn_bytes if has_instruction()),
         (zeros, "mushrooms", partial(public, options, "binary/mushrooms.libsvm.gz", 112), None),
