@@ -31,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def add_goals_options(command: argparse.ArgumentParser) -> None:
-    """What a command allows its goals file; see `widemargin.cli.goals_file.goals_file.goals_of`."""
+    """What a command allows its goals file; see `widemargin.cli.goals_file.reader.goals_of`."""
     code_help = "let the goals file name baselines by module:function, whose code is then run"
     command.add_argument("--allow-code", action="store_true", help=code_help)
     outside_help = "let external tables, baseline models and outputs of the goals file lie in this folder too"
