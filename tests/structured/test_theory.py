@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from adversary import AdversaryOracle
 from point_oracles import PointOracle
-from widemargin.structured.search.automatic import SEARCHES
+from widemargin.structured.search.automatic import SEARCHES as OWN
+from widemargin_papers.solvers import label_searches
+
+SEARCHES = OWN | label_searches.SEARCHES
 
 BY_QUESTIONS = ["angular", "hull", "bisecting", "binary", "sarawagi-gupta"]
 

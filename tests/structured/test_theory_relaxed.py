@@ -14,7 +14,10 @@ from widemargin.structured.learners.result import primal_value
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.roof_duality import RoofOracle
-from widemargin.structured.search.automatic import SEARCHES
+from widemargin.structured.search.automatic import SEARCHES as OWN
+from widemargin_papers.solvers import label_searches
+
+SEARCHES = OWN | label_searches.SEARCHES
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 6))

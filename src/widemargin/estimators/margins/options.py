@@ -49,8 +49,9 @@ class PursuitOptions(SolverOptions):
     Examples
     --------
     >>> from widemargin import MarginPursuitClassifier, PursuitOptions
-    >>> MarginPursuitClassifier(solver="sgd", solver_options=PursuitOptions(average=True))
-    MarginPursuitClassifier(solver='sgd', solver_options=PursuitOptions(average=True))
+    >>> model = MarginPursuitClassifier(solver="sgd", solver_options=PursuitOptions(average=True))
+    >>> model.solver_options
+    PursuitOptions(average=True)
     """
 
     scale_factor: float = 1.0
