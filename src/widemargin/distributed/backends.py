@@ -1,5 +1,6 @@
 """Blocks in this process, in the workers of joblib, of several back ends as one."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -131,7 +132,16 @@ class JoblibMap(SerialMap):
         calls = (delayed(called)(function, block, message) for block in self._blocks)
         one_by_one = get_active_backend()[0].supports_return_generator
         kind = "generator" if one_by_one else "list"
-        return iter(Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls))
+        results = Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls)
+        try:
+            for result in results:  # noqa: UP028  `yield from` would close the results before warnings are silenced
+                yield result
+        finally:
+            # Whoever stops listening early, after an error for instance, needs no warning of results that nobody used.
+            if one_by_one:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    results.close()
 
 
 def called(function: BlockFunction, block: Block, message: object) -> Any:
