@@ -2,7 +2,6 @@
 
 from typing import Any, Protocol
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.isotonic import IsotonicRegression
@@ -12,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from widemargin._typing import Bools, Floats, Index, Seed
 from widemargin.exceptions import DataError
 
-__all__ = ["Calibrator", "calibrated", "fit_calibrator", "hold_out", "take_rows"]
+__all__ = ["Calibrator", "calibrated", "fit_calibrator", "hold_out"]
 
 
 class Calibrator(Protocol):
@@ -40,15 +39,6 @@ def hold_out(y: npt.NDArray[Any], random_state: Seed) -> tuple[Index, Index]:
         raise DataError(f"calibration holds out {HELD_OUT:.0%} of each class, and the smallest has {smallest} row.")
     train, held = train_test_split(np.arange(y.shape[0]), test_size=HELD_OUT, stratify=y, random_state=random_state)
     return np.sort(train), np.sort(held)
-
-
-def take_rows(table: Any, rows: Index) -> Any:
-    """Some rows of an array, a sparse matrix or a data frame; None stays None."""
-    if table is None:
-        return None
-    if nw.dependencies.is_into_dataframe(table):
-        return nw.from_native(table, eager_only=True)[rows].to_native()
-    return table[rows] if hasattr(table, "shape") else np.asarray(table)[rows]
 
 
 def fit_calibrator(method: str, scores: Floats, second: Bools, weight: Floats | None) -> Calibrator:

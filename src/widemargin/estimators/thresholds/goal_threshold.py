@@ -23,7 +23,6 @@ from sklearn.utils.validation import (
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
-from widemargin.estimators._calibration import take_rows
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import Rule, best_rule, rows_that_would_do
@@ -45,7 +44,7 @@ from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.report_of_predictions import make_report
-from widemargin.rows import Rows, length_of
+from widemargin.rows import Rows, length_of, take
 
 __all__ = ["GoalThresholdClassifier"]
 
@@ -423,10 +422,10 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         rng = check_random_state(self.random_state)
         if self.cv is None:
             train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
-            self.estimator_ = fit_scorer(self.estimator, take_rows(X, train), y[train], take_rows(weight, train))
-            X_held = take_rows(X, held)
+            self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
+            X_held = take(X, held)
             scores = raw_scores(self.estimator_, X_held)
-            return _Validation(X_held, y[held], take_rows(weight, held), take_rows(populations, held), scores)
+            return _Validation(X_held, y[held], take(weight, held), take(populations, held), scores)
         scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
         self.estimator_ = fit_scorer(self.estimator, X, y, weight)
         return _Validation(X, y, weight, populations, scores)

@@ -10,8 +10,8 @@ from sklearn.model_selection import StratifiedKFold, check_cv, train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Floats, Index
-from widemargin.estimators._calibration import take_rows
 from widemargin.exceptions import DataError
+from widemargin.rows import take
 
 __all__ = [
     "cross_scores", "fit_scorer", "natural_threshold", "raw_scores", "row_wise", "split_rows", "takes_weights",
@@ -81,8 +81,8 @@ def cross_scores(
     """
     scores, times = np.empty(y.shape[0]), np.zeros(y.shape[0], np.int64)
     for train, test in _splitter(cv, y, random_state).split(np.zeros(len(y)), y):
-        fitted = fit_scorer(estimator, take_rows(X, train), y[train], take_rows(weight, train))
-        scores[test] = raw_scores(fitted, take_rows(X, test))
+        fitted = fit_scorer(estimator, take(X, train), y[train], take(weight, train))
+        scores[test] = raw_scores(fitted, take(X, test))
         np.add.at(times, test, 1)
     if (times != 1).any():
         raise DataError(f"cv holds out {np.count_nonzero(times != 1)} of {len(y)} rows never or more than once.")
