@@ -12,8 +12,9 @@ import numpy.typing as npt
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from widemargin._typing import Floats, Ints, Matrix
+from widemargin.estimators._options import CURES, interrupted
 from widemargin.estimators.kernel_svm.binary_problems import Solved
-from widemargin.estimators.kernel_svm.kernel_model import CURES, interrupted, named_kernel
+from widemargin.estimators.kernel_svm.kernel_model import named_kernel
 from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn

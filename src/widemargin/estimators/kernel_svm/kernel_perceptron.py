@@ -1,40 +1,34 @@
 """The kernel Perceptron, the simplest of the kernel classifiers: `KernelPerceptron`."""
 
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints, Seed
+from widemargin._typing import Column, Features, Floats, Ints
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    KernelModel,
-    interrupted,
-    labels_of,
-    refuse_missing,
-    worst,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KernelFunction, resolve_kernel
+from widemargin.kernels.functions import resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["KernelPerceptron"]
 
 
+@parameters
 class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
@@ -106,43 +100,18 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
     [0, 0, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "iterate": [StrOptions(set(perceptron.ITERATES))],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-    }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        max_iter: int = 5,
-        iterate: str = "average",
-        cache_size: float = 200,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], object]] | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.iterate = iterate
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
+    kernel: kinds.KernelName = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    max_iter: kinds.Count = 5
+    iterate: Annotated[str, StrOptions(set(perceptron.ITERATES))] = "average"
+    cache_size: kinds.Positive = 200
+    random_state: kinds.Random = None
+    on_interrupt: kinds.OnInterrupt = "raise"
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelPerceptron":
@@ -169,7 +138,7 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         KernelError
             If the kernel cannot be used, or the cache does not hold a row.
         """
-        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
+        budget = budget_of(self.time_budget, self.callbacks)
         checked, labels, weight = self._checked_rows(X, y, sample_weight)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)

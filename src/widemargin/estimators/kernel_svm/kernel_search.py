@@ -30,7 +30,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
 from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators._progress import bar, watchers
+from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import warn_of_scales, without_scale_warnings
 from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, splits
@@ -249,7 +249,7 @@ def kernel_search(
     warn_of_scales(search, kernels[0][0], search.rows)
     total = len(kernels) * len(grid.values)
     with limit_threads(n_jobs), bar(total, verbose) as show:
-        budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
+        budget = budget_of(time_budget, callbacks, verbose, show)
         cells, done, status = _measure(search, kernels, grid, budget, workers)
     if status == "interrupted" and (on_interrupt == "raise" or not cells):
         raise KeyboardInterrupt

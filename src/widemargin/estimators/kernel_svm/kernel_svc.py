@@ -1,8 +1,9 @@
 """Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
 
-from collections.abc import Iterator, Mapping
-from numbers import Integral, Real
-from typing import Any, ClassVar
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix, Seed
+from widemargin._typing import Column, Features, Floats, Ints, Matrix
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._progress import watchers
+from widemargin.estimators._calibration import calibrates, hold_out
+from widemargin.estimators._options import budget_of, parameters, worst
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import (
     conclude,
@@ -36,14 +38,7 @@ from widemargin.estimators.kernel_svm.binary_problems import (
     splits,
     train,
 )
-from widemargin.estimators.kernel_svm.kernel_model import (
-    KernelModel,
-    class_weights,
-    name_the_kernel,
-    refuse_missing,
-    refused_parameters,
-    worst,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, name_the_kernel, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import (
     fit_calibrators,
     probabilities,
@@ -53,7 +48,7 @@ from widemargin.estimators.kernel_svm.multiclass import (
 )
 from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.kernels.functions import KernelFunction, resolve_kernel
+from widemargin.kernels.functions import resolve_kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
@@ -62,18 +57,7 @@ from widemargin.solvers.kernel_svm.stopping import choose_rows
 __all__ = ["KernelSVC"]
 
 
-_REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
-
-
-def _calibrates(estimator: "KernelSVC") -> bool:
-    """Whether there is a predict_proba, and if not, why."""
-    if estimator.calibration is None:
-        raise AttributeError(
-            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic".'
-        )
-    return True
-
-
+@parameters
 class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
 
@@ -193,68 +177,24 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     [1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "shrinking": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "verbose": ["verbose"],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
-        "break_ties": ["boolean"],
-        "solver": [StrOptions({"auto", *SOLVERS})],
-        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
-        "solver_options": [KernelOptions, Mapping, None],
-    }
-
-    @refused_parameters(**_REFUSED)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | KernelFunction = "rbf",
-        degree: float = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        tol: float | None = DEFAULT_TOL,
-        cache_size: float = 200,
-        class_weight: str | Mapping[Label, float] | None = None,
-        verbose: int = 0,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Seed = None,
-        solver: str = "auto",
-        calibration: str | None = None,
-        n_jobs: int | None = None,
-        solver_options: KernelOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.solver = solver
-        self.calibration = calibration
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
-
-    @refused_parameters(**_REFUSED)
-    def set_params(self, **params: Any) -> "KernelSVC":
-        """Set parameters by name, as everywhere in scikit-learn."""
-        super().set_params(**params)
-        return self
+    C: kinds.Positive = 1.0
+    kernel: kinds.KernelName = "rbf"
+    degree: kinds.NotNegative = 3
+    gamma: kinds.Gamma = "scale"
+    coef0: kinds.AnyNumber = 0.0
+    shrinking: bool = True
+    tol: kinds.Positive | None = DEFAULT_TOL
+    cache_size: kinds.Positive = 200
+    class_weight: kinds.ClassWeight = None
+    verbose: kinds.Verbose = 0
+    max_iter: Annotated[int, Interval(Integral, -1, None, closed="left")] = -1
+    decision_function_shape: Literal["ovr", "ovo"] = "ovr"
+    break_ties: bool = False
+    random_state: kinds.Random = None
+    solver: Annotated[str, StrOptions({"auto", *SOLVERS})] = "auto"
+    calibration: kinds.Calibration = None
+    n_jobs: int | None = None
+    solver_options: KernelOptions | Mapping[str, object] | None = None
 
     @property
     def _options(self) -> KernelOptions:
@@ -298,7 +238,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             If parameters do not go together.
         """
         options = self._options
-        budget = Budget(options.time_budget, watchers(options.callbacks, self.verbose))
+        budget = budget_of(options.time_budget, options.callbacks, self.verbose)
         self._refuse_combinations(options)
         rows, labels, weight = self._checked_rows(X, y, sample_weight)
         check_classification_targets(labels)
@@ -444,7 +384,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
@@ -457,7 +397,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         table = np.concatenate(blocks)
         return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
 
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Features) -> Floats:
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
@@ -471,3 +411,22 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for rows, scores in self._score_blocks(X):
             out[rows] = multiclass.one_vs_rest(scores, k) if votes else scores
         return out[:, 0] if k == 2 else out
+
+
+def _without_probability(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The constructor or `set_params`, which refuse a parameter of SVC that is left out on purpose."""
+
+    @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
+    def checked(*args: Any, probability: bool = False, **params: Any) -> Any:
+        if probability is not False:  # which asks for nothing
+            raise CapabilityError(
+                'KernelSVC has no parameter \'probability\': set calibration="sigmoid" (or "isotonic") for '
+                "predict_proba, without five refits."
+            )
+        return method(*args, **params)
+
+    return checked
+
+
+for _name in ("__init__", "set_params"):
+    setattr(KernelSVC, _name, _without_probability(getattr(KernelSVC, _name)))

@@ -11,12 +11,12 @@ from sklearn.base import clone
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats
-from widemargin.estimators._progress import watchers
+from widemargin.estimators._options import budget_of
 from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
 from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.base import Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
@@ -116,7 +116,7 @@ def pareto_path(
     model = clone(classifier)
     model._validate_params()
     options = model._options
-    budget = Budget(model.time_budget, watchers(model.callbacks, model.verbose))
+    budget = budget_of(model.time_budget, model.callbacks, model.verbose)
     with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
         task = model._prepare(X, y, sample_weight)
         path_points = nu_path(

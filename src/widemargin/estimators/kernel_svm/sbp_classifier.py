@@ -1,37 +1,30 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Label, Matrix, Seed
+from widemargin._typing import Column, Features, Floats, Matrix
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import binary_classes
-from widemargin.estimators._progress import watchers
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    KernelModel,
-    class_weights,
-    interrupted,
-    name_the_kernel,
-    refuse_missing,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, name_the_kernel, refuse_missing
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KernelFunction, refuse_indefinite, resolve_kernel, sampled_spectrum
+from widemargin.kernels.functions import refuse_indefinite, resolve_kernel, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
@@ -54,6 +47,7 @@ class Task(NamedTuple):
     used: npt.NDArray[np.intp]
 
 
+@parameters
 class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
@@ -152,55 +146,22 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "nu": [Interval(Real, 0.0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "verbose": ["verbose"],
-        "solver_options": [SBPOptions, Mapping, None],
-    }
-
-    def __init__(
-        self,
-        nu: float = 1e-3,
-        *,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        fit_intercept: bool = True,
-        tol: float | None = None,
-        max_iter: int = 10_000,
-        cache_size: float = 200.0,
-        class_weight: Mapping[Label, float] | str | None = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], object]] | None = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        solver_options: SBPOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.solver_options = solver_options
+    nu: kinds.NotNegative = field(default=1e-3, kw_only=False)
+    kernel: kinds.KernelName = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    fit_intercept: bool = True
+    tol: kinds.Positive | None = None
+    max_iter: kinds.Count = 10_000
+    cache_size: kinds.Positive = 200.0
+    class_weight: kinds.ClassWeight = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    verbose: kinds.Verbose = 0
+    n_jobs: int | None = None
+    random_state: kinds.Random = None
+    solver_options: SBPOptions | Mapping[str, object] | None = None
 
     @property
     def _options(self) -> SBPOptions:
@@ -239,7 +200,7 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         DataError
             If y holds one class, the weight of a class is not positive, or features are too large.
         """
-        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        budget = budget_of(self.time_budget, self.callbacks, self.verbose)
         with limit_threads(self.n_jobs):
             task = self._prepare(X, y, sample_weight)
             options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}

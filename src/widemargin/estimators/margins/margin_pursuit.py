@@ -1,8 +1,9 @@
 """Margin pursuit: a classifier whose margins gather around a level, `MarginPursuitClassifier`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from numbers import Real
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +14,28 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Features, Floats, Ints, Seed
-from widemargin.estimators._binary import refuse_one_class
+from widemargin._typing import Features, Floats, Ints
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import ROW_CHECKS, refuse_one_class
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    DTYPES,
-    KernelModel,
-    interrupted,
-    labels_of,
-    refuse_missing,
-    worst,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.feature_maps import FEATURE_MAPS
-from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import LOSSES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothSolver
 
 __all__ = ["MarginPursuitClassifier"]
 
 
+@parameters
 class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
 
@@ -155,67 +149,26 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     ('converged', True, 0.85)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "margin_level": [Interval(Real, 0.0, None, closed="neither")],
-        "scale": [StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions(set(MAX_ITER)), callable],
-        "loss": [StrOptions(set(LOSSES))],
-        "C": [Interval(Real, 0.0, None, closed="right")],
-        "fit_intercept": ["boolean"],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
-        "solver_options": [PursuitOptions, Mapping, None],
-    }
-
-    def __init__(
-        self,
-        margin_level: float = 1.0,
-        scale: float | str = "auto",
-        *,
-        solver: str | SmoothSolver = "lbfgs",
-        loss: str = "catoni",
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        kernel: str | Callable[[Any, Any], Any] | None = None,
-        gamma: str | float = "scale",
-        feature_map: str | None = None,
-        n_components: int = 256,
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        n_jobs: int | None = None,
-        solver_options: PursuitOptions | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.margin_level = margin_level
-        self.scale = scale
-        self.solver = solver
-        self.loss = loss
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+    margin_level: kinds.Positive = field(default=1.0, kw_only=False)
+    scale: Annotated[
+        float | str, StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")
+    ] = field(default="auto", kw_only=False)
+    solver: Annotated[str | SmoothSolver, StrOptions(set(MAX_ITER)), callable] = "lbfgs"
+    loss: Annotated[str, StrOptions(set(LOSSES))] = "catoni"
+    C: Annotated[float, Interval(Real, 0.0, None, closed="right")] = 1.0
+    fit_intercept: bool = True
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    n_components: kinds.Count = 256
+    tol: kinds.Positive = 1e-6
+    max_iter: kinds.Count | None = None
+    warm_start: bool = False
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    solver_options: PursuitOptions | Mapping[str, object] | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
@@ -245,9 +198,9 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         if self.solver == "sgd" and np.isinf(self.C):
             raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
         options = self._options
-        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
+        budget = budget_of(self.time_budget, self.callbacks)
         before = self._fitted_before() if self.warm_start else None
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        X, y = validate_data(self, X, y, **ROW_CHECKS)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         refuse_one_class(self.classes_)

@@ -1,17 +1,17 @@
 """Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -21,8 +21,10 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Classifier, Floats, Ints
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
 from widemargin.estimators.thresholds.guarantee import Margin, margins
 from widemargin.estimators.thresholds.rule import Rule, best_rule, rows_that_would_do
@@ -69,6 +71,7 @@ class _Validation:
     scores: Floats
 
 
+@parameters
 class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Any binary scorer, with the threshold (or one per population) that meets a goal at the best objective.
 
@@ -186,52 +189,23 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])],
-        "goal": [Goal, str, None],
-        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
-        "per_population": [str, Integral, list, tuple, None],
-        "randomize": ["boolean"],
-        "cv": ["cv_object", StrOptions({"prefit"})],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "pos_label": [Real, str, "boolean", None],
-        "baselines": [Mapping, None],
-        "on_infeasible": [StrOptions({"raise", "warn"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
+        kw_only=False
+    )
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    confidence: kinds.Confidence | None = None
+    per_population: Annotated[str | int | Sequence[Population] | None, str, Integral, list, tuple, None] = None
+    randomize: bool = False
+    cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
+    validation_fraction: kinds.Share = 0.2
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    random_state: kinds.Random = None
+    n_jobs: int | None = None
 
     # most users of one threshold route populations to fit alone
     __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
-
-    def __init__(
-        self,
-        estimator: Any,
-        goal: Goal | str | None = None,
-        *,
-        confidence: float | None = None,
-        per_population: str | int | Sequence[Population] | None = None,
-        randomize: bool = False,
-        cv: Any = None,
-        validation_fraction: float = 0.2,
-        pos_label: Any = None,
-        baselines: Mapping[str, Any] | None = None,
-        on_infeasible: str = "raise",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.goal = goal
-        self.confidence = confidence
-        self.per_population = per_population
-        self.randomize = randomize
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.pos_label = pos_label
-        self.baselines = baselines
-        self.on_infeasible = on_infeasible
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
