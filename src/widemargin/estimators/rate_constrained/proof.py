@@ -16,11 +16,9 @@ import numpy as np
 from widemargin._typing import Floats, Ints
 from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
-from widemargin.estimators.thresholds.candidates import TriedThreshold, choose_threshold
-from widemargin.estimators.thresholds.guarantee import margins
-from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
+from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
+from widemargin.estimators.thresholds.rule import TriedThreshold, best_rule, choose_threshold, rows_that_would_do
 from widemargin.estimators.thresholds.scores import split_rows
-from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.sources import External
 from widemargin.rows import Rows
