@@ -1,31 +1,33 @@
 """What kernel classifiers share: tags, checked rows and weights, the kernel settled on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from widemargin._typing import Column, Features, Floats, Label, Matrix
-from widemargin.estimators._binary import ROW_CHECKS
-from widemargin.exceptions import DataError, KernelError
-from widemargin.kernels.functions import KernelFunction, check_precomputed
+from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix
+from widemargin.estimators._binary import ROW_CHECKS, refuse_one_class
+from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
+from widemargin.exceptions import DataError
+from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.linalg.equal_rows import canonical_rows
 
-__all__ = [
-    "KernelModel", "class_weights", "labels_of", "name_the_kernel", "named_kernel", "positive_numbers",
-    "refuse_missing",
-]  # fmt: skip
+__all__ = ["KernelModel", "class_weights", "labels_of", "positive_numbers", "refuse_missing"]
 
 
 class KernelModel:
     """Mixin of estimators with a parameter `kernel`."""
 
     kernel: Any  # a name or a function; None for the estimators that have a linear form, too
+    gamma: str | float
+    degree: float
+    coef0: float
+    classes_: npt.NDArray[Any]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -40,27 +42,28 @@ class KernelModel:
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         return rows, y, weight
 
+    def _classified(self, labels: npt.NDArray[Any]) -> Ints:
+        """The class of each row by number; sets `classes_`."""
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        refuse_one_class(self.classes_)
+        return codes
+
+    def _resolved(self, X: Matrix, sample_weight: Floats | None = None) -> Kernel:
+        """The kernel, settled on checked rows whose scales were looked at."""
+        if self.kernel != "precomputed" and not callable(self.kernel):
+            refuse_overflow(X)
+        kernel = resolve_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=sample_weight
+        )
+        warn_of_scales(self, kernel, X)
+        return kernel
+
     def _checked_new(self, X: Features) -> Matrix:
         """Checked rows to predict; with a precomputed kernel its values with all training rows."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
-
-
-def named_kernel(kernel: str | KernelFunction) -> str:
-    """How messages call the parameter `kernel`."""
-    return getattr(kernel, "__name__", None) or repr(kernel)
-
-
-@contextmanager
-def name_the_kernel(kernel: str | KernelFunction, cure: str) -> Iterator[None]:
-    """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
-    try:
-        yield
-    except KernelError as error:
-        if "positive semi-definite" not in str(error):
-            raise
-        raise KernelError(f"kernel={named_kernel(kernel)}: {error} {cure}") from error
 
 
 def class_weights(

@@ -7,21 +7,16 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints
+from widemargin._typing import Column, Features, Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
-from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
@@ -140,19 +135,25 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         """
         budget = budget_of(self.time_budget, self.callbacks)
         checked, labels, weight = self._checked_rows(X, y, sample_weight)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        refuse_one_class(self.classes_)
+        codes = self._classified(labels)
         refuse_missing(self.classes_, codes[weight > 0.0])
-        if self.kernel != "precomputed" and not callable(self.kernel):
-            refuse_overflow(checked)
-        kernel = resolve_kernel(self.kernel, checked, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        warn_of_scales(self, kernel, checked)
+        kernel = self._resolved(checked)
         rows = KernelRows(kernel, checked, cache_size=self.cache_size)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
+        results = []
         with limit_threads(self.n_jobs):
             rows.check_function()
-            coef = self._train(rows, codes, weight, budget)
-        self.gamma_, self.shape_fit_ = kernel.gamma, checked.shape
+            for number, target in enumerate(targets):  # the problems share the cached kernel rows
+                problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
+                with budget.part(len(targets) - number) as share:
+                    results.append(
+                        perceptron.solve(problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed)
+                    )
+        coef = np.array([result.coef for result in results])
+        self.status_ = str(worst([result.status for result in results], budget))
+        self.n_iter_ = -(-max(result.n_iter for result in results) // int((weight > 0.0).sum()))
+        self.evaluations_, self.gamma_, self.shape_fit_ = rows.evaluations, kernel.gamma, checked.shape
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
         self.support_vectors_ = (
@@ -161,25 +162,6 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         if not interrupted(self, budget) and self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
         return self
-
-    def _train(self, rows: KernelRows, codes: Ints, weight: Floats, budget: Budget) -> Floats:
-        """Coefficients of all rows, shape (n_problems, n); the problems share the cached kernel rows."""
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
-        coef, statuses, visited = [], set(), 0
-        for number, target in enumerate(targets):
-            problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
-            with budget.part(len(targets) - number) as share:
-                result = perceptron.solve(
-                    problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed
-                )
-            coef.append(result.coef)
-            statuses.add(result.status)
-            visited = max(visited, result.n_iter)
-        self.status_ = str(worst(statuses, budget))
-        self.n_iter_ = -(-visited // int((weight > 0.0).sum()))
-        self.evaluations_ = rows.evaluations
-        return np.array(coef)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
