@@ -247,7 +247,8 @@ def kernel_search(
             f"kernel_search needs a KernelSVC or an SBPClassifier, not {type(model).__name__}; of a pipeline give the "
             "last step and transformed rows: kernel_search(pipe[-1], pipe[:-1].fit_transform(X), y)."
         )
-    for name, value in (("n_folds", n_folds), ("n_rows", n_rows)):
+    numbers: dict[str, object] = {"n_folds": n_folds, "n_rows": n_rows}
+    for name, value in numbers.items():
         if not isinstance(value, Integral) or value < 2:
             raise DataError(f"{name}={value!r} must be a whole number >= 2.")
     search = _Search(model, X, y, n_rows, n_folds, check_random_state(random_state))

@@ -10,13 +10,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Features, Floats, Ints
+from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import ROW_CHECKS, refuse_one_class
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
@@ -25,7 +22,6 @@ from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import LOSSES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
@@ -199,79 +195,46 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
             raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
         options = self._options
         budget = budget_of(self.time_budget, self.callbacks)
-        before = self._fitted_before() if self.warm_start else None
-        X, y = validate_data(self, X, y, **ROW_CHECKS)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_one_class(self.classes_)
-        X = canonical_rows(X)
-        weight = np.ones(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
+        if self.warm_start and {"coef_", "intercept_", "classes_", "scale_", "t_"} <= fitted.keys():
+            before = dict(fitted)
+        X, labels, weight = self._checked_rows(X, y, sample_weight)
+        codes, total = self._classified(labels), float(weight.sum())
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
             if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
                 refuse_overflow(X)
-            known_map = vars(self).get("feature_map_") if self.warm_start else None
             space = make_space(
-                SpaceParameters.of(self, options),
-                X,
-                weight,
-                random_state=self.random_state,
-                by_factor=True,
-                known_map=known_map,
-            )
-            kept = isinstance(space, MappedSpace) and space.fitted
-            if before is not None and kept != before.pop("mapped"):
+                SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
+                known_map=fitted.get("feature_map_") if self.warm_start else None,
+            )  # fmt: skip
+            same_map = isinstance(space, MappedSpace) and space.fitted
+            if before is not None and same_map != ("feature_map_" in before):
                 before = None
             rows = RowBlocks([(space.features([X])[0], None)])
-            runs = self._train(rows, codes, weight, before, budget, options)
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            limit = self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
+            recipe = Recipe(self.scale, self.solver, self.tol, int(limit), options, seed)
+            loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
+            problem = MarginPursuitProblem(
+                rows, np.ones(X.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, self.fit_intercept
+            )
+            targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
+            for number, target in enumerate(targets):
+                problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
+                start = None
+                if before is not None and np.array_equal(before["classes_"], self.classes_):
+                    point = before["coef_"][number]
+                    point = np.append(point, before["intercept_"][number]) if self.fit_intercept else point
+                    if len(point) == problem.n_unknowns:
+                        start = Start(point, float(before["scale_"][number]), int(before["t_"]))
+                with budget.part(len(targets) - number) as share:
+                    runs.append(pursue(recipe, problem, start, share))
             points = np.array([run.result.point for run in runs])
             space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget, options)
         return self
-
-    def _train(
-        self,
-        rows: RowBlocks,
-        codes: Ints,
-        weight: Floats,
-        before: dict[str, Any] | None,
-        budget: Budget,
-        options: PursuitOptions,
-    ) -> list[Pursuit]:
-        """The problems of the classes, one after the other, with equal shares of the time."""
-        total = float(weight.sum())
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        recipe = Recipe(self.scale, self.solver, self.tol, self.max_iter, options, seed)
-        loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
-        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
-        runs = []
-        problem = MarginPursuitProblem(
-            rows, np.ones(codes.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, bool(self.fit_intercept)
-        )
-        for number, target in enumerate(targets):
-            problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
-            with budget.part(len(targets) - number) as share:
-                runs.append(pursue(recipe, problem, self._start(before, number, problem.n_unknowns), share))
-        return runs
-
-    def _fitted_before(self) -> dict[str, Any] | None:
-        """What the last fit has left; None without one, or where it is a combination of other rows."""
-        names = ("coef_", "intercept_", "classes_", "scale_", "t_")
-        fitted = vars(self)
-        if not all(name in fitted for name in names):
-            return None
-        return {name: fitted[name] for name in names} | {"mapped": "feature_map_" in fitted}
-
-    def _start(self, before: dict[str, Any] | None, number: int, n_unknowns: int) -> Start | None:
-        if before is None or not np.array_equal(before["classes_"], self.classes_):
-            return None
-        point = before["coef_"][number]
-        if self.fit_intercept:
-            point = np.append(point, before["intercept_"][number])
-        return Start(point, float(before["scale_"][number]), int(before["t_"])) if len(point) == n_unknowns else None
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget, options: PursuitOptions) -> None:
         """Set what is known of the fit, and warn where it is not what was asked for."""
@@ -297,21 +260,18 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
                 MarginConvergenceWarning,
             )
         elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
-            self._warn_of_long_steps()
-
-    def _warn_of_long_steps(self) -> None:
-        """Warn where stochastic steps have left a model that is worse than the weights 0."""
-        kind, level = LOSSES[self.loss], float(self.margin_level)
-        zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
-        above = np.flatnonzero(self.objective_ > 1.1 * zero)
-        if above.shape[0]:
-            worst_one = above[np.argmax(self.objective_[above] / zero[above])]
-            warn(
-                f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
-                f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
-                "average=True in solver_options, scale the features, or use solver='lbfgs'.",
-                MarginConvergenceWarning,
-            )
+            # stochastic steps may have left a model that is worse than the weights 0
+            kind, level = LOSSES[self.loss], float(self.margin_level)
+            zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
+            above = np.flatnonzero(self.objective_ > 1.1 * zero)
+            if above.shape[0]:
+                worst_one = above[np.argmax(self.objective_[above] / zero[above])]
+                warn(
+                    f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
+                    f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
+                    "average=True in solver_options, scale the features, or use solver='lbfgs'.",
+                    MarginConvergenceWarning,
+                )
 
     @property
     def _options(self) -> PursuitOptions:
