@@ -5,8 +5,7 @@ were tuned on a9a, MNIST and covtype; here are drawn families and public data th
 seconds, medians of interleaved repeats, on one thread. C and gamma are the defaults, and those of a `kernel_search` on
 1,500 rows; of `blocks` and `towns` those that their cells ask for.
 
-Rows of bytes (`kernels/byte_rows.py`) need AVX-512 VNNI: they are measured where the processor has it. The one of the
-recorded results (AMD EPYC) lacks the instruction, so they were not measured there.
+Rows of bytes (`kernels/byte_rows.py`) need AVX-512 VNNI: they are measured where the processor has it.
 Spatial order reached 1.3 on one of its two data sets only.
 Run as `python -m benchmarks.kernel_ablations`; see README.md here.
 """
@@ -68,6 +67,18 @@ def images(n: int = 10_000, faintest: int = 20) -> Rows:
         shade = 255.0 * np.exp(-((away / thick) ** 2))
         X[i] = np.where(shade < faintest, 0.0, np.floor(shade)).ravel() / 255.0
     return X, y
+
+
+def textures(n: int = 10_000, side: int = 24) -> Rows:
+    """Gratings of any place and wavelength under noise, as bytes; the classes differ in the slant."""
+    rng = np.random.default_rng(19)
+    down, across = np.mgrid[0:side, 0:side]
+    X, y = np.empty((n, side * side)), rng.integers(2, size=n)
+    for i in range(n):
+        slant, wave, phase = rng.normal(0.6 + 0.5 * y[i], 0.25), rng.uniform(5, 9), rng.uniform(0, 2 * np.pi)
+        grating = np.sin(2 * np.pi * (down * np.sin(slant) + across * np.cos(slant)) / wave + phase)
+        X[i] = (127.5 + 90.0 * grating + 25.0 * rng.normal(size=(side, side))).ravel()
+    return np.clip(np.floor(X), 0.0, 255.0) / 255.0, y
 
 
 def board(n: int, columns: int, cells: int, seed: int) -> Rows:
@@ -147,7 +158,7 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
                 (nested, "board", partial(board, 300, 2, 3, 0), {"C": 1.0})]  # fmt: skip
     # The unit of bytes is read off the smallest number, so these images have shades of 1, as scanned ones do.
     drawn_bytes: list[tuple[str, Callable[[], Rows]]] = [
-        ("counts", counts), ("images, all shades", partial(images, faintest=1)),
+        ("counts", counts), ("images, all shades", partial(images, faintest=1)), ("textures", textures),
     ]  # fmt: skip
     return [
         *((byte_rows, name, make, None) for name, make in drawn_bytes if has_instruction()),
