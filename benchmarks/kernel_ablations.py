@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -112,12 +113,17 @@ def towns(n: int = 40_000, columns: int = 3, centres: int = 800) -> Rows:
     return centre[of] + 0.02 * rng.normal(size=(n, columns)), np.where(rng.random(n) < 0.02, 1 - y, y)
 
 
-def public(options: argparse.Namespace, path: str, columns: int) -> Rows:
-    """A file of LIBSVM's form, dense; letters A to M against N to Z."""
+def located(options: argparse.Namespace, path: str) -> Path:
+    """A file of the data folder; asked for before anything is measured."""
     folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
     if not (folder / path).is_file():
         raise MissingDataError(f"there is no {path} in {folder}.")
-    X, y = load_svmlight_file(folder / path, n_features=columns)
+    return folder / path
+
+
+def public(path: Path, columns: int) -> Rows:
+    """A file of LIBSVM's form, dense; letters A to M against N to Z."""
+    X, y = load_svmlight_file(path, n_features=columns)
     letters = np.unique(y).shape[0] > 2
     return (X.toarray() / 15.0, (y <= 13).astype(int)) if letters else (X.toarray(), y)
 
@@ -162,7 +168,7 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
     ]  # fmt: skip
     return [
         *((byte_rows, name, make, None) for name, make in drawn_bytes if has_instruction()),
-        (zeros, "mushrooms", partial(public, options, "binary/mushrooms.libsvm.gz", 112), None),
+        (zeros, "mushrooms", partial(public, located(options, "binary/mushrooms.libsvm.gz"), 112), None),
         (zeros, "one-hot", one_hot, None),
         (zeros, "counts", counts, None),
         (zeros, "images", images, None),
@@ -170,7 +176,7 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
         (nested, "board, 3 columns", partial(board, 30_000, 3, 3, 23), None),
         (nested, "spirals", spirals, None),
         (nested, "clusters", clusters, None),
-        (nested, "letter", partial(public, options, "multiclass/letter.libsvm.gz", 16), None),
+        (nested, "letter", partial(public, located(options, "multiclass/letter.libsvm.gz"), 16), None),
         (spatial, "blocks", partial(board, 50_000, 2, 16, 37), narrow),
         (spatial, "towns", towns, narrow),
     ]
