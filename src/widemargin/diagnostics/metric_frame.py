@@ -17,8 +17,7 @@ from widemargin.goals.binding.labels import column_of, encode_labels, find_class
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, is_frame
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE

@@ -39,7 +39,7 @@ from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalErro
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.rows import Rows
