@@ -13,18 +13,8 @@ from sklearn.base import clone
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
+from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.training import (
-    CheckedRows,
-    Plan,
-    TiedRows,
-    Trained,
-    Watched,
-    make_measures,
-    refuse_overflow,
-    result_status,
-    with_solver,
-)
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
@@ -117,7 +107,7 @@ class GoalSeries:
         Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
         neighbour, met after one that was not, or not met after one that was.
     budget : Budget
-    steps : int, default=4
+    most : int, default=4
         Most steps of majorisation from a neighbour's solution, the last one included. Two were measured to be enough
         between close neighbours; more follow a goal that lies farther off, and cost as much each.
     stall : float, default=0.01
@@ -126,12 +116,12 @@ class GoalSeries:
     """
 
     def __init__(
-        self, sources: Sequence[Source], matrices: Sequence[Matrix], space: ColumnSpace, plan: Plan, budget: Budget, *,
-        steps: int = 4, stall: float = 1e-2,
+        self, sources: Sequence[Source], matrices: Sequence[Matrix], space: ColumnSpace, plan: steps.Plan,
+        budget: Budget, *, most: int = 4, stall: float = 1e-2,
     ) -> None:  # fmt: skip
         self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
         self.features = space.features(matrices)
-        self.warm = replace(plan.steps, steps=steps - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
+        self.warm = replace(plan.steps, steps=most - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
         self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
@@ -146,7 +136,7 @@ class GoalSeries:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
         self._tied, self._given = tied, before
 
-    def train(self, tied: TiedGoal) -> Trained:
+    def train(self, tied: TiedGoal) -> steps.Trained:
         """Train on a tied goal, warm where there is a goal before."""
         flat = None
         if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
@@ -155,9 +145,9 @@ class GoalSeries:
             self._last = None
             flat = build_problem(tied, self.features, self.plan.lam, fit_intercept=self.plan.fit_intercept)
         self._flat = flat
-        problem, solver = with_solver(flat, self.space, self.plan.solver)
-        measures, hard = make_measures(problem, self.plan.enforce)
-        convex, give_back, resumed = Watched(solver), measures is hard, self._given is not None
+        problem, solver = steps.with_solver(flat, self.space, self.plan.solver)
+        measures, hard = steps.make_measures(problem, self.plan.enforce)
+        convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
         search: Enforced | None = None
         if before is not None and before.n_constraints == problem.n_constraints:
@@ -178,7 +168,7 @@ class GoalSeries:
                 problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
             )
             search = cold if search is None or cold.best.beats(search.best) else search
-        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(solver.used))
+        trained = steps.Trained(search, problem, steps.result_status(search.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
         self._tied, self._state = tied, convex.last
@@ -233,7 +223,7 @@ class Sweep:
         uses: Mapping[str | None, Collection[str]],
         *,
         is_held: bool = False,
-    ) -> tuple[_Measured, CheckedRows]:
+    ) -> tuple[_Measured, steps.CheckedRows]:
         """Rows that were given, ready to be measured on."""
         assert given.X is not None and given.y is not None
         rows = self.model._checked(
@@ -278,7 +268,7 @@ class Sweep:
     def train(self) -> "Piece":
         """Train point after point, until the goals or the time end."""
         for goal in self.goals[len(self.points) :]:
-            with refuse_overflow(self.training.matrices):
+            with steps.refuse_overflow(self.training.matrices):
                 self._train(goal)
             if self.budget.exhausted:
                 break
@@ -324,7 +314,7 @@ class Sweep:
             return  # cut short; its neighbours are done
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
-        model._adopt(self.series.space, trained, TiedRows(tied, self.training.matrices))
+        model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
         best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
         self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
         self._tell(self.points[-1])
