@@ -1,4 +1,4 @@
-"""What every estimator with a goal shares: two classes, one of them positive."""
+"""What estimators check of their data: features and classes; with a goal two classes, one of them positive."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -91,12 +91,10 @@ class BinaryGoalMixin:
     def _labels(self, positive: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
         """Labels of rows that are, or are not, called positive."""
         second = positive if self._direction() > 0 else ~positive
-        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return labels
+        return np.asarray(self.classes_[second.astype(np.intp)])
 
     def _drawn(self, probability: Floats, random_state: Seed) -> npt.NDArray[Any]:
         """Labels drawn by the probabilities of both classes, shape (n, 2)."""
         rng = check_random_state(self.random_state if random_state is None else random_state)
         second = rng.random_sample(probability.shape[0]) < probability[:, 1]
-        drawn: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return drawn
+        return np.asarray(self.classes_[second.astype(np.intp)])

@@ -103,8 +103,7 @@ def positive_numbers(name: str, values: Iterable[float]) -> list[float]:
 def labels_of(scores: Floats, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The classes that scores choose, shape (n,): by sign where they have shape (n,), else the largest of a row."""
     chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-    labels: npt.NDArray[Any] = classes[chosen]
-    return labels
+    return np.asarray(classes[chosen])
 
 
 def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:

@@ -19,7 +19,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.utils import check_random_state, check_X_y
@@ -340,7 +339,9 @@ class _Search:
     @property
     def rows(self) -> Matrix:
         """The rows of the subsample."""
-        return self._part(self._chosen)
+        if self._model.kernel == "precomputed":
+            return check_precomputed(self._X)[np.ix_(self._chosen, self._chosen)]
+        return self._X[self._chosen]
 
     def _option(self, name: str, default: str) -> str:
         """An option that only one of the two kinds of models has."""
@@ -465,11 +466,6 @@ class _Search:
         new = new[:, self._chosen] if model.kernel == "precomputed" else new
         error = float(np.mean(fitted.predict(new) != self._y[self._rest]))
         return error, math.sqrt(error * (1.0 - error) / self._rest.shape[0])
-
-    def _part(self, rows: npt.NDArray[np.intp]) -> Matrix:
-        if self._model.kernel == "precomputed":
-            return check_precomputed(self._X)[np.ix_(rows, rows)]
-        return self._X[rows]
 
 
 class _Part:

@@ -384,8 +384,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             chosen = np.empty(rows.shape[0], dtype=np.intp)
             for block, scores in self._score_blocks(rows):
                 chosen[block] = multiclass.votes(scores, k)
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return np.asarray(self.classes_[chosen])
 
     @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:

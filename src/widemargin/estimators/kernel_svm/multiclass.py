@@ -93,15 +93,10 @@ def one_vs_rest(scores: Floats, n_classes: int) -> Floats:
 
 def votes(scores: Floats, n_classes: int) -> Ints:
     """The class that most pairs vote for, the first of those, shape (p,)."""
-    count = np.zeros((scores.shape[0], n_classes), dtype=np.int64)
-    column = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            first = scores[:, column] > 0.0
-            count[:, i] += first
-            count[:, j] += ~first
-            column += 1
-    return np.asarray(np.argmax(count, axis=1))
+    first, second = np.triu_indices(n_classes, 1)
+    winner = np.where(scores > 0.0, first, second) + n_classes * np.arange(scores.shape[0])[:, None]
+    count = np.bincount(winner.ravel(), minlength=scores.shape[0] * n_classes)
+    return np.asarray(np.argmax(count.reshape(-1, n_classes), axis=1))
 
 
 def linear_weights(dual_coef: Floats, vectors: Matrix, n_support: npt.NDArray[np.int32]) -> Floats:

@@ -18,7 +18,7 @@ from widemargin.estimators._binary import binary_classes
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.advice import name_the_kernel
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -288,6 +288,4 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
-        second = self.decision_function(X) > 0.0
-        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return labels
+        return labels_of(self.decision_function(X), self.classes_)

@@ -21,7 +21,7 @@ from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained import training as steps
-from widemargin.estimators.rate_constrained.blocks import BlockTraining, refuse_for_blocks
+from widemargin.estimators.rate_constrained.blocks import BlockTraining
 from widemargin.estimators.rate_constrained.outcome import find_out
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
 from widemargin.estimators.rate_constrained.ramp_model import RampModel
@@ -35,6 +35,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS
 
 __all__ = ["RateConstrainedClassifier"]
 
@@ -350,8 +351,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         self._validate_params()
         self._forget_refits()
         options = self._options
-        needs = {"kernel": self.kernel, "feature_map": self.feature_map, "confidence": self.confidence}
-        refuse_for_blocks(needs | {"calibration": self.calibration}, options.solver)
+        for name in ("kernel", "feature_map", "confidence", "calibration"):
+            if (value := getattr(self, name)) is not None:
+                what = f"{name}={value!r} needs all rows in one place"
+                raise CapabilityError(f"{what}. Use fit, or {name}=None with blocks.")
+        if options.solver not in BLOCK_SOLVERS:
+            raise CapabilityError(f"solver={options.solver!r} needs all rows in one place. Use 'auto' with blocks.")
         check_checkpoint(checkpoint, resume)
         if not hasattr(blocks, "prepared"):
             raise DataError(

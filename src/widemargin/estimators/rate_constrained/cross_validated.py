@@ -17,13 +17,7 @@ from widemargin._typing import Bools, Floats
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators._options import cause_of, parameters
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.folds import (
-    FoldMeasure,
-    Setting,
-    ValidationRows,
-    choose_setting,
-    validate,
-)
+from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting, ValidationRows, choose_setting, validate
 from widemargin.estimators.rate_constrained.ramp_model import RampParameters
 from widemargin.estimators.thresholds.scores import make_splits, row_wise
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning

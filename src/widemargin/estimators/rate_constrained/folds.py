@@ -127,9 +127,7 @@ class ValidationRows:
     def unwatched(self) -> "ValidationRows":
         """These rows without callbacks, which do not travel."""
         other = copy.copy(self)
-        other.plain = copy.copy(self.plain)
-        other.plain.callbacks = None
-        other.plain.solver_options = replace(self.plain._options, verbose=0)
+        other.plain = self.plain._unwatched()
         return other
 
     def strata(self, n_splits: int) -> Ints:

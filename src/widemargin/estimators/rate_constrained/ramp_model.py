@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -80,6 +80,12 @@ class RampModel(RampParameters, BinaryGoalMixin):
     infeasibility_: Infeasibility | None
 
     coef_ = _CoefficientsOfLinearModels()
+
+    def _unwatched(self) -> Self:
+        """The same estimator without callbacks and logging, which do not travel."""
+        other = copy.copy(self)
+        other.callbacks, other.solver_options = None, replace(self._options, verbose=0)
+        return other
 
     def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
@@ -258,10 +257,10 @@ class Sweep:
                 w, b = sign * model.coef_[0], -sign * float(model.intercept_[0])
                 before = Neighbour(w, b, 0.0, point.met, tied.n_constraints)
             self.series.go_on(tied, before)
-        found, told = self.training.log.finish().objective, path.training.objective
-        if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
+        measured, told = self.training.log.finish().objective, path.training.objective
+        if not np.allclose(measured, told, rtol=0.0, atol=1e-9, equal_nan=True):
             raise DataError(
-                f"the models of the earlier path have the objectives {found.tolist()} on these rows, and it says "
+                f"the models of the earlier path have the objectives {measured.tolist()} on these rows, and it says "
                 f"{told.tolist()}: the rows are others, or the numbers were changed. Train all points."
             )
 
@@ -301,7 +300,32 @@ class Sweep:
                 f"({listed}); their nearest models are kept, with met = False.",
                 GoalWarning,
             )
-        return self._path()
+        models = tuple(point.model for point in self.points)
+        training = self.training.log.finish()
+        slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
+        met, entry = np.array([point.met for point in self.points]), None
+        if self.place is not None:
+            entry = self.goals[0].constraints[self.place]
+        return TradeoffPath(
+            name="value" if entry is None else entry.label or entry.text,
+            objective_text=str(self.goals[0].objective),
+            labels=self.labels,
+            values=self.levels[: len(models)],
+            n_asked=len(self.goals),
+            coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
+            intercept=np.concatenate([model.intercept_ for model in models]),
+            training=training,
+            held_out=None if self.held is None else self.held.log.finish(),
+            gap=np.array([model.subproblem_gap_ for model in models]),
+            certified=np.array([model.certified_point_ for model in models]),
+            multipliers=np.stack([model.multipliers_ for model in models]),
+            met=met,
+            violation=np.where(met, 0.0, np.maximum(-slack, 0.0).max(axis=1, initial=0.0)),
+            status=tuple(model.status_ for model in models),
+            seconds=np.array([point.seconds for point in self.points]),
+            n_iter=np.array([model.n_iter_ for model in models]),
+            models=models,
+        )
 
     def _train(self, goal: Goal) -> None:
         began = self.budget.elapsed
@@ -358,36 +382,6 @@ class Sweep:
             self.points.append(point)
             self._tell(point)
 
-    def _path(self) -> TradeoffPath:
-        models = tuple(point.model for point in self.points)
-        training = self.training.log.finish()
-        slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
-        met = np.array([point.met for point in self.points])
-        name = "value"
-        if self.place is not None:
-            entry = self.goals[0].constraints[self.place]
-            name = entry.label or entry.text
-        return TradeoffPath(
-            name=name,
-            objective_text=str(self.goals[0].objective),
-            labels=self.labels,
-            values=self.levels[: len(models)],
-            n_asked=len(self.goals),
-            coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
-            intercept=np.concatenate([model.intercept_ for model in models]),
-            training=training,
-            held_out=None if self.held is None else self.held.log.finish(),
-            gap=np.array([model.subproblem_gap_ for model in models]),
-            certified=np.array([model.certified_point_ for model in models]),
-            multipliers=np.stack([model.multipliers_ for model in models]),
-            met=met,
-            violation=np.where(met, 0.0, np.maximum(-slack, 0.0).max(axis=1, initial=0.0)),
-            status=tuple(model.status_ for model in models),
-            seconds=np.array([point.seconds for point in self.points]),
-            n_iter=np.array([model.n_iter_ for model in models]),
-            models=models,
-        )
-
 
 def cut_short(path: TradeoffPath) -> bool:
     """Whether not even its first point was trained to the end."""
@@ -411,24 +405,21 @@ def model_from_numbers(numbers: Mapping[str, Any]) -> SimpleNamespace:
         The numbers are none, or do not fit together.
     """
     try:
-        made = SimpleNamespace(intercept_=_finite([numbers["intercept"]]))
+        names = ("coef",) if "coef" in numbers else ("dual_coef", "support")
+        arrays = {name: np.array(numbers[name], dtype=np.float64) for name in names}
+        arrays["intercept"] = np.array([numbers["intercept"]], dtype=np.float64)
+        if any(array.ndim != 1 or not np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("a vector of finite numbers is needed")
+        model = SimpleNamespace(intercept_=arrays["intercept"])
         if "coef" in numbers:
-            made.coef_ = _finite(numbers["coef"])[None, :]
-            return made
-        made.dual_coef_, support = _finite(numbers["dual_coef"])[None, :], _finite(numbers["support"])
-        made.support_ = support.astype(np.intp)
-        if made.support_.shape != made.dual_coef_[0].shape or (made.support_ != support).any():
+            model.coef_ = arrays["coef"][None, :]
+            return model
+        model.dual_coef_, model.support_ = arrays["dual_coef"][None, :], arrays["support"].astype(np.intp)
+        if model.support_.shape != arrays["dual_coef"].shape or (model.support_ != arrays["support"]).any():
             raise ValueError("support and dual_coef differ")
-        return made
+        return model
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"the stored models are damaged ({str(error)[:200]}). Train all points again.") from None
-
-
-def _finite(values: npt.ArrayLike) -> Floats:
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise ValueError("a vector of finite numbers is needed")
-    return found
 
 
 def restored(
@@ -453,21 +444,21 @@ def restored(
     DataError
         The path has no models, or they are of another space.
     """
-    known = path.model(number)
-    if isinstance(known, RateConstrainedClassifier):
-        return known
+    stored = path.model(number)
+    if isinstance(stored, RateConstrainedClassifier):
+        return stored
     model, is_kernel = copy.copy(template), isinstance(space, GramSpace)
-    if is_kernel != hasattr(known, "dual_coef_"):
+    if is_kernel != hasattr(stored, "dual_coef_"):
         raise DataError("the earlier path has models of another kind (linear, kernel). Train all points again.")
     if isinstance(space, GramSpace):
         rows = stacked(matrices)
-        if known.support_.size and not 0 <= known.support_.min() <= known.support_.max() < rows.shape[0]:
+        if stored.support_.size and not 0 <= stored.support_.min() <= stored.support_.max() < rows.shape[0]:
             raise DataError("the earlier path has models of rows that are not there. Train all points again.")
-        model.support_, model.support_vectors_ = known.support_, rows[known.support_]
-        model.dual_coef_, model.intercept_, model.gamma_ = known.dual_coef_, known.intercept_, space.kernel.gamma
+        model.support_, model.support_vectors_ = stored.support_, rows[stored.support_]
+        model.dual_coef_, model.intercept_, model.gamma_ = stored.dual_coef_, stored.intercept_, space.kernel.gamma
     else:
-        space.adopt(model, known.coef_)
-        model.intercept_ = known.intercept_
+        space.adopt(model, stored.coef_)
+        model.intercept_ = stored.intercept_
     model.subproblem_gap_, model.certified_point_ = float(path.gap[number]), bool(path.certified[number])
     model.multipliers_, model.status_ = path.multipliers[number], path.status[number]
     model.n_iter_ = int(path.n_iter[number])

@@ -278,7 +278,22 @@ def structural_search(
     >>> clf = found.best_estimator.set_params(max_iter=1000).fit(X, Y)
     """
     started = time.perf_counter()
-    _check_options(model, rescalings, max_iters, offsets, patience, on_interrupt)
+    if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
+        raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
+    for name, values in (("rescalings", rescalings), ("max_iters", max_iters), ("offsets", offsets)):
+        if values is not None and len(values) == 0:
+            raise DataError(f"{name} is empty: give at least one value.")
+    if max_iters is not None and min(max_iters) < 1:
+        raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
+    if offsets is not None:
+        if "offset" not in model.get_params():
+            raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
+        if not all(math.isfinite(offset) for offset in offsets):
+            raise DataError(f"offsets={list(offsets)} must be finite numbers.")
+    if patience < 1:
+        raise DataError(f"patience={patience!r} must be at least 1.")
+    if on_interrupt not in ("raise", "return"):
+        raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
     search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
     # by default 1 / (C n) falls from 0.1 to 1e-5, half a decade a step
     n = float(np.mean([train.shape[0] for train, _ in search.folds]))
@@ -312,29 +327,6 @@ def structural_search(
     params |= {} if best.offset is None else {"offset": best.offset}
     chosen = clone(model).set_params(**params)
     return StructuralSearch(params, chosen, best.score, tuple(cells), str(status), time.perf_counter() - started)
-
-
-def _check_options(
-    model: StructuralEstimator, rescalings: Sequence[str], max_iters: Sequence[int] | None,
-    offsets: Sequence[float] | None, patience: int, on_interrupt: str,
-) -> None:  # fmt: skip
-    """Refuse what would end in an empty or senseless search."""
-    if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
-        raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
-    for name, values in (("rescalings", rescalings), ("max_iters", max_iters), ("offsets", offsets)):
-        if values is not None and len(values) == 0:
-            raise DataError(f"{name} is empty: give at least one value.")
-    if max_iters is not None and min(max_iters) < 1:
-        raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
-    if offsets is not None:
-        if "offset" not in model.get_params():
-            raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
-        if not all(math.isfinite(offset) for offset in offsets):
-            raise DataError(f"offsets={list(offsets)} must be finite numbers.")
-    if patience < 1:
-        raise DataError(f"patience={patience!r} must be at least 1.")
-    if on_interrupt not in ("raise", "return"):
-        raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
 
 
 class _Search:

@@ -1,6 +1,5 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -217,10 +216,6 @@ class ReadyMadeSVM(StructuralEstimator):
     intercept_: Floats
     model_: StructureModel
 
-    @abstractmethod
-    def _model(self) -> StructureModel:
-        """The model that the parameters describe."""
-
     def _set_weights(self, weights: Weights) -> None:
         """Weights of the constant column, which is the last one, are intercepts."""
         W = weights.W
@@ -237,5 +232,4 @@ def with_constant(X: Matrix) -> Matrix:
 
 def potentials(X: Matrix, coef: Floats, intercept: Floats) -> Floats:
     """`X coef' + intercept`, an ndarray in float64 of shape (rows, S)."""
-    u: Floats = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept
-    return u
+    return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept

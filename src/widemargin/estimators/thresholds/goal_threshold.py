@@ -22,13 +22,7 @@ from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
-from widemargin.estimators.thresholds.scores import (
-    cross_scores,
-    fit_scorer,
-    raw_scores,
-    row_wise,
-    split_rows,
-)
+from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
@@ -344,12 +338,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
         validation.check_is_fitted(self, "threshold_")
         scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
-        return scores, self._groups_of(X, populations, len(scores))
-
-    def _groups_of(self, X: Any, populations: Any, n_rows: int) -> Ints:
-        if self.groups_ is None:
-            return np.zeros(n_rows, np.int64)
-        return group_numbers(self.groups_, X, populations, n_rows)
+        return scores, group_numbers(self.groups_, X, populations, len(scores))
 
     @property
     def n_features_in_(self) -> int:
@@ -359,8 +348,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
         """Names of the features seen by the estimator."""
-        names: npt.NDArray[Any] = self._of_estimator("feature_names_in_")
-        return names
+        return np.asarray(self._of_estimator("feature_names_in_"))
 
     def _of_estimator(self, name: str) -> Any:
         if not hasattr(vars(self).get("estimator_"), name):
@@ -387,12 +375,12 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
             sizes = np.array([proof.size for proof in proofs])
         scores = [direction * own_scores]
-        group = [self._groups_of(rows.X, rows.populations, len(own_scores))]
+        group = [group_numbers(self.groups_, rows.X, rows.populations, len(own_scores))]
         for source in sources[1:]:
             X = row_wise(external_rows(rows.external, source.name))
             scores.append(direction * raw_scores(self.estimator_, X))
             populations = external_data(str(source.name), rows.external).populations
-            group.append(self._groups_of(X, populations, len(scores[-1])))
+            group.append(group_numbers(self.groups_, X, populations, len(scores[-1])))
         empty = [g.reference for i, g in enumerate(groups) if not (group[0] == i).any()]
         if empty:
             raise DataError(

@@ -180,14 +180,12 @@ class Rule:
     def medians(self) -> Floats:
         """The threshold of each group above which a row is more probably positive than not, shape (n_groups,)."""
         place = np.argmax(np.cumsum(self.probability, axis=1) > 0.5, axis=1)
-        medians: Floats = np.take_along_axis(self.thresholds, place[:, None], axis=1)[:, 0]
-        return medians
+        return np.asarray(np.take_along_axis(self.thresholds, place[:, None], axis=1)[:, 0])
 
     def shares(self, scores: Floats, group: Ints) -> Floats:
         """Probability of the positive class for each row, shape (n,)."""
         above = scores[:, None] > self.thresholds[group]
-        shares: Floats = np.minimum((above * self.probability[group]).sum(axis=1), 1.0)
-        return shares
+        return np.asarray(np.minimum((above * self.probability[group]).sum(axis=1), 1.0))
 
 
 def best_rule(
