@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
@@ -22,9 +22,10 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback, Progress, Status
 
-__all__ = ["CURES", "SolverOptions", "bar", "budget_of", "cause_of", "interrupted", "parameters", "worst"]
+__all__ = ["CURES", "Checked", "SolverOptions", "bar", "budget_of", "cause_of", "interrupted", "parameters", "worst"]
 
 T = TypeVar("T")
+Options = TypeVar("Options", bound="SolverOptions")
 
 CURES = {"time_limit": "the time budget is spent: raise time_budget", "stopped": "by a callback"}
 """What a warning says of a status, where that is the same for all."""
@@ -97,6 +98,16 @@ class SolverOptions:
         if unknown := entries.keys() - names:
             raise DataError(f"solver_options has no option {min(unknown)!r}; there are {', '.join(names)}.")
         return cls(**entries)
+
+
+class Checked(Generic[Options]):
+    """`_options` of an estimator: the record of its kind that `solver_options` stands for."""
+
+    def __init__(self, record: type[Options]) -> None:
+        self._record = record
+
+    def __get__(self, estimator: Any, owner: type) -> Options:
+        return self._record.of(estimator.solver_options)
 
 
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:

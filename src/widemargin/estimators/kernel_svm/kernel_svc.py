@@ -18,7 +18,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._calibration import calibrates, hold_out
-from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import name_the_kernel, warn_of_indefiniteness, warn_of_steepness
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
@@ -174,10 +174,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     n_jobs: int | None = None
     solver_options: KernelOptions | Mapping[str, object] | None = None
 
-    @property
-    def _options(self) -> KernelOptions:
-        """What SVC does not have, checked."""
-        return KernelOptions.of(self.solver_options)
+    _options = Checked(KernelOptions)
 
     @property
     def coef_(self) -> Matrix:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping
-from typing import Any, Self
+from typing import Self
 
 import narwhals as nw
 import numpy as np
@@ -189,13 +189,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     confidence: kinds.Confidence | None = None
     validation_fraction: kinds.Share = 0.2
     calibration: kinds.Calibration = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(

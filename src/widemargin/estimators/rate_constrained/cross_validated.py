@@ -125,12 +125,6 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
     rule: Literal["best", "one-standard-error"] = "best"
     refit: bool = True
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
-
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
         self,

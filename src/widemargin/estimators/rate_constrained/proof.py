@@ -64,16 +64,13 @@ def refuse_unprovable(enforce: str, kernel: object, *, fit_intercept: bool) -> N
             f'a confidence covers the rates of predict, and enforce="{enforce}" is about those of '
             'predict_randomized. Use enforce="deterministic", or GoalThresholdClassifier(randomize=True) on the model.'
         )
+    refusal = ""
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise CapabilityError(
-            "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
-            "name or as a function."
-        )
-    if not fit_intercept:
-        raise CapabilityError(
-            "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
-            "fit_intercept=True, or confidence=None."
-        )
+        refusal = "keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by name"
+    elif not fit_intercept:
+        refusal = "is reached by moving the threshold, and fit_intercept=False allows none. Use fit_intercept=True"
+    if refusal:
+        raise CapabilityError(f"a confidence {refusal}, or confidence=None.")
 
 
 def keep_rows(

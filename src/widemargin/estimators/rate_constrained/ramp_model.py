@@ -14,7 +14,7 @@ from widemargin._typing import Bools, Classifier, Features, Floats, Matrix, Seed
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import ROW_CHECKS, BinaryGoalMixin
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
-from widemargin.estimators._options import CURES, budget_of, parameters
+from widemargin.estimators._options import CURES, Checked, budget_of, parameters
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, generalization
@@ -63,10 +63,14 @@ class RampParameters:
     random_state: kinds.Random = None
     solver_options: TrainingOptions | Mapping[str, object] | None = None
 
-    @property
-    def _options(self) -> TrainingOptions:
-        """The options of training, checked."""
-        return TrainingOptions.of(self.solver_options)
+    _options = Checked(TrainingOptions)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
 
     def _budget(self) -> Budget:
         return budget_of(self.time_budget, self.callbacks, self._options.verbose)

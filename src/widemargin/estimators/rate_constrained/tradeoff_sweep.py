@@ -48,11 +48,7 @@ class _Measured:
         return self.tied
 
     def add(
-        self,
-        model: RateConstrainedClassifier,
-        tied: TiedGoal,
-        keys: Sequence[Constraint],
-        swept: Sequence[Constraint],
+        self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure a model."""
         scores = model._positive_scores(self.matrices)
@@ -267,8 +263,20 @@ class Sweep:
     def train(self) -> "Piece":
         """Train point after point, until the goals or the time end."""
         for goal in self.goals[len(self.points) :]:
+            began, tied = self.budget.elapsed, self.series.bind(goal)
+            self._agrees(tied.n_constraints)
+            if self.held is not None:  # what is wrong there is said before the time for training is spent
+                self.held.bind(goal)
             with steps.refuse_overflow(self.training.matrices):
-                self._train(goal)
+                trained = self.series.train(tied)
+                if self.budget.exhausted and self.points:
+                    break  # cut short; its neighbours are done
+                model = copy.copy(self.model)
+                model.goal = model.goal_ = goal
+                model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
+            best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
+            self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
+            self._tell(self.points[-1])
             if self.budget.exhausted:
                 break
         held = None if self.held is None else self.held.log
@@ -326,22 +334,6 @@ class Sweep:
             n_iter=np.array([model.n_iter_ for model in models]),
             models=models,
         )
-
-    def _train(self, goal: Goal) -> None:
-        began = self.budget.elapsed
-        tied = self.series.bind(goal)
-        self._agrees(tied.n_constraints)
-        if self.held is not None:  # what is wrong there is said before the time for training is spent
-            self.held.bind(goal)
-        trained = self.series.train(tied)
-        if self.budget.exhausted and self.points:
-            return  # cut short; its neighbours are done
-        model = copy.copy(self.model)
-        model.goal = model.goal_ = goal
-        model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
-        best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
-        self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
-        self._tell(self.points[-1])
 
     def _agrees(self, n_constraints: int) -> None:
         if self.points and n_constraints != len(self.labels):

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import ReadyMadeSVM, StructuralOptions, potentials, with_constant
+from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel
@@ -394,7 +394,7 @@ class HierarchicalSVC(LabelSetSVM):
     def _model(self) -> HierarchyModel:
         return HierarchyModel(
             self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
-            separator=StructuralOptions.of(self.solver_options).separator,
+            separator=self._options.separator,
         )  # fmt: skip
 
     def closed(self, y: npt.ArrayLike) -> Ints:
@@ -413,5 +413,5 @@ class HierarchicalSVC(LabelSetSVM):
 
     def _check_labels(self, y: Features) -> None:
         """Refuse columns of y that carry the names of nodes in another order."""
-        graph = read_hierarchy(self.hierarchy, StructuralOptions.of(self.solver_options).separator)
+        graph = read_hierarchy(self.hierarchy, self._options.separator)
         check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))

@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.sweep import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
-from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
+from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback
@@ -382,7 +382,7 @@ class _Search:
         # up to a gap of 5%: the scores of the models hardly change after it
         limits = {"tol": max(0.05, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
-        options = StructuralOptions.of(one.solver_options)
+        options = one._options
         one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False
         with warnings.catch_warnings():

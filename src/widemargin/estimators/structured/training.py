@@ -15,7 +15,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._options import CURES, SolverOptions, budget_of, interrupted, parameters
+from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Status
@@ -108,6 +108,7 @@ class StructuralParameters:
 class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[misc]
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
 
+    _options = Checked(StructuralOptions)
     _prove = True  # a search for parameters has no use for the proved bounds of its models
 
     model_: StructuredModel
@@ -120,7 +121,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         self, model: StructuredModel, X: Examples, Y: Examples, *, search: str | Search = "auto", debug: bool = False
     ) -> None:
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended."""
-        options = StructuralOptions.of(self.solver_options)
+        options = self._options
         budget = budget_of(self.time_budget, self.callbacks, options.verbose)
         problem = StructuredProblem(
             model, X, Y, C=self.C, rescaling=self.rescaling, search=search, eps=options.search_tol,

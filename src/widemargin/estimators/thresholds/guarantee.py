@@ -77,11 +77,7 @@ class Margin:
 
 
 def margins(
-    tied: TiedGoal,
-    confidence: float,
-    *,
-    reach: Callable[[Population], int] | None = None,
-    mixtures: bool = False,
+    tied: TiedGoal, confidence: float, *, reach: Callable[[Population], int] | None = None, mixtures: bool = False
 ) -> tuple[Margin, ...]:
     """The margin of each constraint, for all of them to hold together with the given confidence.
 
@@ -195,12 +191,7 @@ def _steps(group: list[tuple[float, Rate]]) -> list[float]:
 
 
 def guarantee_text(
-    tied: TiedGoal,
-    proofs: Sequence[Margin],
-    confidence: float,
-    *,
-    searched: str = "threshold searched",
-    more: str = "",
+    tied: TiedGoal, proofs: Sequence[Margin], confidence: float, *, searched: str = "threshold searched", more: str = ""
 ) -> str:
     """The statement proved, with its assumptions.
 
