@@ -8,8 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from widemargin._text import close_match, listing
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import close_match, column_from_arrow, column_from_values, listing
+from widemargin.goals.binding.tables import column_from_arrow, column_from_values
 
 
 def facts(column):

@@ -96,7 +96,7 @@ def model_bound(tied: TiedGoal, trained: Trained, enforcement: str, *, mapped: b
     convex step, or was trained on weighted rows or on features that were themselves fitted (`mapped`). The largest norm
     of the training rows (in the kernel's space, where there is one) stands for that of all rows.
     """
-    weighted = any(weight is not None for weight in tied.weight)
+    weighted = any(weight is not None for weight in tied.row_weight)
     searched = enforcement != "randomized" or trained.best.shifted or not trained.solution.certified
     if searched or weighted or mapped or tied.n_constraints == 0:
         return None

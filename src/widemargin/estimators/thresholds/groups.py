@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._text import listing
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.columns import TableColumn, column_from_values, listing
-from widemargin.goals.binding.membership import evaluate, members
+from widemargin.goals.binding.cells import evaluate, members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_from_values
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
 

@@ -65,7 +65,7 @@ def refusal_text(
             continue
         need = 0.0
         if proofs is not None:
-            need = proofs[j].size / (float(measured.denominator[j]) if item.is_ratio else 1.0)
+            need = proofs[j].size / (float(measured.denominator[j]) if item.cleared.ratio is not None else 1.0)
         if slack < need - 1e-9:
             lines.append(f"{name}{item.text} reaches {value:.4g}, short by {need - slack:.2g}{_sure(proofs, j, need)}")
     rows = sum(tied.n_rows)

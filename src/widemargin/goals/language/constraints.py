@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self, cast
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.checks import checked_min_rows, checked_name, checked_on_small, shown
-from widemargin.goals.language.linear import Linear, Ratio
+from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.ranges import Range
 from widemargin.goals.text.printing import interval_text, name_text, number_text, quoted
 
@@ -162,6 +162,11 @@ class Constraint(Ruled):
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """Every rate of either side, in order of first appearance."""
+        return tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates))
 
     @property
     def difference(self) -> Linear:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from widemargin._text import listing
 from widemargin.exceptions import GoalError
-from widemargin.goals.binding.columns import listing
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.checks import ColumnName, checked_min_rows, checked_on_small, shown
 from widemargin.goals.language.constraints import Constraint, options_text

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.rates_of_predictions import RateTable, ratio_value
 
@@ -49,7 +49,13 @@ def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Flo
     values = tied.table.values(tied.positive_mass(positive))
     variances = np.empty((len(tied.sources), tied.n_constraints))
     for j, item in enumerate(tied.constraints):
-        variances[:, j] = _variances(_by_row(_slack_influence(item, tied.table, values), tied, positive))
+        ratio = item.cleared.ratio
+        # The sign does not matter: that of the slack or of its negative.
+        if ratio is None:
+            pair = _form_influence(item.constraint.difference, tied.table, values)
+        else:
+            pair = _quotient_influence(ratio.numerator, ratio.denominator, tied.table, values)
+        variances[:, j] = _variances(_by_row(pair, tied, positive))
     return variances
 
 
@@ -88,16 +94,8 @@ def _form_influence(form: Linear, table: RateTable, values: Floats) -> tuple[Flo
     return base, gain
 
 
-def _slack_influence(item: TiedConstraint, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
-    """The same for the slack of a constraint; the sign does not matter."""
-    ratio = item.cleared.ratio
-    if ratio is None:
-        return _form_influence(item.constraint.difference, table, values)
-    return _quotient_influence(ratio.numerator, ratio.denominator, table, values)
-
-
 def _quotient_influence(above: Linear, below: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
-    """The same for `above / below`: `(influence of above - quotient * influence of below) / below`."""
+    """The same of a quotient: `(influence of above - quotient * influence of below) / below`."""
     quotient, denominator = ratio_value(Ratio(above, below), table, values)
     if not np.isfinite(quotient):
         nothing = np.full(table.space.n_cells, np.nan)
@@ -109,6 +107,6 @@ def _quotient_influence(above: Linear, below: Linear, table: RateTable, values: 
 def _by_row(pair: tuple[Floats, Floats], tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
     base, gain = pair
     return tuple(
-        (base[cell] + gain[cell] * said) * (1.0 if weight is None else weight)
-        for cell, weight, said in zip(tied.cell, tied.row_weight, positive, strict=True)
+        (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
+        for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)
     )
