@@ -23,15 +23,8 @@ from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
-from widemargin.goals.binding.sources import (
-    External,
-    column_of,
-    external_data,
-    find_classes,
-    plain_value,
-    positive_class,
-)
-from widemargin.goals.binding.tables import Scalar
+from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
+from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 from widemargin.rows import is_asked

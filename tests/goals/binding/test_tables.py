@@ -20,9 +20,9 @@ def test_frames_of_every_library(make):
     assert table.column("sex").distinct() == ["F", "M"]
     assert table.column("sex").n_missing == 1
     assert table.column("age").values.tolist() == [30, 40, 50]
-    assert "sex" in table
-    assert "height" not in table
-    assert list(table) == ["sex", "age"]
+    assert "sex" in table.columns
+    assert "height" not in table.columns
+    assert list(table.columns) == ["sex", "age"]
 
 
 def test_the_last_columns_are_kept():

@@ -30,7 +30,8 @@ from widemargin.estimators.rate_constrained.ramp_model import DTYPES
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import CapabilityError, DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import Source, column_of, external_data, make_source
+from widemargin.goals.binding.sources import Source, external_data, make_source
+from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows, columns_used

@@ -16,7 +16,7 @@ from widemargin._typing import Ints
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.binding.cells import evaluate, members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_from_values
+from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_of
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
 
@@ -117,7 +117,7 @@ def reach(groups: Sequence[Population], population: Population) -> int:
     if len(equal) < len(groups) or len(columns) > 1:
         return len(groups)
     (column,) = columns
-    values = column_from_values(column, np.array([where.value for where in equal]))
+    values = column_of(column, np.array([where.value for where in equal]))
     possible = np.ones(len(groups), bool)
     for part in parts:
         if part.columns == (column,) and not part.uses_label and not part.baselines:

@@ -104,9 +104,7 @@ def bind(
     used = set(objective.rates).union(*(item.constraint.rates for item in tied_constraints))
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
     tied = assemble(goal, tied_constraints, dropped, table, sources, objective)
-    _check_attainable(tied)
-    if warn_trivial and any(item.cleared.ratio is not None for item in tied.constraints):
-        _warn_trivial(tied)
+    _check_bounds(tied, warn_trivial=warn_trivial)
     return tied
 
 
@@ -247,10 +245,12 @@ def _sift(
     return tuple(enough), tuple(dropped)
 
 
-def _check_attainable(tied: TiedGoal) -> None:
+def _check_bounds(tied: TiedGoal, *, warn_trivial: bool) -> None:
     """Refuse a constraint that no assignment of predictions to these rows can meet.
 
     The reduced form is a sum of terms >= 0 and can be 0, so it is attainable exactly if its bound is >= 0.
+
+    And warn when predicting one class everywhere passes only because a ratio is undefined for it.
     """
     spread = np.maximum(tied.scale, np.abs(tied.bound))
     for j in np.flatnonzero(tied.bound < -1e-9 * spread):
@@ -267,10 +267,8 @@ def _check_attainable(tied: TiedGoal) -> None:
             f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
             f"({item.n_rows} rows), and the bound is {number_text(item.cleared.bound)}. Move the bound."
         )
-
-
-def _warn_trivial(tied: TiedGoal) -> None:
-    """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
+    if not warn_trivial or all(item.cleared.ratio is None for item in tied.constraints):
+        return
     for word, mass in (("nothing", np.zeros_like(tied.cell_weight)), ("everything", tied.cell_weight)):
         _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
         undefined = tied.measure(mass).undefined

@@ -181,14 +181,9 @@ def _is_in(column: TableColumn, values: Sequence[Scalar]) -> Bools:
 
 def _check_type(column: TableColumn, value: Scalar) -> None:
     """Refuse a comparison of a column with a value of another type."""
-    if column.kind in ("string", "date"):
-        fits = isinstance(value, str)
-    elif isinstance(value, str):
-        fits = False
-    elif column.kind == "boolean" or isinstance(value, bool):
+    fits = isinstance(value, str) == (column.kind in ("string", "date"))
+    if fits and (column.kind == "boolean" or isinstance(value, bool)):
         fits = column.is_binary and value in (0, 1)
-    else:
-        fits = True
     if not fits:
         name, cure = {
             "string": ("text", "Quote the value"), "number": ("numbers", "Write a number, without quotes"),

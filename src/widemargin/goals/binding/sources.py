@@ -10,23 +10,16 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Floats, Ints, Label, Signs, Table
 from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.tables import (
-    PopulationTable,
-    TableColumn,
-    column_from_arrow,
-    column_from_values,
-    is_frame,
-)
+from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.rows import Rows, is_asked
 
 __all__ = [
-    "ClassPair", "External", "Repeats", "Source", "column_of", "encode_labels", "external_data", "find_classes",
+    "ClassPair", "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
     "make_source", "make_sources", "plain_value", "positive_class", "rows_of_source",
 ]  # fmt: skip
 
@@ -148,8 +141,8 @@ class Source:
                 )
         if self.table is not None and self.table.n_rows != self.n_rows:
             raise DataError(f"the table has {self.table.n_rows} rows and {self.title} {self.n_rows}.")
-        if self.weight is not None and not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
-            bad = int(np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0))))
+        bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
+        if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
 
     @property
@@ -218,10 +211,7 @@ def make_source(
 
 
 def make_sources(
-    uses: Mapping[str | None, Collection[str]],
-    rows: Rows,
-    *,
-    classes: tuple[Label, Label],
+    uses: Mapping[str | None, Collection[str]], rows: Rows, *, classes: tuple[Label, Label]
 ) -> tuple[Source, ...]:
     """The main rows and every external data set that a goal uses, the main rows first.
 
@@ -318,32 +308,6 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
         raise DataError(f"baseline {name!r} is a model, and there is no X to ask it about; give X or its predictions.")
     answers: Column = baseline.predict(rows.X if is_frame(rows.X) or hasattr(rows.X, "shape") else np.asarray(rows.X))
     return answers
-
-
-def column_of(what: str, values: Column) -> TableColumn:
-    """Read a vector: array, list, or a pandas, polars or pyarrow series.
-
-    Raises
-    ------
-    DataError
-        If it is not one-dimensional, or of mixed types.
-    """
-    series: Any = values if nw.dependencies.is_into_series(values) else None
-    if series is not None:
-        try:
-            return column_from_arrow(what, nw.from_native(series, series_only=True).to_arrow())
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # objects of several kinds, which are looked at one by one
-    try:
-        # as objects, because NumPy would turn [1, "a"] into two strings
-        array = np.asarray(values, object if series is not None or isinstance(values, list | tuple) else None)
-    except ValueError:
-        raise DataError(f"{what} is a list of lists of different lengths; give one value per row.") from None
-    if array.ndim != 1:
-        raise DataError(
-            f"{what} has shape {array.shape}; give a vector with one value per row, for example by .ravel()."
-        )
-    return column_from_values(what, array)
 
 
 def encode_labels(

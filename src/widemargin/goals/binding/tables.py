@@ -8,7 +8,7 @@ missing: None, NaN, NaT, a null.
 
 import functools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin._text import close_match, listing
-from widemargin._typing import Bools, Features, Table
+from widemargin._typing import Bools, Column, Features, Table
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.checks import ColumnName
 from widemargin.rows import ONE_TABLE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
-__all__ = ["PopulationTable", "Scalar", "TableColumn", "column_from_arrow", "column_from_values", "is_frame"]
+__all__ = ["PopulationTable", "Scalar", "TableColumn", "column_from_arrow", "column_of", "is_frame"]
 
 Kind = Literal["string", "number", "boolean", "date", "empty"]
 Scalar = str | int | float | bool
@@ -100,15 +100,29 @@ class TableColumn:
         return with_none
 
 
-def column_from_values(name: ColumnName, values: npt.ArrayLike) -> TableColumn:
-    """Read a one-dimensional array (any dtype) or sequence.
+def column_of(name: ColumnName, values: Column) -> TableColumn:
+    """Read a vector: array, list, or a pandas, polars or pyarrow series.
 
     Raises
     ------
     DataError
-        If the values are of mixed or unsupported types.
+        If it is not one-dimensional, or of mixed or unsupported types.
     """
-    array = np.asarray(values)
+    series: Any = values if nw.dependencies.is_into_series(values) else None
+    if series is not None:
+        try:
+            return column_from_arrow(name, nw.from_native(series, series_only=True).to_arrow())
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # objects of several kinds, which are looked at one by one
+    try:
+        # as objects, because NumPy would turn [1, "a"] into two strings
+        array = np.asarray(values, object if series is not None or isinstance(values, list | tuple) else None)
+    except ValueError:
+        raise DataError(f"{name} is a list of lists of different lengths; give one value per row.") from None
+    if array.ndim != 1:
+        raise DataError(
+            f"{name} has shape {array.shape}; give a vector with one value per row, for example by .ravel()."
+        )
     kinds: dict[str, Kind] = {"f": "number", "i": "number", "u": "number", "b": "boolean", "M": "date"}
     if array.dtype.kind in kinds:
         missing = np.isnan(array) if array.dtype.kind in "fM" else None  # NaT answers to it, too
@@ -257,12 +271,6 @@ class PopulationTable:
         """Every column that can be named, those of `populations` first."""
         return tuple(self._readers)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._readers
-
-    def __iter__(self) -> Iterator[ColumnName]:
-        return iter(self._readers)
-
     def column(self, name: ColumnName) -> TableColumn:
         """The column of that name (or position in a 2-D array).
 
@@ -302,12 +310,12 @@ def _opened(data: Features | Table, what: str) -> tuple[int, dict[ColumnName, Re
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise DataError(f"{what} is an array of shape {data.shape}; it must have 2 dimensions. {ONE_TABLE}")
-        return data.shape[0], dict.fromkeys(range(data.shape[1]), functools.partial(_read_from_array, data))
+        return data.shape[0], dict.fromkeys(range(data.shape[1]), functools.partial(_read, data))
     if not is_frame(data) and (isinstance(data, list | tuple) or nw.dependencies.is_into_series(data)):
         raise DataError(f"{what} is a {type(data).__name__} of length {len(data)}, not a table. {ONE_TABLE}")
     try:
         frame: Any = nw.from_native(data, eager_only=True)
-        return len(frame), dict.fromkeys(frame.columns, functools.partial(_read_from_frame, frame))
+        return len(frame), dict.fromkeys(frame.columns, functools.partial(_read, frame))
     except (TypeError, ValueError) as error:
         lazy = " Collect a lazy frame first." if "azy" in type(data).__name__ else ""
         if hasattr(data, "__len__"):  # a lazy frame would have to be read for its names
@@ -322,16 +330,15 @@ def _opened(data: Features | Table, what: str) -> tuple[int, dict[ColumnName, Re
         raise DataError(f"{what} cannot be used as a table: {str(error).splitlines()[0]}.{lazy} {ONE_TABLE}") from None
 
 
-def _read_from_array(data: npt.NDArray[Any], place: ColumnName) -> TableColumn:
-    return column_from_values(place, data[:, int(place)])
-
-
-def _read_from_frame(frame: Any, name: ColumnName) -> TableColumn:
-    series = frame.get_column(name)
+def _read(table: Any, name: ColumnName) -> TableColumn:
+    """A column of an array, or of a frame of narwhals."""
+    if isinstance(table, np.ndarray):
+        return column_of(name, table[:, int(name)])
+    series = table.get_column(name)
     try:
         arrow = series.to_arrow()
     except (TypeError, ValueError, OverflowError, ArithmeticError):
-        return column_from_values(name, np.asarray(series.to_list(), dtype=object))
+        return column_of(name, series.to_list())
     # polars' categories may be shared with other frames, so only those that occur are this column's own
     declared = not (series.dtype == nw.Categorical and series.implementation.is_polars())
     return column_from_arrow(name, arrow, str(series.dtype), declared=declared)

@@ -244,15 +244,14 @@ class CountedRows:
         self.n_rows = 0
         self._baselines = tuple(baselines)
         self._digests = {column: ColumnDigest(column, use) for column, use in uses.items()}
-        self._has_labels: bool | None = None
-        self._has_ramp: bool | None = None
+        self._has: dict[str, bool] = {}
         self._weights: frozenset[float] = frozenset()
         self._binned = False
         self._kinds: dict[tuple[Key, ...], tuple[int, float, float]] = {}
 
     def add(self, source: Source, positive: Bools, ramp: Floats | None) -> None:
         """Count the rows of a block; memory grows with new kinds only."""
-        self._agree(source.labels is not None, ramp is not None)
+        self._agree({"labels": source.labels is not None, "ramp": ramp is not None})
         weight = np.ones(source.n_rows) if source.weight is None else source.weight
         labels, *others = self._fields(source)
         values, codes = np.unique(weight, return_inverse=True)
@@ -306,7 +305,7 @@ class CountedRows:
             return
         if (other.name, other._baselines, [*other._digests]) != (self.name, self._baselines, [*self._digests]):
             raise DataError("counts of different goals or sources cannot be merged. Count both for the same goal.")
-        self._agree(bool(other._has_labels), bool(other._has_ramp))
+        self._agree(other._has)
         # Digests first: they refuse a column that holds texts here and numbers there, before any count is changed.
         for column, digest in self._digests.items():
             digest.join(other._digests[column])
@@ -328,12 +327,11 @@ class CountedRows:
         for key, sums in kinds.items():
             self._note((*key[:-1], float(weight_level(float(key[-1] or 0.0)))) if binned else key, *sums)
 
-    def _agree(self, has_labels: bool, has_ramp: bool) -> None:
+    def _agree(self, has: dict[str, bool]) -> None:
         """Every block has labels or none has, and likewise probabilities of the ramp."""
-        for what, before, now in (("labels", self._has_labels, has_labels), ("ramp", self._has_ramp, has_ramp)):
-            if before is not None and before != now:
+        for what, given in has.items():
+            if self._has.setdefault(what, given) != given:
                 raise DataError(f"some blocks of rows have {what} and others none. Give them with every block.")
-        self._has_labels, self._has_ramp = has_labels, has_ramp
 
     def _learn_weights(self, weights: frozenset[float], *, binned: bool) -> None:
         """Keep weights apart while they are few, as the bootstrap does; beyond, by their level."""
@@ -365,14 +363,14 @@ class CountedRows:
             weight = total / count if self._binned else np.array(others[-1], dtype=np.float64)
         source = Source(
             self.name,
-            np.array(label, dtype=np.int8) - np.int8(1) if self._has_labels else None,
+            np.array(label, dtype=np.int8) - np.int8(1) if self._has["labels"] else None,
             weight,
             PopulationTable(len(kinds), dict.fromkeys(table, table.__getitem__), table) if table else None,
             signs,
             len(kinds),
             Repeats(count.astype(np.int64), self._binned),
         )
-        ramp = np.divide(share, total, out=np.zeros(len(kinds)), where=total > 0) if self._has_ramp else None
+        ramp = np.divide(share, total, out=np.zeros(len(kinds)), where=total > 0) if self._has["ramp"] else None
         return Counted(source, np.array(predicted) > 0, ramp)
 
 

@@ -1,4 +1,4 @@
-"""Confidence intervals for the slack of each constraint.
+"""How sure what was measured is: confidence intervals of slacks, standard errors, over the draw of the rows.
 
 A single proportion of unweighted rows against a constant gets the exact interval of Clopper and Pearson (1934).
 Everything else (differences, ratios, weights) gets a percentile bootstrap (expanded for small numbers), stratified by
@@ -7,11 +7,17 @@ in every population.
 
 Rows that a constraint cannot tell apart are counted once, and a replicate is a draw of multinomial counts of these few
 kinds of rows: never an array of rows times replicates, so its cost does not grow with the number of rows.
+
+A rate is a quotient of two sums over rows, and everything else is built from rates, so to first order each measure is
+a sum of one number per row, its *influence*: how much the measure moves, per unit of weight, with the row. The variance
+is then the sum of squared influences (the delta method; for a rate over a fixed population, exactly the textbook
+`p (1 - p) / n`). Differences between two classifiers on the same rows are taken row by row, which removes what both
+have in common.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +28,13 @@ from widemargin._typing import Bools, Floats, Ints, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Ratio
-from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values
+from widemargin.goals.language.linear import Linear, Ratio
+from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
 
 __all__ = [
-    "BOOTSTRAP",
-    "BootstrapOptions",
-    "Interval",
-    "Tally",
-    "clopper_pearson",
-    "simultaneous_confidence",
-    "slack_intervals",
-    "slack_replicates",
-    "tally",
-    "weight_level",
-]
+    "BOOTSTRAP", "Influence", "Interval", "clopper_pearson", "covariance", "objective_influence", "quotient_error",
+    "simultaneous_confidence", "slack_intervals", "slack_replicates", "slack_variances", "tally", "weight_level",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,48 +160,40 @@ def slack_intervals(
 def _proportion_ends(
     item: TiedConstraint, tied: TiedGoal, mass: Floats, confidence: float
 ) -> tuple[float, float] | None:
-    """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant."""
-    cleared, sign = item.cleared, 1.0 if item.cleared.sense == ">=" else -1.0
+    """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant.
+
+    A ratio is a proportion (precision, wins in changes) if both its sides are counts without a constant, if the
+    denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
+    """
+    cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
     weights = dict(zip(tied.sources, tied.row_weight, strict=True))
     if any(weights[rate.population.source] is not None for rate in cleared.form.rates):
         return None
-    if cleared.ratio is not None and cleared.ratio_bound is not None:
-        counts = _ratio_counts(cleared.ratio, tied, mass)
-        if counts is None:
+    if ratio is not None and cleared.ratio_bound is not None:
+        sides = ratio.numerator, ratio.denominator
+        if any(side.constant != 0.0 or not all(rate.definition.is_count for rate in side.rates) for side in sides):
             return None
-        factor, successes, trials = counts
-        target = cleared.ratio_bound
+        above, below = np.concatenate(table.weighted(sides[0])), np.concatenate(table.weighted(sides[1]))
+        if above.max() <= 0 or below.max() <= 0:
+            return None
+        share, whole = above / above.max(), below / below.max()
+        if not (np.isin(share, (0.0, 1.0)).all() and np.isin(whole, (0.0, 1.0)).all() and (share <= whole).all()):
+            return None
+        weight = np.concatenate([mass, tied.cell_weight - mass])
+        successes, trials = float(share @ weight), float(whole @ weight)
+        factor, target = float(above.max() / below.max()), cleared.ratio_bound
     elif len(cleared.form.terms) == 1:
-        row = tied.table.place[cleared.form.rates[0]]
-        trials = float(tied.table.total[row])
-        value = tied.table.select([row]).values(mass)[0]
-        units = trials if tied.table.is_count[row] else 1.0  # a count is its number of rows times a share
-        successes, factor, target = float(value / units * trials), cleared.form.terms[0][0] * units, cleared.bound
+        row = table.place[cleared.form.rates[0]]
+        trials = float(table.total[row])
+        units = trials if table.is_count[row] else 1.0  # a count is its number of rows times a share
+        successes = float(table.select([row]).values(mass)[0] / units * trials)
+        factor, target = cleared.form.terms[0][0] * units, cleared.bound
     else:
         return None
     low, high = clopper_pearson(round(successes), round(trials), confidence)
+    sign = 1.0 if cleared.sense == ">=" else -1.0
     ends = sign * (factor * low - target), sign * (factor * high - target)
     return min(ends), max(ends)
-
-
-def _ratio_counts(ratio: Ratio, tied: TiedGoal, mass: Floats) -> tuple[float, float, float] | None:
-    """Factor, successes and trials of a ratio that is a share of rows (precision, wins in changes), else None.
-
-    It is one if both sides are counts without a constant, if the denominator counts each row once or not at all, and if
-    every row of the numerator is one of the denominator.
-    """
-    sides = ratio.numerator, ratio.denominator
-    if any(side.constant != 0.0 or not all(rate.definition.is_count for rate in side.rates) for side in sides):
-        return None
-    above, below = (np.concatenate(tied.table.weighted(side)) for side in sides)
-    factor, unit = float(above.max()), float(below.max())
-    if unit <= 0 or factor <= 0:
-        return None
-    share, whole = above / factor, below / unit
-    if not (np.isin(share, (0.0, 1.0)).all() and np.isin(whole, (0.0, 1.0)).all() and (share <= whole).all()):
-        return None
-    weight = np.concatenate([mass, tied.cell_weight - mass])
-    return factor / unit, float(share @ weight), float(whole @ weight)
 
 
 def _percentile(slack: Floats, estimate: float, confidence: float, size: float) -> Interval:
@@ -403,3 +393,95 @@ def _kinds(rows: Tally, groups: Ints, stratum_of: Ints) -> tuple[Ints, Bools, Fl
     group = key // 2
     order = np.argsort(stratum_of[group], kind="stable")
     return group[order], key[order] % 2 == 1, weight[order], count[order]
+
+
+Influence: TypeAlias = tuple[Floats, ...]
+"""For each source, what every row adds to a measure, weight included."""
+
+
+def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+    """Influence of each row on the objective.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    positive : sequence of ndarray of shape (n_s,)
+        For each source, 1 or True where a row is predicted positive, or the probability of it.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_s,)
+    """
+    values = tied.table.values(tied.positive_mass(positive))
+    return _by_row(_form_influence(tied.goal.objective, tied.table, values), tied, positive)
+
+
+def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
+    """Variance of the slack of each constraint, split by source, shape (n_sources, m).
+
+    NaN where a ratio is undefined.
+    """
+    values = tied.table.values(tied.positive_mass(positive))
+    variances = np.empty((len(tied.sources), tied.n_constraints))
+    for j, item in enumerate(tied.constraints):
+        ratio = item.cleared.ratio
+        # The sign does not matter: that of the slack or of its negative.
+        if ratio is None:
+            pair = _form_influence(item.constraint.difference, tied.table, values)
+        else:
+            pair = _quotient_influence(ratio.numerator, ratio.denominator, tied.table, values)
+        variances[:, j] = _variances(_by_row(pair, tied, positive))
+    return variances
+
+
+def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
+    """Standard error of the quotient of two forms without ratios; NaN where the denominator is zero."""
+    values = tied.table.values(tied.positive_mass(positive))
+    pair = _quotient_influence(above, below, tied.table, values)
+    return float(np.sqrt(_variances(_by_row(pair, tied, positive)).sum()))
+
+
+def covariance(influences: Sequence[Influence]) -> Floats:
+    """Covariance matrix of K measures on the same rows, shape (K, K)."""
+    total = np.zeros((len(influences), len(influences)))
+    for parts in zip(*influences, strict=True):
+        rows = np.stack(parts)
+        sums = rows.sum(axis=1)
+        total += rows @ rows.T - np.outer(sums, sums) / max(rows.shape[1], 1)
+    return total
+
+
+def _variances(influence: Influence) -> Floats:
+    """Variance of the sum over the rows of each source, which are independent draws."""
+    sums = [float(x @ x) - float(x.sum()) ** 2 / max(len(x), 1) for x in influence]
+    variances: Floats = np.maximum(sums, 0.0)  # NaN stays NaN
+    return variances
+
+
+def _form_influence(form: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
+    """Influence of a form without ratios, by cell: of a row predicted negative, and what a positive prediction adds."""
+    positive, base = table.weighted(form)
+    gain = positive - base
+    factors = table.factors([form])
+    offset = factors.multiply(np.where(table.is_count, 0.0, np.nan_to_num(values)))
+    for block in table.blocks():
+        base[block.place] -= (offset @ block.over)[0]
+    return base, gain
+
+
+def _quotient_influence(above: Linear, below: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
+    """The same of a quotient: `(influence of above - quotient * influence of below) / below`."""
+    quotient, denominator = ratio_value(Ratio(above, below), table, values)
+    if not np.isfinite(quotient):
+        nothing = np.full(table.space.n_cells, np.nan)
+        return nothing, nothing
+    base, gain = _form_influence(above.plus(below, -float(quotient)), table, values)
+    return base / float(denominator), gain / float(denominator)
+
+
+def _by_row(pair: tuple[Floats, Floats], tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+    base, gain = pair
+    return tuple(
+        (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
+        for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)
+    )

@@ -9,7 +9,7 @@ import html
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +20,12 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.tiers import compared_with_level
+from widemargin.goals.measuring import intervals
 from widemargin.goals.measuring.rates_of_predictions import form_value
-from widemargin.goals.measuring.standard_errors import (
-    Influence,
-    covariance,
-    objective_influence,
-    quotient_error,
-    slack_variances,
-)
 
 __all__ = ["MeasureLog", "Measures", "Price", "TradeoffPath"]
+
+Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 
 FORMAT = 1
 KIND = "widemargin trade-off path"
@@ -98,7 +94,7 @@ class MeasureLog:
         self.n_rows = n_rows
         self.with_errors = with_errors
         self._rows: list[dict[str, Any]] = []
-        self._influences: list[Influence] = []
+        self._influences: list[intervals.Influence] = []
 
     def join(self, other: "MeasureLog") -> None:
         """Append the models of another log on the same rows."""
@@ -106,12 +102,7 @@ class MeasureLog:
         self._influences += other._influences
 
     def add(
-        self,
-        tied: TiedGoal,
-        positive: Sequence[npt.NDArray[Any]],
-        soft: Sequence[npt.NDArray[Any]],
-        keys: Sequence[Constraint],
-        swept: Sequence[Constraint],
+        self, tied: TiedGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure one model.
 
@@ -134,8 +125,8 @@ class MeasureLog:
         measured = {"rate": hard.value, "bound": hard.bound, "slack": hard.slack}
         measured |= {"ramp_rate": ramp.value, "ramp_slack": ramp.slack}
         if self.with_errors:
-            self._influences.append(objective_influence(tied, positive))
-            measured["slack_error"] = np.sqrt(slack_variances(tied, positive).sum(axis=0))
+            self._influences.append(intervals.objective_influence(tied, positive))
+            measured["slack_error"] = np.sqrt(intervals.slack_variances(tied, positive).sum(axis=0))
         row |= {name: np.append(values, np.nan)[columns] for name, values in measured.items()}
         values = tied.table.values(tied.positive_mass(positive))
         worst = None
@@ -152,14 +143,14 @@ class MeasureLog:
         if self.with_errors and worst is not None:
             above, below, _ = compared_with_level(worst)
             own = measured["slack_error"][place[worst]]
-            row["reached_error"] = own if below is None else quotient_error(above, below, tied, positive)
+            row["reached_error"] = own if below is None else intervals.quotient_error(above, below, tied, positive)
         self._rows.append(row)
 
     def finish(self) -> Measures:
         """All of it as arrays."""
         k = len(self._rows)
         columns = {name: np.array([row[name] for row in self._rows], dtype=np.float64) for name in self._rows[0]}
-        between = covariance(self._influences) if self.with_errors else np.full((k, k), np.nan)
+        between = intervals.covariance(self._influences) if self.with_errors else np.full((k, k), np.nan)
         return Measures(self.n_rows, covariance=between, **columns)
 
 
@@ -292,7 +283,30 @@ class TradeoffPath:
         if type(version) is not int or not 1 <= version <= FORMAT:
             raise DataError(f"a trade-off path of format {version!r} cannot be read; this version reads {FORMAT}.")
         try:
-            return cls(**_attributes(plain))
+            # Every array has the shape that the values and the constraints ask for.
+            lists = {name: plain[name] for name in ("labels", "status")}
+            lists["name and objective_text"] = [plain["name"], plain["objective_text"]]
+            for name, texts in lists.items():
+                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                    raise ValueError(f"{name} holds something that is no text")
+            k, m = len(plain["values"]), len(plain["labels"])
+            values = _array(plain["values"], (k,), "values")
+            # Nobody sweeps more values; a stored path that claims more is damaged.
+            if not 1 <= k <= 10_000 or len(plain["status"]) != k or not np.isfinite(values).all():
+                raise ValueError(f"{k} values (not all finite?) and {len(plain['status'])} of status")
+            if type(plain["n_asked"]) is not int or plain["n_asked"] < k:
+                raise ValueError(f"n_asked is {plain['n_asked']!r} and there are {k} points")
+            return cls(
+                name=plain["name"], objective_text=plain["objective_text"], labels=tuple(plain["labels"]),
+                status=tuple(plain["status"]), values=values, n_asked=plain["n_asked"],
+                coef=None, intercept=np.full(k, np.nan), models=(),
+                training=_measures(plain["training"], k, m),
+                held_out=None if plain["held_out"] is None else _measures(plain["held_out"], k, m),
+                **{name: _array(plain[name], (k,), name) for name in ("gap", "violation", "seconds")},
+                **{name: _array(plain[name], (k,), name, bool) for name in ("certified", "met")},
+                multipliers=_array(plain["multipliers"], (k, m), "multipliers"),
+                n_iter=_array(plain["n_iter"], (k,), "n_iter").astype(np.int64),
+            )  # fmt: skip
         except KeyError as error:
             raise DataError(f"the stored trade-off path has no {error}; make it again.") from None
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -422,33 +436,6 @@ def _plain(value: object) -> object:
             rows[~np.isfinite(value)] = None
         return rows.tolist()
     return list(value) if isinstance(value, tuple) else value
-
-
-def _attributes(plain: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a stored path, every array of the shape that the values and the constraints ask for."""
-    lists = {name: plain[name] for name in ("labels", "status")}
-    lists["name and objective_text"] = [plain["name"], plain["objective_text"]]
-    for name, texts in lists.items():
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{name} holds something that is no text")
-    k, m = len(plain["values"]), len(plain["labels"])
-    values = _array(plain["values"], (k,), "values")
-    # Nobody sweeps more values; a stored path that claims more is damaged.
-    if not 1 <= k <= 10_000 or len(plain["status"]) != k or not np.isfinite(values).all():
-        raise ValueError(f"{k} values (not all finite?) and {len(plain['status'])} of status")
-    if type(plain["n_asked"]) is not int or plain["n_asked"] < k:
-        raise ValueError(f"n_asked is {plain['n_asked']!r} and there are {k} points")
-    return {
-        "name": plain["name"], "objective_text": plain["objective_text"], "labels": tuple(plain["labels"]),
-        "status": tuple(plain["status"]), "values": values, "n_asked": plain["n_asked"],
-        "coef": None, "intercept": np.full(k, np.nan), "models": (),
-        "training": _measures(plain["training"], k, m),
-        "held_out": None if plain["held_out"] is None else _measures(plain["held_out"], k, m),
-        **{name: _array(plain[name], (k,), name) for name in ("gap", "violation", "seconds")},
-        **{name: _array(plain[name], (k,), name, bool) for name in ("certified", "met")},
-        "multipliers": _array(plain["multipliers"], (k, m), "multipliers"),
-        "n_iter": _array(plain["n_iter"], (k,), "n_iter").astype(np.int64),
-    }  # fmt: skip
 
 
 def _measures(plain: dict[str, Any], k: int, m: int) -> Measures:
