@@ -12,7 +12,7 @@ from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.rows import Rows, is_asked
 

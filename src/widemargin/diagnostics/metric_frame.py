@@ -15,8 +15,7 @@ from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.sources import Source, encode_labels, find_classes, positive_class
 from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE

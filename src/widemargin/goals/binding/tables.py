@@ -20,7 +20,7 @@ import pyarrow as pa
 from widemargin._text import close_match, listing
 from widemargin._typing import Bools, Column, Features, Table
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.language.checks import ColumnName
+from widemargin.goals.language.values import ColumnName
 from widemargin.rows import ONE_TABLE
 
 if TYPE_CHECKING:

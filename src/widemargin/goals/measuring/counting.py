@@ -24,10 +24,10 @@ from widemargin.goals.binding.cells import Packer, moment_of
 from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable, Scalar, TableColumn
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import ColumnName
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
+from widemargin.goals.language.values import ColumnName
 from widemargin.goals.measuring.intervals import BOOTSTRAP, weight_level
 
 __all__ = ["COUNTED", "ColumnDigest", "ColumnUse", "Counted", "CountedRows", "CountingLimits", "columns_used"]

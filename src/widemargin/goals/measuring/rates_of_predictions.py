@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from widemargin._typing import Bools, Floats, Ints, Signs
 from widemargin.goals.binding.cells import CellSpace, Rows
 from widemargin.goals.language.constraints import ClearedConstraint, Constraint
-from widemargin.goals.language.linear import Linear, Rate, Ratio
-from widemargin.goals.language.metrics import When
+from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
 __all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
 

@@ -19,7 +19,6 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.tiers import compared_with_level
 from widemargin.goals.measuring import intervals
 from widemargin.goals.measuring.rates_of_predictions import form_value
 
@@ -133,7 +132,7 @@ class MeasureLog:
         for key in swept:
             if key not in place:
                 continue
-            above, below, is_floor = compared_with_level(key)
+            above, below, is_floor = key.compared_with_level()
             level = float(form_value(above, tied.table, values))
             if below is not None:
                 under = float(form_value(below, tied.table, values))
@@ -141,7 +140,7 @@ class MeasureLog:
             if worst is None or (level < row["reached"] if is_floor else level > row["reached"]):
                 row["reached"], worst = level, key
         if self.with_errors and worst is not None:
-            above, below, _ = compared_with_level(worst)
+            above, below, _ = worst.compared_with_level()
             own = measured["slack_error"][place[worst]]
             row["reached_error"] = own if below is None else intervals.quotient_error(above, below, tied, positive)
         self._rows.append(row)
