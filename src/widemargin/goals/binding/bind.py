@@ -137,7 +137,9 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> list[tuple[Co
             constraints.append((ruled, None))
             continue
         population = _compared_within(ruled)
-        source = _source(population.source, by_name, ruled.text)
+        source = by_name.get(population.source)
+        if source is None:
+            raise DataError(ruled.text + _not_given(population.source, by_name))
         if source.table is None:
             raise DataError(
                 f"{ruled.text} needs column {ruled.column!r}, and {source.title} has no table of populations."
@@ -150,31 +152,33 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> list[tuple[Co
     return constraints
 
 
-def _source(name: str | None, by_name: Mapping[str | None, Source], text: str) -> Source:
-    if name not in by_name:
-        given = listing(sorted(other for other in by_name if other is not None))
-        what = "the main rows" if name is None else f"the external data set {name!r}"
-        raise DataError(f"{text} is measured on {what}, which is not given; external data sets given: {given}.")
-    return by_name[name]
+def _not_given(name: str | None, by_name: Mapping[str | None, Source]) -> str:
+    given = listing(sorted(other for other in by_name if other is not None))
+    what = "the main rows" if name is None else f"the external data set {name!r}"
+    return f" is measured on {what}, which is not given; external data sets given: {given}."
 
 
 def _check_sources(users: Mapping[Rate, Constraint | None], by_name: Mapping[str | None, Source]) -> None:
     """Every rate finds its source, its labels and its baseline there."""
     for rate, user in users.items():
-        owner = f"the objective's {rate}" if user is None else _label_and_text(user)
-        source = _source(rate.population.source, by_name, owner)
-        if rate.definition.needs_label and not source.has_labels:
+        source, fault = by_name.get(rate.population.source), ""
+        if source is None:
+            fault = _not_given(rate.population.source, by_name)
+        elif rate.definition.needs_label and not source.has_labels:
             cure = "y=labels" if source.name is None else f"External(X, y) for {source.name!r}"
-            raise DataError(
-                f"{owner}: {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "
+            fault = (
+                f": {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "
                 "without labels (positive_rate, negative_rate, churn)."
             )
-        for name in (*rate.population.baselines, *([] if rate.baseline is None else [rate.baseline])):
-            if name not in source.baselines:
-                raise DataError(
-                    f"{owner}: baseline {name!r} is unknown on {source.title}; "
-                    f"known are {listing(sorted(source.baselines))}."
-                )
+        else:
+            absent = [
+                name for name in (*rate.population.baselines, rate.baseline) if name not in (None, *source.baselines)
+            ]
+            if absent:
+                there = listing(sorted(source.baselines))
+                fault = f": baseline {absent[0]!r} is unknown on {source.title}; known are {there}."
+        if fault:
+            raise DataError((f"the objective's {rate}" if user is None else _label_and_text(user)) + fault)
 
 
 def _label_and_text(constraint: Constraint) -> str:
@@ -187,7 +191,7 @@ def _too_few_rows(rate: Rate, table: RateTable, least: int) -> tuple[str, str] |
     The short form says the population and its size, in the same words for every constraint that is dropped for it.
     """
     row, population = table.place[rate], rate.population
-    n, n_given, in_population = (int(number[row]) for number in (table.rows, table.all_rows, table.population_rows))
+    n, n_given, in_population = int(table.rows[row]), int(table.all_rows[row]), int(table.population_rows[row])
     if n >= least and table.total[row] > 0:
         return None
     name = "everyone" if population == EVERYONE else population.reference

@@ -25,24 +25,13 @@ from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import Scalar, TableColumn
+from widemargin.goals.language import predicates
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import (
-    And,
-    BaselineSays,
-    Compare,
-    IsIn,
-    IsNull,
-    IsTrue,
-    LabelIs,
-    Not,
-    Or,
-    Predicate,
-)
 
 __all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "Truth", "build_cells", "evaluate", "members", "moment_of"]
 
-Rows = tuple[str | None, Predicate | None]
+Rows = tuple[str | None, predicates.Predicate | None]
 """What decides membership: `Population.rows`."""
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -91,16 +80,16 @@ def members(population: Population, source: Source) -> Truth:
         raise type(error)(f"population {population.name!r}: {error}") from None
 
 
-def evaluate(predicate: Predicate, source: Source) -> Truth:
+def evaluate(predicate: predicates.Predicate, source: Source) -> Truth:
     """Evaluate a predicate on every row of a source (Kleene's strong three-valued logic)."""
     unknown: Bools | None
-    if isinstance(predicate, Not):
+    if isinstance(predicate, predicates.Not):
         true, may = evaluate(predicate.part, source)
         not_true = ~true
         return Truth(not_true if may is true else ~may, not_true)
-    if isinstance(predicate, And | Or):
+    if isinstance(predicate, predicates.And | predicates.Or):
         # "and" and "or" act on what is true and on what may be true alike; a third value would follow from the two.
-        join = np.logical_and if isinstance(predicate, And) else np.logical_or
+        join = np.logical_and if isinstance(predicate, predicates.And) else np.logical_or
         true, may = evaluate(predicate.parts[0], source)
         for part in predicate.parts[1:]:
             other = evaluate(part, source)
@@ -108,13 +97,13 @@ def evaluate(predicate: Predicate, source: Source) -> Truth:
             true = join(true, other.true)
             may = true if all_known else join(may, other.may)
         return Truth(true, may)
-    if isinstance(predicate, LabelIs | BaselineSays):
-        signs = source.labels if isinstance(predicate, LabelIs) else source.baselines[predicate.name]
+    if isinstance(predicate, predicates.LabelIs | predicates.BaselineSays):
+        signs = source.labels if isinstance(predicate, predicates.LabelIs) else source.baselines[predicate.name]
         if signs is None:
             raise GoalError(f"{predicate} needs labels, and {source.title} has no y.")
         true, unknown = signs == (1 if predicate.positive else -1), signs == 0
         return Truth(true, true | unknown if unknown.any() else true)
-    if not isinstance(predicate, Compare | IsIn | IsNull | IsTrue):
+    if not isinstance(predicate, predicates.Compare | predicates.IsIn | predicates.IsNull | predicates.IsTrue):
         raise GoalError(f"unknown predicate {predicate!r}.")
     if source.table is None:
         where = "populations=table" if source.name is None else f"External(X, populations=table) for {source.name!r}"
@@ -124,18 +113,18 @@ def evaluate(predicate: Predicate, source: Source) -> Truth:
         )
     column = source.table.column(predicate.column)
     unknown = column.missing
-    if isinstance(predicate, IsNull) or column.kind == "empty":
+    if isinstance(predicate, predicates.IsNull) or column.kind == "empty":
         true = np.zeros(len(column.values), bool)
-        if isinstance(predicate, IsNull):
+        if isinstance(predicate, predicates.IsNull):
             true, unknown = true if unknown is None else unknown, None
-    elif isinstance(predicate, IsTrue):
+    elif isinstance(predicate, predicates.IsTrue):
         if not column.is_binary:
             raise GoalError(
                 f"column {column.name!r} ({column.dtype}) is used as a condition and is not boolean; "
                 f"compare it, for example col({column.name!r}) == {column.distinct()[0]!r}."
             )
         true = column.values != 0
-    elif isinstance(predicate, IsIn):
+    elif isinstance(predicate, predicates.IsIn):
         true = _is_in(column, predicate.values)
     else:
         true = _compare(column, predicate.op, predicate.value)
@@ -250,15 +239,6 @@ class SourceCells:
         """k."""
         return int(self.label.shape[0])
 
-    def covers(self, rate: Rate) -> bool:
-        """Whether the cells tell apart all that a rate looks at."""
-        source_rows, baseline = rate.population.rows, rate.baseline
-        return (
-            (source_rows[1] is None or source_rows in self._place)
-            and (baseline is None or baseline in self.baselines)
-            and (not rate.definition.needs_label or bool(self.label.any()))
-        )
-
     def member(self, rows: Rows, which: slice = slice(None)) -> Bools:
         """Whether each cell (of some) belongs to a population, shape (k,)."""
         if rows[1] is None:
@@ -286,9 +266,13 @@ class CellSpace:
 
     def covers(self, rates: Iterable[Rate]) -> bool:
         """Whether these cells tell apart all that the rates look at, so that they need not be found anew."""
-        return all(
-            rate.population.source in self.parts and self.parts[rate.population.source].covers(rate) for rate in rates
-        )
+        for rate in rates:
+            part, rows = self.parts.get(rate.population.source), rate.population.rows
+            if part is None or (rows[1] is not None and rows not in part._place):
+                return False
+            if rate.baseline not in (None, *part.baselines) or (rate.definition.needs_label and not part.label.any()):
+                return False
+        return True
 
 
 class Packer:

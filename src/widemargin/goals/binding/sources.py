@@ -415,7 +415,7 @@ def positive_class(
     DataError
         If there are not two classes, or `pos_label` is none of them.
     """
-    pair = [plain_value(value) for value in classes]
+    pair = list(map(plain_value, classes))
     if len(pair) > 2:
         raise DataError(
             "Only binary classification is supported. The type of the target is multiclass. "

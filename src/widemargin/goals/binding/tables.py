@@ -203,7 +203,7 @@ def _column_of_texts(
     if not declared:
         present = np.bincount(codes if missing is None else codes[~missing], minlength=len(levels)) > 0
     categories = sorted({level for level, shown in zip(levels, present, strict=True) if shown and level is not None})
-    place = {level: code for code, level in enumerate(categories)}
+    place = dict(zip(categories, range(len(categories)), strict=True))
     renumbered = np.array([place.get(level, -1) for level in levels] or [-1], dtype=np.int32)[codes]
     if missing is not None:
         renumbered[missing] = -1

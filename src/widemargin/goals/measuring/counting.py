@@ -118,28 +118,24 @@ class ColumnDigest:
             return np.zeros(len(values), np.int64), [None]
         present = np.ones(len(values), bool) if column.missing is None else ~column.missing
         keys: list[Key]
+        distinct: Any = column.categories
         if column.kind == "string":
-            self._keep_texts(column.categories)
-            codes, keys, texts = values.astype(np.int64), list(column.categories), self._constants(column)
+            self._keep_texts(distinct)
+            codes, keys, texts = values.astype(np.int64), list(distinct), self._constants(column)
             if not self.use.every_value:
                 # Even numbers stand for what lies between the goal's own texts, odd ones for these.
-                places = [bisect.bisect_left(texts, text) for text in column.categories]
-                keys = [2 * j + int(text in texts[j : j + 1]) for j, text in zip(places, keys, strict=True)]
-            for code in np.unique(codes[present]).tolist():
-                self._note(keys[code], column.categories[code])
+                keys = [bisect.bisect_left(texts, text) + bisect.bisect_right(texts, text) for text in distinct]
         elif self.use.every_value:
             distinct, codes = np.unique(values, return_inverse=True)
             keys = [str(value) for value in distinct] if column.kind == "date" else distinct.tolist()
-            for code in np.unique(codes[present]).tolist():
-                self._note(keys[code], distinct[code])
         else:
-            codes, constants = np.zeros(len(values), np.int64), self._constants(column)
+            distinct, codes, constants = None, np.zeros(len(values), np.int64), self._constants(column)
             for constant in constants:
                 codes += 2 * (values > constant)
                 codes += values == constant
             keys = list(range(2 * len(constants) + 1))
-            for code in np.unique(codes[present]).tolist():
-                self._note(code, values[present & (codes == code)].min())
+        for code in np.unique(codes[present]).tolist():
+            self._note(keys[code], values[present & (codes == code)].min() if distinct is None else distinct[code])
         self._check_number()
         shown, numbers = np.unique(np.where(present, codes, len(keys)), return_inverse=True)
         return numbers.astype(np.int64), [keys[code] if code < len(keys) else None for code in shown.tolist()]

@@ -413,7 +413,7 @@ def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) ->
     tuple of ndarray of shape (n_s,)
     """
     values = tied.table.values(tied.positive_mass(positive))
-    return _by_row(_form_influence(tied.goal.objective, tied.table, values), tied, positive)
+    return _influence(tied.goal.objective, None, tied, values, positive)
 
 
 def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
@@ -426,19 +426,15 @@ def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Flo
     for j, item in enumerate(tied.constraints):
         ratio = item.cleared.ratio
         # The sign does not matter: that of the slack or of its negative.
-        if ratio is None:
-            pair = _form_influence(item.constraint.difference, tied.table, values)
-        else:
-            pair = _quotient_influence(ratio.numerator, ratio.denominator, tied.table, values)
-        variances[:, j] = _variances(_by_row(pair, tied, positive))
+        above, below = (item.constraint.difference, None) if ratio is None else (ratio.numerator, ratio.denominator)
+        variances[:, j] = _variances(_influence(above, below, tied, values, positive))
     return variances
 
 
 def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
     """Standard error of the quotient of two forms without ratios; NaN where the denominator is zero."""
     values = tied.table.values(tied.positive_mass(positive))
-    pair = _quotient_influence(above, below, tied.table, values)
-    return float(np.sqrt(_variances(_by_row(pair, tied, positive)).sum()))
+    return float(np.sqrt(_variances(_influence(above, below, tied, values, positive)).sum()))
 
 
 def covariance(influences: Sequence[Influence]) -> Floats:
@@ -458,29 +454,25 @@ def _variances(influence: Influence) -> Floats:
     return variances
 
 
-def _form_influence(form: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
-    """Influence of a form without ratios, by cell: of a row predicted negative, and what a positive prediction adds."""
-    positive, base = table.weighted(form)
-    gain = positive - base
-    factors = table.factors([form])
-    offset = factors.multiply(np.where(table.is_count, 0.0, np.nan_to_num(values)))
+def _influence(
+    above: Linear, below: Linear | None, tied: TiedGoal, values: Floats, positive: Sequence[npt.NDArray[Any]]
+) -> Influence:
+    """Influence of each row on a form without ratios, or on the quotient of two; NaN where the denominator is zero.
+
+    That on `above / below` is `(influence on above - quotient * influence on below) / below`.
+    """
+    table, form, divisor = tied.table, above, 1.0
+    if below is not None:
+        quotient, denominator = ratio_value(Ratio(above, below), table, values)
+        divisor = float(denominator) if np.isfinite(quotient) else np.nan
+        form = above.plus(below, -float(quotient)) if np.isfinite(quotient) else above
+    # By cell: what a row predicted negative adds, and how much more one predicted positive does.
+    of_positive, base = table.weighted(form)
+    gain = (of_positive - base) / divisor
+    offset = table.factors([form]).multiply(np.where(table.is_count, 0.0, np.nan_to_num(values)))
     for block in table.blocks():
         base[block.place] -= (offset @ block.over)[0]
-    return base, gain
-
-
-def _quotient_influence(above: Linear, below: Linear, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
-    """The same of a quotient: `(influence of above - quotient * influence of below) / below`."""
-    quotient, denominator = ratio_value(Ratio(above, below), table, values)
-    if not np.isfinite(quotient):
-        nothing = np.full(table.space.n_cells, np.nan)
-        return nothing, nothing
-    base, gain = _form_influence(above.plus(below, -float(quotient)), table, values)
-    return base / float(denominator), gain / float(denominator)
-
-
-def _by_row(pair: tuple[Floats, Floats], tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
-    base, gain = pair
+    base /= divisor
     return tuple(
         (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
         for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)

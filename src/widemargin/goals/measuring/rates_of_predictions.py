@@ -129,7 +129,7 @@ class RateTable:
     @functools.cached_property
     def place(self) -> dict[Rate, int]:
         """Row of each rate."""
-        return {rate: j for j, rate in enumerate(self.rates)}
+        return dict(zip(self.rates, range(len(self.rates)), strict=True))
 
     def blocks(self) -> Iterable[CellBlock]:
         """The cells a block at a time; where one block holds those of every source, they are kept."""
@@ -192,7 +192,7 @@ class RateTable:
         factors = self.factors([form])
         pair = np.zeros((2, self.space.n_cells))
         for block in self.blocks():
-            pair[0, block.place], pair[1, block.place] = (factors @ part for part in (block.alpha, block.beta))
+            pair[0, block.place], pair[1, block.place] = factors @ block.alpha, factors @ block.beta
         return pair[0], pair[1]
 
     def factors(self, forms: Sequence[Linear]) -> sp.csr_array:

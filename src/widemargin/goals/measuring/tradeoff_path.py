@@ -259,12 +259,10 @@ class TradeoffPath:
         """
         plain: dict[str, Any] = {"kind": KIND, "format": FORMAT}
         for name, value in vars(self).items():
-            if name not in ("coef", "intercept", "models"):
-                plain[name] = (
-                    {part: _plain(numbers) for part, numbers in vars(value).items()}
-                    if isinstance(value, Measures)
-                    else _plain(value)
-                )
+            if isinstance(value, Measures):
+                plain[name] = {part: _plain(numbers) for part, numbers in vars(value).items()}
+            elif name not in ("coef", "intercept", "models"):
+                plain[name] = _plain(value)
         return plain
 
     @classmethod
