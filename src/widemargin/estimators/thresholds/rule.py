@@ -87,7 +87,7 @@ def sweep_problem(
     gamma : ndarray
     """
     z, cell = np.concatenate(scores), np.concatenate(tied.cell)
-    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.weight, strict=True)]
+    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.row_weight, strict=True)]
     weight = np.concatenate(weights)
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
