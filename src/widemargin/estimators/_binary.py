@@ -32,20 +32,20 @@ def refuse_one_class(classes: npt.NDArray[Any]) -> None:
         raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two.")
 
 
-def binary_classes(y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-    """The two classes of y, ascending; with `known` those of a fitted model, which must hold the ones in y."""
+def binary_classes(y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+    """The two classes of y, ascending; with `fitted_classes` those of a fitted model, which must hold the ones in y."""
     check_classification_targets(y)
     target = type_of_target(y, input_name="y", raise_unknown=True)
     if target != "binary":
         raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
     classes: npt.NDArray[Any] = np.unique(y)
-    if known is not None:
-        if len(known) != 2 or not np.isin(classes, known).all():
+    if fitted_classes is not None:
+        if len(fitted_classes) != 2 or not np.isin(classes, fitted_classes).all():
             raise DataError(
-                f"y holds the classes {classes.tolist()} and the fitted estimator knows {known.tolist()}; "
+                f"y holds the classes {classes.tolist()} and the fitted estimator knows {fitted_classes.tolist()}; "
                 "both must be the same two."
             )
-        classes = known
+        classes = fitted_classes
     refuse_one_class(classes)
     return classes
 
@@ -79,9 +79,9 @@ class BinaryGoalMixin:
     classes_: npt.NDArray[Any]
     positive_class_: Any
 
-    def _set_classes(self, y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> None:
+    def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
         """Check that there are two classes, those of a fitted model if given, and settle which is positive."""
-        self.classes_ = binary_classes(y, known)
+        self.classes_ = binary_classes(y, fitted_classes)
         self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
 
     def _direction(self) -> float:

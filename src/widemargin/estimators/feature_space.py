@@ -220,7 +220,7 @@ class GramSpace(_KernelSpace):
 
 
 def make_space(
-    asked: SpaceParameters,
+    wanted: SpaceParameters,
     X: Matrix,
     sample_weight: Floats | None,
     *,
@@ -246,52 +246,52 @@ def make_space(
     KernelError
         If the kernel cannot be used.
     """
-    if asked.kernel is None:
-        if asked.feature_map is not None:
-            raise CapabilityError(f"feature_map={asked.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
+    if wanted.kernel is None:
+        if wanted.feature_map is not None:
+            raise CapabilityError(f"feature_map={wanted.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
         return ColumnSpace()
     kernel = resolve_kernel(
-        asked.kernel, X, sample_weight=sample_weight, gamma=asked.gamma, degree=asked.degree, coef0=asked.coef0
+        wanted.kernel, X, sample_weight=sample_weight, gamma=wanted.gamma, degree=wanted.degree, coef0=wanted.coef0
     )
-    if asked.feature_map is None:
-        return (FactorSpace if by_factor else GramSpace)(kernel, float(asked.cache_size))
+    if wanted.feature_map is None:
+        return (FactorSpace if by_factor else GramSpace)(kernel, float(wanted.cache_size))
     # landmarks of a margin estimator are rows of positive weight: a row without weight is as good as absent
     used = np.flatnonzero(sample_weight > 0.0) if by_factor and sample_weight is not None else None
     n = X.shape[0] if used is None else used.shape[0]
-    if known_map is not None and _is_asked_for(known_map, asked, X.shape[1], n):
+    if known_map is not None and _is_asked_for(known_map, wanted, X.shape[1], n):
         return MappedSpace(known_map, fitted=True)
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    feature_map = make_feature_map(asked.feature_map, kernel, asked.n_components, seed=seed, n_rows=n)
+    feature_map = make_feature_map(wanted.feature_map, kernel, wanted.n_components, seed=seed, n_rows=n)
     return MappedSpace(feature_map, used if n < X.shape[0] else None)
 
 
-def _is_asked_for(known: FeatureMap, asked: SpaceParameters, n_features: int, n: int) -> bool:
+def _is_asked_for(earlier: FeatureMap, wanted: SpaceParameters, n_features: int, n: int) -> bool:
     """Whether a map of an earlier fit is one that the parameters ask for now. A gamma found from data is kept."""
-    assert isinstance(known, RBFSampler | Nystroem)
-    fourier = isinstance(known, RBFSampler)
+    assert isinstance(earlier, RBFSampler | Nystroem)
+    fourier = isinstance(earlier, RBFSampler)
     return bool(
-        (asked.feature_map, asked.kernel) == (("fourier", "rbf") if fourier else ("nystroem", known.kernel))
-        and known.n_features_in_ == n_features
-        and min(asked.n_components, n) <= known.n_components <= asked.n_components
-        and (isinstance(asked.gamma, str) or asked.kernel == "linear" or asked.gamma == known.gamma)
-        and (asked.kernel != "poly" or asked.degree == known.degree)
-        and (asked.kernel not in ("poly", "sigmoid") or asked.coef0 == known.coef0)
+        (wanted.feature_map, wanted.kernel) == (("fourier", "rbf") if fourier else ("nystroem", earlier.kernel))
+        and earlier.n_features_in_ == n_features
+        and min(wanted.n_components, n) <= earlier.n_components <= wanted.n_components
+        and (isinstance(wanted.gamma, str) or wanted.kernel == "linear" or wanted.gamma == earlier.gamma)
+        and (wanted.kernel != "poly" or wanted.degree == earlier.degree)
+        and (wanted.kernel not in ("poly", "sigmoid") or wanted.coef0 == earlier.coef0)
     )
 
 
-def model_scores(model: Any, X: Matrix, asked: SpaceParameters | None = None) -> Floats:
+def model_scores(model: Any, X: Matrix, wanted: SpaceParameters | None = None) -> Floats:
     """Scores of checked rows by a fitted model, shape (n, n_problems), in double precision and bounded memory.
 
     Parameters
     ----------
     model : estimator
         With the attributes of its space and `intercept_`.
-    asked : SpaceParameters, optional
+    wanted : SpaceParameters, optional
         Where kernel, degree and coef0 stand; None: at the model itself.
     """
     fitted, n = vars(model), X.shape[0]
     if "dual_coef_" in fitted:
-        settled: Any = asked or model
+        settled: Any = wanted or model
         coefficients = np.ascontiguousarray(model.dual_coef_.T)
         if not coefficients.shape[0]:
             scores = np.zeros((n, coefficients.shape[1]))

@@ -140,11 +140,11 @@ class KernelSearch:
     def __str__(self) -> str:
         gammas = sorted({cell.gamma for cell in self.cells if cell.gamma is not None})
         columns: list[float | None] = [*gammas] or [None]
-        found = {(getattr(cell, self.given), cell.gamma): cell for cell in self.cells}
+        by_place = {(getattr(cell, self.given), cell.gamma): cell for cell in self.cells}
         heads = ["all" if gamma is None else f"gamma={gamma:.3g}" for gamma in columns]
         lines = [" ".join([f"{'error':>10}", *(f"{head:>16}" for head in heads)])]
-        for value in sorted({value for value, _ in found}):
-            shown = (found.get((value, gamma)) for gamma in columns)
+        for value in sorted({value for value, _ in by_place}):
+            shown = (by_place.get((value, gamma)) for gamma in columns)
             texts = ("" if cell is None else f"{cell.error:.4f} ± {cell.standard_error:.4f}" for cell in shown)
             lines.append(" ".join([f"{f'{self.given}={value:.4g}':>10}", *(f"{text:>16}" for text in texts)]))
         best = ", ".join(f"{name}={value:.4g}" for name, value in self.best_params.items())
@@ -392,9 +392,9 @@ class _Search:
         else:
             unwatched.set_params(callbacks=None)
         travels._model = unwatched
-        for found, evaluations in side_by_side(partial(travels.elsewhere, grid, deadline), kernels, workers):
+        for measured, evaluations in side_by_side(partial(travels.elsewhere, grid, deadline), kernels, workers):
             self.evaluations += evaluations
-            yield from found
+            yield from measured
 
     def elsewhere(
         self, grid: _Grid, deadline: Deadline, given: tuple[Kernel, float | None]

@@ -189,8 +189,8 @@ def probabilities(calibrators: Sequence[Any], parts: Sequence[Split], scores: Fl
 def sharpened(table: Floats, power: float) -> Floats:
     """Probabilities of classes raised to a power and scaled to sum 1, shape (p, k)."""
     logarithm = power * np.log(np.maximum(table, 1e-12))
-    found = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    table = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def sharpness(table: Floats, codes: Ints, weight: Floats) -> float:
@@ -244,5 +244,5 @@ def coupled(pairs: Floats, parts: Sequence[Split]) -> Floats:
     Q = -turned * r
     diagonal = np.arange(k)
     Q[:, diagonal, diagonal] = (turned**2).sum(axis=2) + 1e-12  # never singular
-    found = np.maximum(np.linalg.solve(Q, np.ones((pairs.shape[0], k, 1)))[..., 0], 0.0)
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    table = np.maximum(np.linalg.solve(Q, np.ones((pairs.shape[0], k, 1)))[..., 0], 0.0)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))

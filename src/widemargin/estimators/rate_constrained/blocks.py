@@ -137,8 +137,8 @@ def survey(blocks: BlockMap) -> Survey:
     DataError
         If blocks differ in their features, or features or weights are not finite numbers.
     """
-    found: Survey = blocks.sum(_survey)
-    return found
+    overview: Survey = blocks.sum(_survey)
+    return overview
 
 
 def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
@@ -154,11 +154,11 @@ def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
 
 
 def blocked_problem(
-    blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, found: Survey, *, lam: float,
+    blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, overview: Survey, *, lam: float,
     fit_intercept: bool, scratch: str | None,
 ) -> RateConstrainedProblem:  # fmt: skip
     """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
-    d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
+    d, centre = overview.sums.shape[0], overview.sums / max(overview.n_rows, 1)
     task = (labels, counts, tied, lam, fit_intercept, centre, scratch)
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
     # rows, stored numbers, and the rows of each cell
@@ -268,8 +268,8 @@ def _survey(block: Block, _: None) -> Survey:
 
 def _source(rows: Rows, labels: Labels) -> Source:
     """The rows of a block as a source of the goal."""
-    asked = replace(rows, baselines={**labels.models, **rows.baselines})
-    return make_source(asked, baselines_used(labels.goal).get(rows.source, ()), classes=labels.classes)
+    with_models = replace(rows, baselines={**labels.models, **rows.baselines})
+    return make_source(with_models, baselines_used(labels.goal).get(rows.source, ()), classes=labels.classes)
 
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:

@@ -223,14 +223,14 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
         return self.best_estimator_
 
     def _choose(
-        self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], asked: int, budget: Budget
+        self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], expected: int, budget: Budget
     ) -> None:
         """Set what validation found, and say where it ended early or found nothing within noise."""
         self.n_splits_ = len(done)
         if budget.exhausted:
             seconds, cause = budget.elapsed, cause_of(budget)
             warn(
-                f"validation ended after {seconds:.1f} s with {len(done)} of {asked} folds ({cause}).",
+                f"validation ended after {seconds:.1f} s with {len(done)} of {expected} folds ({cause}).",
                 MarginConvergenceWarning,
             )
         if not done:  # nothing to choose by

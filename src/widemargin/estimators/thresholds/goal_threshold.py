@@ -422,8 +422,8 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             tried="every one was tried" if rule.proved else "not all combinations could be tried",
         )  # fmt: skip
         would_do = None if proofs is None else rows_that_would_do(find)
-        kept = "these thresholds" if groups or self.randomize else "this threshold"
-        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=kept)}"
+        keeping = "these thresholds" if groups or self.randomize else "this threshold"
+        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, keeping=keeping)}"
         if self.on_infeasible == "raise":
             raise InfeasibleGoalError(message)
         warn(message, GoalWarning)

@@ -253,7 +253,7 @@ def refusal_text(
     return f"{head}; {nearest} misses {len(lines)} of {tied.n_constraints} constraints: {'; '.join(lines)}."
 
 
-def cure_text(*, proved: bool, rows: int | None, kept: str) -> str:
+def cure_text(*, proved: bool, rows: int | None, keeping: str) -> str:
     """What can be done.
 
     Parameters
@@ -262,10 +262,10 @@ def cure_text(*, proved: bool, rows: int | None, kept: str) -> str:
         Whether a proof was asked for.
     rows : int or None
         Number of validation rows that would do, of a goal that is met by estimate; None: it is not.
-    kept : str
+    keeping : str
         What `on_infeasible="warn"` keeps.
     """
-    keep = f'or keep {kept} with on_infeasible="warn".'
+    keep = f'or keep {keeping} with on_infeasible="warn".'
     if not proved:
         return f"Loosen one of them, use a better estimator, {keep}"
     if rows is None:
