@@ -82,7 +82,7 @@ def group_numbers(groups: Sequence[Population] | None, X: Any, populations: Any,
         If a column is missing or of another type.
     """
     if groups is None or n_rows == 0:
-        return np.zeros(0, np.int64)
+        return np.zeros(n_rows, np.int64)
     table = PopulationTable.build(populations, X, n_rows=n_rows)
     known = None if table is None else cast(PopulationTable, _KnownTable(table, groups))
     source = Source(None, None, None, known, {}, n_rows)
