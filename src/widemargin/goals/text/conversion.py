@@ -44,11 +44,15 @@ __all__ = ["Converter", "suggestion"]
 
 T = TypeVar("T")
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -122,41 +126,35 @@ class Converter:
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
         if len(node.ops) > 1:
             raise GoalError("a constraint cannot be chained. Write two constraints, each on its own line.")
-        sign = _COMPARISONS.get(type(node.ops[0]))
-        if sign in ("<", ">"):
-            raise GoalError("strict inequalities are not supported, use <= or >=.")
-        if sign not in ("<=", ">="):
+        compare = _OPERATORS.get(type(node.ops[0]))
+        if compare is None:
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        made = left <= right if sign == "<=" else left >= right
-        assert isinstance(made, Constraint)
-        return made
+        constraint = compare(left, right)  # the strict ones are refused
+        assert isinstance(constraint, Constraint)
+        return constraint
 
     def expression(self, node: ast.expr) -> Expression | float:
         """Rates, numbers, `+ - * /`."""
-        first, rest = _spine(node)
-        value = self._operand(first)
-        for sign, right in rest:
-            apply = _ARITHMETIC.get(type(sign))
-            if apply is None:
-                raise GoalError(f"{_source(node)}: expressions use + - * / only.")
-            other = self._operand(right)
-            if apply is operator.truediv and isinstance(other, float) and other == 0.0:
-                raise GoalError(f"{_source(node)}: division by zero.")
-            value = apply(value, other)
-            if isinstance(value, float):
-                value = checked_number(value, "a constant of an expression")
-        return value
-
-    def _operand(self, node: ast.expr) -> Expression | float:
         if isinstance(node, ast.BinOp):
-            return self.expression(node)
+            first, rest = _spine(node)
+            value = self.expression(first)
+            for sign, right in rest:
+                apply, other = _OPERATORS.get(type(sign)), self.expression(right)
+                if apply is None:
+                    raise GoalError(f"{_source(node)}: expressions use + - * / only.")
+                if apply is operator.truediv and isinstance(other, float) and other == 0.0:
+                    raise GoalError(f"{_source(node)}: division by zero.")
+                value = apply(value, other)
+                if isinstance(value, float):
+                    value = checked_number(value, "a constant of an expression")
+            return value
         if isinstance(node, ast.Constant):
             return checked_number(node.value, "a constant of an expression")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            value = self._operand(node.operand)
+            value = self.expression(node.operand)
             return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
@@ -205,12 +203,12 @@ class Converter:
 
         `source` is the name of the data set where `external()` stands first and has none: the left-hand side of `=`.
         """
-        first, rest = _spine(node)
-        if rest:
-            if not all(isinstance(sign, ast.BitAnd) for sign, _ in rest):
-                raise GoalError(f"{_source(node)}: populations are combined by & only.")
+        if isinstance(node, ast.BinOp):
+            first, rest = _spine(node)
             value = self.population(first, source)
-            for _, right in rest:
+            for sign, right in rest:
+                if not isinstance(sign, ast.BitAnd):
+                    raise GoalError(f"{_source(node)}: populations are combined by & only.")
                 value = value & self.population(right)
             return value
         if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
