@@ -17,7 +17,7 @@ from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import (
     And,
-    Compare,
+    Column,
     IsIn,
     IsNull,
     IsTrue,
@@ -36,7 +36,7 @@ from widemargin.goals.language.values import (
     checked_column,
     checked_literal,
     checked_number,
-    quoted,
+    literal_text,
     shown,
 )
 
@@ -49,27 +49,21 @@ _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-}
-_COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
 }
 _PREDICATES: dict[str, Callable[..., Predicate]] = {
     function.__name__: function for function in (positive_label, negative_label, predicted_positive, predicted_negative)
 }
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
-    close = difflib.get_close_matches(name[:50], list(known), n=1)
+    close = difflib.get_close_matches(name[:50], list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -126,13 +120,12 @@ class Converter:
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
         if len(node.ops) > 1:
             raise GoalError("a constraint cannot be chained. Write two constraints, each on its own line.")
-        compare = _OPERATORS.get(type(node.ops[0]))
-        if compare is None:
+        if not isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        constraint = compare(left, right)  # the strict ones are refused
+        constraint = _OPERATORS[type(node.ops[0])](left, right)  # the strict ones are refused
         assert isinstance(constraint, Constraint)
         return constraint
 
@@ -190,10 +183,10 @@ class Converter:
             if argument.arg in given:
                 raise GoalError(f"{name} got the argument {argument.arg} twice.")
             given[argument.arg] = argument.value
-        missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
-        if missing:
-            plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
-            raise GoalError(f"{name} needs the argument {missing[0]}: {name}{plain}.")
+        for parameter in parameters.values():
+            if parameter.default is parameter.empty and parameter.name not in given:
+                plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
+                raise GoalError(f"{name} needs the argument {parameter.name}: {name}{plain}.")
         return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------
@@ -227,8 +220,7 @@ class Converter:
         for argument in node.keywords:
             if argument.arg == "where":
                 raise GoalError(f"{kind} takes no named arguments; write the condition alone, without where=.")
-            constant = getattr(argument.value, "value", None)
-            text = quoted(constant) if isinstance(constant, str) else ast.unparse(argument.value)
+            text = literal_text(argument.value.value) if isinstance(argument.value, ast.Constant) else "..."
             raise GoalError(f"{kind} takes a condition, no {argument.arg}=; use ==: {argument.arg} == {text}.")
         if kind == "population":
             source = None
@@ -246,7 +238,7 @@ class Converter:
         """A condition on a row."""
         if isinstance(node, ast.BoolOp):
             parts = tuple(map(self.predicate, node.values))
-            return And(parts) if isinstance(node.op, ast.And) else Or(parts)
+            return (And if isinstance(node.op, ast.And) else Or)(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
             return Not(self.predicate(node.operand))
         if isinstance(node, ast.BinOp):
@@ -259,8 +251,7 @@ class Converter:
             return value
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
-            pairs = zip(operands, node.ops, operands[1:], strict=False)
-            parts = tuple(self._comparison(left, sign, right) for left, sign, right in pairs)
+            parts = tuple(map(self._comparison, operands, node.ops, operands[1:]))
             return parts[0] if len(parts) == 1 else And(parts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
@@ -280,18 +271,20 @@ class Converter:
         if isinstance(sign, (ast.In, ast.NotIn)):
             member = IsIn(self.column(left), self.literals(right))
             return member if isinstance(sign, ast.In) else Not(member)
-        text = _COMPARISONS.get(type(sign))
-        if text is None:
+        compare = _OPERATORS.get(type(sign))
+        if compare is None:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
+        condition: Predicate
         if not self._is_column(right):
-            return Compare(self.column(left), text, self.literal(right))
-        if self._is_column(left):
+            condition = compare(Column(self.column(left)), self.literal(right))
+        elif not self._is_column(left):
+            condition = compare(self.literal(left), Column(self.column(right)))
+        else:
             value = right.id if isinstance(right, ast.Name) else _source(right)
             raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
-        mirrored = text.translate(str.maketrans("<>", "><"))
-        return Compare(self.column(right), mirrored, self.literal(left))
+        return condition
 
     @staticmethod
     def _is_column(node: ast.expr) -> bool:
