@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Self, cast
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.linear import Linear, Range, Ratio
+from widemargin.goals.language.linear import Linear, Range, Rate, Ratio
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.values import (
     Immutable,
@@ -297,6 +297,11 @@ class Constraint(Ruled):
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """Every rate of either side, in order of first appearance."""
+        return tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates))
 
     @property
     def difference(self) -> Linear:

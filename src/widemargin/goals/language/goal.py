@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from widemargin._text import listing
 from widemargin.exceptions import GoalError
-from widemargin.goals.binding.columns import listing
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.linear import Linear
