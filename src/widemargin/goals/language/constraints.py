@@ -76,8 +76,7 @@ class Expression(Immutable):
     def __add__(self, other: object) -> "Expression":
         return Expression(self.form.plus(self._operand(other, "%s + ...")))
 
-    def __radd__(self, other: object) -> "Expression":
-        return Expression(self._operand(other, "... + %s").plus(self.form))
+    __radd__ = __add__
 
     def __sub__(self, other: object) -> "Expression":
         return Expression(self.form.plus(self._operand(other, "%s - ..."), -1.0))

@@ -149,10 +149,8 @@ class Goal(Keyed):
     @property
     def baselines(self) -> tuple[str, ...]:
         """Names of the baseline models, in rates and in predicates."""
-        forms = [self.objective]
-        for constraint in self.constraints:
-            forms += [constraint.lhs, constraint.rhs] if isinstance(constraint, Constraint) else []
-        names = [rate.baseline for form in forms for rate in form.rates if rate.baseline is not None]
+        measured = [self.objective, *(entry for entry in self.constraints if isinstance(entry, Constraint))]
+        names = [rate.baseline for item in measured for rate in item.rates if rate.baseline is not None]
         names += [name for population in self._populations for name in population.baselines]
         return tuple(dict.fromkeys(names))
 

@@ -169,11 +169,8 @@ def _on_cells(terms: "Iterable[tuple[float, Atom]]", baselines: Sequence[str]) -
     total = np.zeros((2, 2) + (2,) * len(baselines))
     for coefficient, rate in terms:
         assert isinstance(rate, Rate)  # ratios are taken apart before
-        values = rate.definition.row_values
-        if rate.baseline is None:
-            total += coefficient * values[:, :, 0].reshape(2, 2, *(1 for _ in baselines))
-        else:
-            total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
+        values = rate.definition.row_values[:, :, : 1 if rate.baseline is None else 2]
+        total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
     return total
 
 

@@ -12,23 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from widemargin.exceptions import GoalError
+from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import (
-    And,
-    Column,
-    IsIn,
-    IsNull,
-    IsTrue,
-    Not,
-    Or,
-    Predicate,
-    negative_label,
-    positive_label,
-    predicted_negative,
-    predicted_positive,
-)
 from widemargin.goals.language.rates import RATES
 from widemargin.goals.language.values import (
     ColumnName,
@@ -56,8 +43,9 @@ _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_PREDICATES: dict[str, Callable[..., Predicate]] = {
-    function.__name__: function for function in (positive_label, negative_label, predicted_positive, predicted_negative)
+_PREDICATES: dict[str, Callable[..., predicates.Predicate]] = {
+    name: getattr(predicates, name)
+    for name in ("positive_label", "negative_label", "predicted_positive", "predicted_negative")
 }
 
 
@@ -234,32 +222,34 @@ class Converter:
 
     # -- predicates -------------------------------------------------------------------------------------------------
 
-    def predicate(self, node: ast.expr) -> Predicate:
+    def predicate(self, node: ast.expr) -> predicates.Predicate:
         """A condition on a row."""
         if isinstance(node, ast.BoolOp):
             parts = tuple(map(self.predicate, node.values))
-            return (And if isinstance(node.op, ast.And) else Or)(parts)
+            return (predicates.And if isinstance(node.op, ast.And) else predicates.Or)(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
-            return Not(self.predicate(node.operand))
+            return predicates.Not(self.predicate(node.operand))
         if isinstance(node, ast.BinOp):
             first, rest = _spine(node)
             value = self.predicate(first)
             for sign, right in rest:
                 if not isinstance(sign, (ast.BitAnd, ast.BitOr)):
                     raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
-                value = (And if isinstance(sign, ast.BitAnd) else Or)((value, self.predicate(right)))
+                value = (predicates.And if isinstance(sign, ast.BitAnd) else predicates.Or)(
+                    (value, self.predicate(right))
+                )
             return value
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
             parts = tuple(map(self._comparison, operands, node.ops, operands[1:]))
-            return parts[0] if len(parts) == 1 else And(parts)
+            return parts[0] if len(parts) == 1 else predicates.And(parts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
             if method != "is_null" or node.args or node.keywords:
                 raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(method, ['is_null'])}")
-            return IsNull(self.column(node.func.value))
+            return predicates.IsNull(self.column(node.func.value))
         if self._is_column(node):
-            return IsTrue(self.column(node))
+            return predicates.IsTrue(self.column(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
             if name in _PREDICATES:
@@ -267,20 +257,20 @@ class Converter:
             raise GoalError(f"unknown predicate {shown(name)}.{suggestion(name, [*_PREDICATES, 'col'])}")
         raise GoalError(f'{_source(node)} is no condition. Write for example age >= 30, or sex == "Female".')
 
-    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Predicate:
+    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> predicates.Predicate:
         if isinstance(sign, (ast.In, ast.NotIn)):
-            member = IsIn(self.column(left), self.literals(right))
-            return member if isinstance(sign, ast.In) else Not(member)
+            member = predicates.IsIn(self.column(left), self.literals(right))
+            return member if isinstance(sign, ast.In) else predicates.Not(member)
         compare = _OPERATORS.get(type(sign))
         if compare is None:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
-        condition: Predicate
+        condition: predicates.Predicate
         if not self._is_column(right):
-            condition = compare(Column(self.column(left)), self.literal(right))
+            condition = compare(predicates.Column(self.column(left)), self.literal(right))
         elif not self._is_column(left):
-            condition = compare(self.literal(left), Column(self.column(right)))
+            condition = compare(self.literal(left), predicates.Column(self.column(right)))
         else:
             value = right.id if isinstance(right, ast.Name) else _source(right)
             raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
