@@ -149,7 +149,8 @@ class Goal(Keyed):
     @property
     def baselines(self) -> tuple[str, ...]:
         """Names of the baseline models, in rates and in predicates."""
-        measured = [self.objective, *(entry for entry in self.constraints if isinstance(entry, Constraint))]
+        plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
+        measured: list[Linear | Constraint] = [self.objective, *plain]
         names = [rate.baseline for item in measured for rate in item.rates if rate.baseline is not None]
         names += [name for population in self._populations for name in population.baselines]
         return tuple(dict.fromkeys(names))
