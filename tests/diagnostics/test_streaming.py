@@ -15,7 +15,7 @@ from widemargin.diagnostics import AuditBlock, AuditCounts, audit, audit_stream
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import External, Goal
 from widemargin.goals.binding.digest import CountingLimits
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS
 from widemargin.goals.measuring.counting import CountedRows
 
 TEXT = """

@@ -12,7 +12,6 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.tiers import compared_with_level, level_of
 from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffPath
@@ -55,9 +54,11 @@ class SweptRule:
         for entry in content.asked_entries:
             if path.name in (entry.label, entry.text):
                 self.entry = entry
-                self.is_floor = entry.difference is None if isinstance(entry, Bundle) else compared_with_level(entry)[2]
+                self.is_floor = (
+                    entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
+                )
                 with contextlib.suppress(GoalError):
-                    self.trained = level_of(entry)
+                    self.trained = entry.level
                 break
         self.units = Unit.NUMBER if self.entry is None else unit_of(self.entry), unit_of_form(content.goal.objective)
         self.prices: tuple[Price, ...] = ()

@@ -13,10 +13,8 @@ from widemargin.exceptions import GoalError
 from widemargin.goals import Goal, Population, error_rate, f_beta, precision, true_positives
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.constraints import Constraint, Expression
+from widemargin.goals.language.linear import METRICS, Linear, Rate
 from widemargin.goals.measuring import rates_of_predictions as measure
 from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable, form_value, rate_values
 

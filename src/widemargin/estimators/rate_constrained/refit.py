@@ -13,7 +13,7 @@ from widemargin.estimators._binary import as_goal
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.sources import External
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Expression
 
 __all__ = ["PREVIOUS", "STABILITY", "check_names", "stable_goal"]
 

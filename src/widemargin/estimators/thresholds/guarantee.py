@@ -38,7 +38,6 @@ deviations bounds those of mixtures. The binomial argument is about single thres
 form stands for it.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,8 +47,7 @@ import scipy.stats
 
 from widemargin.exceptions import CapabilityError
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Rate
-from widemargin.goals.language.metrics import Metric, When
+from widemargin.goals.language.linear import Metric, Rate, When
 from widemargin.goals.language.populations import Population
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
@@ -209,14 +207,11 @@ def _steps(group: list[tuple[float, Rate]]) -> list[float]:
     Its positive and its negative part are each a stack of steps: each step is one S.
     """
     over = group[0][1].definition.over or When()
-    kinds = [kind for kind in itertools.product((1, -1), (1, -1)) if over.matches(*kind)]
+    label, baseline = over.cells
+    total = np.sum([factor * rate.definition.row_values for factor, rate in group], axis=0)
     steps: list[float] = []
-    for positive in (True, False):
-        values = [
-            sum(factor * rate.definition.value(label, said, positive) for factor, rate in group)
-            for label, said in kinds
-        ]
+    for prediction in range(2):
         for sign in (1.0, -1.0):
-            levels = np.unique([0.0, *(max(sign * value, 0.0) for value in values)])
+            levels = np.unique([0.0, *np.maximum(sign * total[label, prediction, baseline], 0.0).ravel()])
             steps += np.diff(levels).tolist()
     return steps

@@ -6,8 +6,8 @@ import numpy as np
 
 from widemargin.estimators.thresholds.guarantee import Margin
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.goals.text.printing import number_text
 
 __all__ = ["cure_text", "guarantee_text", "refusal_text"]
 

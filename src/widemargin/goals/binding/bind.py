@@ -18,11 +18,10 @@ from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.metrics import When
+from widemargin.goals.language.linear import Linear, Rate, When
 from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
-from widemargin.goals.text.printing import number_text
 
 __all__ = ["Dropped", "Source", "TiedConstraint", "TiedGoal", "baselines_used", "bind"]
 

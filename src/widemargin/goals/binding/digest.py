@@ -17,11 +17,11 @@ from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.binding.columns import Scalar, TableColumn
 from widemargin.goals.binding.membership import moment_of
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import ColumnName
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
+from widemargin.goals.language.values import ColumnName
 
 __all__ = ["COUNTED", "ColumnDigest", "ColumnUse", "CountingLimits", "columns_used"]
 

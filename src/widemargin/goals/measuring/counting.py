@@ -19,7 +19,7 @@ from widemargin.goals.binding.columns import TableColumn
 from widemargin.goals.binding.digest import COUNTED, ColumnDigest, ColumnUse, Key
 from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable
-from widemargin.goals.language.checks import ColumnName
+from widemargin.goals.language.values import ColumnName
 from widemargin.goals.measuring.bootstrap import BOOTSTRAP, weight_level
 
 __all__ = ["Counted", "CountedRows"]

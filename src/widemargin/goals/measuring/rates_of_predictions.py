@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Signs
 from widemargin.goals.binding.cells import CellSpace, Rows, SourceCells
 from widemargin.goals.language.constraints import ClearedConstraint
-from widemargin.goals.language.linear import Linear, Rate, Ratio
-from widemargin.goals.language.metrics import When
+from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
 __all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
 

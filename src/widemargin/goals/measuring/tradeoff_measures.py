@@ -9,7 +9,6 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.tiers import compared_with_level
 from widemargin.goals.measuring.rates_of_predictions import form_value
 from widemargin.goals.measuring.standard_errors import (
     Influence,
@@ -75,7 +74,7 @@ class MeasureLog:
             errors = np.sqrt(slack_variances(tied, positive).sum(axis=0))
             row["slack_error"] = _picked(errors, columns)
             if worst is not None:
-                above, below, _ = compared_with_level(worst.constraint)
+                above, below, _ = worst.constraint.compared_with_level()
                 own = errors[place[worst.constraint]]
                 row["reached_error"] = own if below is None else quotient_error(above, below, tied, positive)
         self._rows.append(row)
@@ -99,7 +98,7 @@ def _reached(items: Sequence[TiedConstraint], tied: TiedGoal, positive: Arrays) 
     values = tied.table.values(tied.positive_mass(positive))
     worst, of = np.nan, None
     for item in items:
-        above, below, is_floor = compared_with_level(item.constraint)
+        above, below, is_floor = item.constraint.compared_with_level()
         level = float(form_value(above, tied.table, values))
         if below is not None:
             under = float(form_value(below, tied.table, values))
