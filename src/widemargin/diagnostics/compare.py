@@ -7,23 +7,30 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Label, Table
 from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
 from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import ClassPair, column_of, encode_labels, find_classes
-from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import External, Source, make_source, rows_of_source
+from widemargin.goals.binding.cells import members
+from widemargin.goals.binding.sources import (
+    ClassPair,
+    External,
+    Source,
+    encode_labels,
+    find_classes,
+    make_source,
+    rows_of_source,
+)
+from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import METRICS
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Compare
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, is_asked, length_of

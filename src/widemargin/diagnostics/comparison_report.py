@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_table, printable
+from widemargin._text import html_table, pandas_for_frames, printable
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.goal_report import GoalReport
 
 __all__ = ["ComparisonReport", "PopulationComparison"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, printable
+from widemargin._text import aligned, html_table, pandas_for_frames, printable
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
@@ -17,7 +17,6 @@ from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.rows import is_asked, length_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
