@@ -7,8 +7,6 @@ example; the problem is solved by example, over the simplex of its cuts, until n
 sparse: their products follow from the scores of a new cut, and no cut needs memory in the number of features.
 """
 
-from typing import Protocol
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -90,30 +88,6 @@ def maximise(G: Floats, c: Floats, x: Floats, tol: float, slope: Floats | None =
     return x
 
 
-def _bordered(G: Floats, products: Floats) -> Floats:
-    """The products of all cuts, with those of a new one as last row and column."""
-    return np.block([[G, products[:-1, None]], [products[None, :]]])
-
-
-class _Cuts(Protocol):
-    """The cuts of a method with their dual variables.
-
-    Attributes
-    ----------
-    slack : ndarray of shape (n,) or None
-        Slacks of the examples, where the method has some.
-    """
-
-    @property
-    def slack(self) -> Floats | None: ...
-
-    def improve(
-        self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
-    ) -> Blocks | None:
-        """Add the labels that violate and solve the problem of all cuts; None where no label violates."""
-        ...
-
-
 class _ExampleCuts:
     """The cuts of one example with their dual variables; the first is the label y_i, whose p and l are 0."""
 
@@ -128,7 +102,7 @@ class _ExampleCuts:
     def add(self, A: Floats, b: Floats, loss: float) -> None:
         spread = self.gram @ A  # products of the example's rows with the new cut's
         products = np.append(np.einsum("kms,ms->k", self.A, spread) + self.b @ b, float((A * spread).sum() + b @ b))
-        self.G = _bordered(self.G, products)
+        self.G = np.block([[self.G, products[:-1, None]], [products[None, :]]])
         self.A, self.b = np.concatenate([self.A, A[None]]), np.concatenate([self.b, b[None]])
         self.loss, self.x = np.append(self.loss, loss), np.append(self.x, 0.0)
 
@@ -164,7 +138,7 @@ class _CutsByExample:
     def improve(
         self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
     ) -> Blocks | None:
-        """See `_Cuts`."""
+        """Add the labels that violate and solve the problem of all cuts; None where no label violates."""
         problem, options = self._problem, self._options
         # Relative to the labels found, not to their upper bounds: with a heuristic search these may stay far apart.
         primal = 0.5 * norm2(weights) + problem.C * float(seen.value.sum())
@@ -233,16 +207,14 @@ class _CutsOfAll:
         self._loss.append(labels.loss.copy())
         self._theta.append(weights.theta)
         # <W_k, W_new> = sum of a_k times the scores of the new weights: no W but the new one is needed.
-        products = [
-            float(a.multiply(u).sum()) + float(theta @ weights.theta)
-            for a, theta in zip(self._a, self._theta, strict=True)
-        ]
-        self._G, self._x = _bordered(self._G, np.array(products)), np.append(self._x, 0.0)
+        products = np.array([a.multiply(u).sum() for a in self._a]) + np.array(self._theta) @ weights.theta
+        self._G = np.block([[self._G, products[:-1, None]], [products[None, :]]])
+        self._x = np.append(self._x, 0.0)
 
     def improve(
         self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
     ) -> Blocks | None:
-        """See `_Cuts`; there is always a cut to add."""
+        """Add the sum of the labels as a cut and solve the problem of all cuts."""
         self._add(labels)
         least = max(self._options.share_of_cuts * recorder.tol, self._options.least_gap)
         losses: Floats = np.array([loss.sum() for loss in self._loss])
@@ -335,27 +307,27 @@ def one_slack(
 
 
 def _rounds(
-    problem: StructuredProblem, cuts: _Cuts, stage: str, blocks: Blocks, weights: Weights, tol: float, max_iter: int,
-    budget: Budget, seed: int, compiled: bool | None,
+    problem: StructuredProblem, cuts: _CutsByExample | _CutsOfAll, stage: str, blocks: Blocks, weights: Weights,
+    tol: float, max_iter: int, budget: Budget, seed: int, compiled: bool | None,
 ) -> LearnerResult:  # fmt: skip
     """Ask for labels and add cuts, until the gap is closed or nothing violates any more."""
     passes = choose_passes(problem, seed, compiled)
-    recorder = LearnerRecorder(problem, passes, budget, stage, tol)
-    done, converged = 0, False
+    recorder, converged = LearnerRecorder(problem, passes, budget, stage, tol), False
     try:
         while True:
             seen = passes.responses(weights, keep=True, slack=cuts.slack)
             recorder.calls += problem.n
             recorder.evaluate(weights, seen)
             recorder.bound(dual_value(blocks, weights))
-            converged = recorder.look(done)
-            if converged or done >= max_iter or budget.exhausted or seen.labels is None:
+            converged = recorder.look(recorder.done)
+            if converged or recorder.done >= max_iter or budget.exhausted or seen.labels is None:
                 break
             improved = cuts.improve(seen.labels, seen, blocks, weights, recorder)
             if improved is None:
                 break  # a heuristic search finds nothing more
-            done, blocks = done + 1, improved
+            recorder.done, blocks = recorder.done + 1, improved
             weights = weights_of(problem, blocks)
     except KeyboardInterrupt:
         budget.interrupted = True
-    return recorder.result(weights, blocks, done, converged)
+    recorder.steps = recorder.done * problem.n
+    return recorder.result(weights, blocks, converged)
