@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,14 @@ from scipy import sparse
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
+from widemargin.structured.compiled import CHAIN, DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
-from widemargin.structured.oracles.enumeration import PointOracle, enumeration_oracle, path_oracle
+from widemargin.structured.oracles.enumeration import table_oracle
 
 __all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "indicator"]
-
-
-_WITHOUT_LEVELS = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
-"""Kinds whose argmax looks at the losses of labels themselves."""
 
 
 class StructureModel(ABC):
@@ -79,7 +75,9 @@ class StructureModel(ABC):
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax answers; for slack the weights of the loss need a unit, or it needs no levels."""
-        return not slack or self.structure.unit > 0.0 or self.structure.kind in _WITHOUT_LEVELS
+        # These kinds look at the losses of labels themselves, so that they need no levels.
+        without_levels = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
+        return not slack or self.structure.unit > 0.0 or self.structure.kind in without_levels
 
     @property
     def exact(self) -> bool:
@@ -102,15 +100,12 @@ class StructureModel(ABC):
             raise DataError(f"X has {rows.ndim} dimension(s): give a matrix with one example per row.")
         return rows, np.arange(rows.shape[0] + 1, dtype=np.int64)
 
-    def n_pairs(self) -> int:
-        """P, the numbers of phi that do not depend on x."""
-        return int(self.structure.pairs.shape[0])
-
     def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
         label = self.encode(y)
         A = np.zeros((self._n_rows(label), self.structure.weight.shape[1]))
-        b = np.zeros(self.n_pairs())
+        # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
+        b = np.zeros(A.shape[1] ** 2 if self.structure.kind == CHAIN else self.structure.pairs.shape[0])
         loops.add_features(label, 1.0, self.structure, A, b)
         return Features(A, b)
 
@@ -130,17 +125,12 @@ class StructureModel(ABC):
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
-        label, structure = self.encode(truth), self.structure
-        if structure.kind == MULTICLASS:
-            h = 1.0 + potentials[0] - potentials[0, label[0]]
-            return PointOracle(h, structure.weight[label[0]], lambda c: self.restore(np.array([c])))
-        if structure.kind == ENUMERATION:
-            return enumeration_oracle(potentials, theta, label, structure, self._desk, self.restore)
-        if structure.kind == PATHS:
-            return path_oracle(potentials, label, structure, self._desk, self.restore)
-        make: Any = GreedyOracle if structure.kind == GREEDY else LossOracle
-        oracle: Oracle = make(potentials, theta, label, structure, self._desk, self.restore)
-        return oracle
+        # Where all labels can be looked at, that is the oracle; else a search or a dynamic programme.
+        kind = self.structure.kind
+        make: Callable[..., Oracle] = GreedyOracle if kind == GREEDY else LossOracle
+        if kind in (MULTICLASS, ENUMERATION, PATHS):
+            make = table_oracle
+        return make(potentials, theta, self.encode(truth), self.structure, self._desk, self.restore)
 
     def _no_label(self, n_rows: int) -> Ints:
         """A label to decode from."""
@@ -177,9 +167,6 @@ def check_lengths(X: Examples, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
     return int(n)
 
 
-_NUMBERS = (bool, int, float, np.bool_, np.number)
-
-
 class LabelSetModel(StructureModel):
     """A model whose labels are 0/1 vectors of shape (k,)."""
 
@@ -200,14 +187,13 @@ class LabelSetModel(StructureModel):
 
     def encode(self, y: object) -> Ints:
         """A 0/1 vector."""
-        label = _dense(y).reshape(-1)
+        label = np.asarray(sparse.csr_matrix(y).toarray() if sparse.issparse(y) else y).reshape(-1)
         k = self.structure.weight.shape[1]
         if label.shape[0] != k:
             raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
         if not np.isin(label, (0, 1)).all():
             raise DataError("a label has entries other than 0 and 1.")
-        whole: Ints = label.astype(np.int64)
-        return whole
+        return label.astype(np.int64)
 
     def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
         """All 0/1 vectors one after the other, and where each begins."""
@@ -222,10 +208,6 @@ class LabelSetModel(StructureModel):
         return label.copy()
 
 
-def _dense(y: object) -> npt.NDArray[Any]:
-    return sparse.csr_matrix(y).toarray() if sparse.issparse(y) else np.asarray(y)
-
-
 def indicator(Y: Examples) -> Ints:
     """Labels as a 0/1 matrix.
 
@@ -233,11 +215,11 @@ def indicator(Y: Examples) -> Ints:
     ------
     DataError
     """
-    Y = _dense(Y)
+    Y = sparse.csr_matrix(Y).toarray() if sparse.issparse(Y) else np.asarray(Y)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
     if Y.dtype == object:  # of frames: numbers, but also missing values, which compare with nothing
-        right = [isinstance(entry, _NUMBERS) and entry in (0, 1) for entry in Y.flat]
+        right = [isinstance(entry, (bool, int, float, np.bool_, np.number)) and entry in (0, 1) for entry in Y.flat]
         wrong = np.argwhere(~np.array(right, dtype=bool).reshape(Y.shape))
     else:
         wrong = np.argwhere((Y != 0) & (Y != 1))

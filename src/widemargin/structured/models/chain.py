@@ -54,7 +54,17 @@ class ChainModel(StructureModel):
                 raise DataError(
                     f"example {i} has {lengths[i]} steps, its label {label.shape[0]}: give one state per step."
                 )
-        self.states = _distinct(labels)
+        # Numbers and strings can be sorted among themselves only, and a missing value is equal to nothing.
+        try:
+            self.states = np.unique(np.concatenate(labels))
+        except TypeError as error:
+            raise DataError(f"the states cannot be sorted ({error}): give numbers only, or strings only.") from error
+        numeric = {label.dtype.kind in "biuf" for label in labels if label.dtype != object}
+        if len(numeric) > 1:
+            raise DataError("some labels are numbers, others strings: give all states the same kind.")
+        missing = [state for state in self.states.tolist() if state != state]
+        if missing:
+            raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
         S = self.states.shape[0]
         items = getattr(self.weights, "items", None)
         if self.weights is None:
@@ -71,10 +81,6 @@ class ChainModel(StructureModel):
             raise DataError(f"weights must be {S} finite numbers >= 0, not all 0, one per state.")
         self.structure = make_structure(CHAIN, weight.reshape(1, -1))
         return rows.shape[1], S, S * S
-
-    def n_pairs(self) -> int:
-        """One weight for every pair of states."""
-        return int(self.states.shape[0]) ** 2
 
     def rows(self, x: object) -> Any:
         """The steps of a sequence, shape (T, d)."""
@@ -138,25 +144,4 @@ def _sequence(y: object, what: str) -> npt.NDArray[Any]:
         raise DataError(
             f"{what} has the shape {states.shape}: give a sequence of states, one number or string per step."
         )
-    return states
-
-
-def _distinct(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The states of all labels, sorted.
-
-    Raises
-    ------
-    DataError
-        If there are numbers as well as strings, or missing values.
-    """
-    kinds = {"O" if label.dtype == object else "number" if label.dtype.kind in "biuf" else "string" for label in labels}
-    try:
-        states = np.unique(np.concatenate(labels))
-    except TypeError as error:
-        raise DataError(f"the states cannot be sorted ({error}): give numbers only, or strings only.") from error
-    if {"number", "string"} <= kinds:
-        raise DataError("some labels are numbers, others strings: give all states the same kind.")
-    missing = [state for state in states.tolist() if state != state]
-    if missing:
-        raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
     return states

@@ -1,6 +1,7 @@
 """Label hierarchies as users give them: parent array, paths, graph; one form inside."""
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -45,24 +46,17 @@ class LabelGraph(NamedTuple):
         DataError
             Where there is a cycle; the message names one of its nodes.
         """
-        k = len(self.names)
-        waiting = np.bincount(self.arcs[:, 1], minlength=k)
-        children: list[list[int]] = [[] for _ in range(k)]
+        above: dict[int, list[int]] = {node: [] for node in range(len(self.names))}
         for p, q in self.arcs.tolist():
-            children[p].append(q)
-        order = [node for node in range(k) if waiting[node] == 0]
-        for node in order:  # grows
-            for q in children[node]:
-                waiting[q] -= 1
-                if waiting[q] == 0:
-                    order.append(q)
-        if len(order) < k:
-            stuck = [self.names[node] for node in range(k) if waiting[node] > 0]
+            above[q].append(p)
+        try:
+            return np.array(list(TopologicalSorter(above).static_order()), dtype=np.int64)
+        except CycleError as error:
+            cycle = error.args[1][1:]
             raise DataError(
-                f"the hierarchy has a cycle: {len(stuck)} nodes are on one or below one, such as {stuck[0]!r}. "
+                f"the hierarchy has a cycle: {len(cycle)} nodes are on it, such as {self.names[min(cycle)]!r}. "
                 "Remove an arc of it."
-            )
-        return np.array(order, dtype=np.int64)
+            ) from error
 
 
 @runtime_checkable

@@ -43,16 +43,6 @@ class Relaxed(NamedTuple):
         return bool(((self.mu == 0.0) | (self.mu == 1.0)).all())
 
 
-def relaxed_loss(y: Relaxed, truth: Ints, weight: Floats) -> float:
-    """Weighted Hamming loss of a relaxed label, linear in it."""
-    return float(weight @ np.abs(y.mu - truth))
-
-
-def relaxed_score(y: Relaxed, u: Floats, theta: Floats) -> float:
-    """Score of a relaxed label."""
-    return float(u[0] @ y.mu + theta @ y.pairs)
-
-
 class PairwiseProgram:
     """One HiGHS model for all examples of a pairwise multi-label model.
 
