@@ -19,6 +19,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, exact_penalty
+from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
@@ -165,10 +166,7 @@ class CutModel:
         self.top = top.copy()
         self._m = top.shape[0]
         self._columns = np.arange(self._m + 1, dtype=np.int32)
-        self._lp = highspy.Highs()
-        self._lp.setOptionValue("output_flag", False)
-        self._lp.setOptionValue("primal_feasibility_tolerance", tolerance)
-        self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
+        self._lp = quiet_highs(tolerance)
         for end in top:
             self._lp.addVar(0.0, float(end))
         # The last variable is z, the height below all cuts.
@@ -193,13 +191,8 @@ class CutModel:
         RuntimeError
             Where HiGHS fails, also from scratch.
         """
-        self._lp.run()
-        # A warm basis may mislead after many nearly equal cuts; from scratch HiGHS finds its way.
-        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            self._lp.clearSolver()
-            self._lp.run()
-        status = self._lp.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+        if not solved(self._lp):
+            status = self._lp.getModelStatus()
             raise RuntimeError(f"HiGHS ended with {status} on an LP that has a solution; report the problem")
         solution = self._lp.getSolution()
         # Duals of a maximisation have a sign of their own; rounding may leave them short of one in sum.

@@ -12,14 +12,13 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import WidemarginError
+from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer, PartialOracle
 
 __all__ = ["PairwiseProgram", "ProgramOracle", "Relaxed"]
 
 
-_TOLERANCE = 1e-9
-_STEEPEST = 1e6  # largest alpha of a row: with 1e9 HiGHS takes cones for empty, or returns a worse label
 _INF = highspy.kHighsInf
 
 
@@ -62,13 +61,8 @@ class PairwiseProgram:
         self._n_pairs = pairs.shape[0]
         self._h, self._g = self._k + self._n_pairs, self._k + self._n_pairs + 1
         self._owner: object = None
-        lp = self._lp = highspy.Highs()
-        for name, value in (
-            ("output_flag", False), ("presolve", "off"), ("threads", 1), ("mip_rel_gap", 0.0),
-            ("primal_feasibility_tolerance", _TOLERANCE), ("dual_feasibility_tolerance", _TOLERANCE),
-            ("mip_feasibility_tolerance", _TOLERANCE),
-        ):  # fmt: skip
-            lp.setOptionValue(name, value)
+        # Without presolve the basis survives from query to query.
+        lp = self._lp = quiet_highs(1e-9, presolve="off", mip_rel_gap=0.0)
         for _ in range(self._k + self._n_pairs):
             lp.addVar(0.0, 1.0)
         lp.addVar(-_INF, _INF)
@@ -126,7 +120,8 @@ class PairwiseProgram:
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
         # Divided by the root of alpha, both coefficients of the row are of one size, which keeps HiGHS accurate.
-        bounded = cone and alpha <= _STEEPEST
+        # With alpha of 1e9 it took cones for empty, or returned a worse label.
+        bounded = cone and alpha <= 1e6
         steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
         lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients
         lp.changeCoeff(row, self._g, float(-1.0 / steep))
@@ -134,18 +129,13 @@ class PairwiseProgram:
         lp.changeCoeff(row + 1, self._h, float(-beta / flat))
         lp.changeCoeff(row + 1, self._g, float(1.0 / flat))
         lp.changeRowBounds(row + 1, 0.0 if cone else -_INF, _INF)
-        lp.run()
-        status = lp.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            lp.clearSolver()  # a basis that led astray: from a warm start even "infeasible" may be wrong
-            lp.run()
+        if not solved(lp):
             status = lp.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
                 return None
-            if status != highspy.HighsModelStatus.kOptimal:
-                raise WidemarginError(
-                    f"HiGHS stopped with {lp.modelStatusToString(status)} on {self._k} labels; use oracle='roof'."
-                )
+            raise WidemarginError(
+                f"HiGHS stopped with {lp.modelStatusToString(status)} on {self._k} labels; use oracle='roof'."
+            )
         x = np.array(lp.getSolution().col_value)
         return Relaxed(x[: self._k], x[self._k : self._h]), float(x[self._h]), float(x[self._g])
 
@@ -177,7 +167,9 @@ class ProgramOracle(PartialOracle):
         self.smallest_loss = float(weight[weight > 0.0].min()) if program.integer else 0.0
         self.largest_loss = float(weight.sum())
 
-    def _answer(self, solution: tuple[Relaxed, float, float] | None) -> Answer | None:
+    def _solve(self, lam: float, **limits: float | bool) -> Answer | None:
+        self._program.bind(self, self._u, self._theta, self._truth)
+        solution = self._program.solve(lam, **limits)  # type: ignore[arg-type]
         if solution is None:
             return None
         y, h, g = solution
@@ -189,10 +181,6 @@ class ProgramOracle(PartialOracle):
         change, pairs = label - self._truth, label[p] * label[q] - self._truth[p] * self._truth[q]
         h = 1.0 + float(self._u[0] @ change + self._theta @ pairs)
         return Answer(label, h, float(self._program.structure.weight[0] @ np.abs(change)))
-
-    def _solve(self, lam: float, **limits: float | bool) -> Answer | None:
-        self._program.bind(self, self._u, self._theta, self._truth)
-        return self._answer(self._program.solve(lam, **limits))  # type: ignore[arg-type]
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""
