@@ -25,6 +25,7 @@ from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, m
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
 from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
 from widemargin.solvers.paper_nest.sdca import Ascent
+from widemargin.solvers.recorder import relative_gap
 
 __all__ = ["CutModel", "NestOptions", "solve"]
 
@@ -124,11 +125,10 @@ def solve(
         hopeless = nest.look(v, eps, budget)
         region = nest.region()
         best, primal = nest.best()
-        gap = (primal - nest.lower) / max(abs(primal), np.finfo(float).tiny)
+        gap = relative_gap(primal, nest.lower)
         epochs, seconds = ascent.n_epochs, budget.elapsed - began
-        history.append(
-            {"primal": primal, "dual": nest.lower, "upper": region.upper, "epochs": float(epochs), "seconds": seconds}
-        )
+        entry = {"primal": primal, "dual": nest.lower, "upper": region.upper, "epochs": epochs, "seconds": seconds}
+        history.append({name: float(value) for name, value in entry.items()})
         budget.tell("cutting plane", iteration, primal, gap, float(nest.excess[best].max(initial=0.0)))
         if gap <= tol:
             status = Status.CONVERGED
@@ -138,9 +138,11 @@ def solve(
             status = Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
         if status is not Status.MAX_ITER or epochs >= max_epochs:
             break
-        # At the limit only a look at the maximum of the cuts can tell whether the dual function still grows there.
+        # Where the cuts still rise at the limit of a multiplier, only a look at their maximum can tell whether the dual
+        # function does.
+        at_the_limit = ((region.peak >= options.limit) & (region.peak < rho)).any()
         peak = NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
-        v, eps = peak if nest.at_the_limit else choose(region)
+        v, eps = peak if at_the_limit else choose(region)
         eps = max(eps, options.least_eps * tol * abs(primal))
     return ConvexResult(
         w=nest.w[best],
@@ -222,14 +224,9 @@ class _Nest:
 
     @classmethod
     def begin(
-        cls,
-        sub: ConstrainedHinge,
-        ascent: Ascent,
-        start: ConvexState | None,
-        rho: float,
-        options: NestOptions,
+        cls, sub: ConstrainedHinge, ascent: Ascent, start: ConvexState | None, rho: float, options: NestOptions,
         bias_chooser: BiasChooser,
-    ) -> "_Nest":
+    ) -> "_Nest":  # fmt: skip
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
         # Multipliers of an earlier problem may lie above the price that is asked now.
         v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
@@ -291,11 +288,6 @@ class _Nest:
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
         return CutRegion(*cuts, self.cuts.top.copy(), self.lower, upper, self.peak, self.best_v)
-
-    @property
-    def at_the_limit(self) -> bool:
-        """Whether the cuts still rise at the limit of a multiplier: the verdict needs a look there."""
-        return bool(((self.peak >= self.options.limit) & (self.peak < self.rho)).any())
 
     def best(self) -> tuple[int, float]:
         """Number and value of the best point, with the price of its violations."""
