@@ -21,10 +21,6 @@ __all__ = [
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
 MARGIN, SLACK, DECODE = range(3)
 
-_N_DRAWS = 10_007  # a prime: the restarts of successive examples begin elsewhere in the table
-_INTEGER_TOLERANCE = 1e-9
-_MOST_LEVELS = 100_000
-
 
 class Structure(NamedTuple):
     """A model, as the compiled loops see it.
@@ -130,7 +126,8 @@ def integer_costs(weight: Floats) -> tuple[Ints, float]:
         return np.zeros(weight.shape, dtype=np.int64), 0.0
     unit = float(weight[weight > 0].min())
     cost = np.rint(weight / unit)
-    if np.abs(weight / unit - cost).max() > _INTEGER_TOLERANCE * cost.max() or cost.sum() > _MOST_LEVELS:
+    # Beyond so many levels the dynamic programmes would take minutes and gigabytes.
+    if np.abs(weight / unit - cost).max() > 1e-9 * cost.max() or cost.sum() > 100_000:
         return np.zeros(weight.shape, dtype=np.int64), 0.0
     return cost.astype(np.int64), unit
 
@@ -151,6 +148,7 @@ def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
     k = parent.shape[0]
     child = np.argsort(parent, kind="stable").astype(np.int64)
     child_start = np.searchsorted(parent[child], np.arange(k + 2)).astype(np.int64)
+    # From the virtual root down, filled in from the end: every node comes before its parent.
     order, stack = np.empty(k, dtype=np.int64), [k]
     filled = k
     while stack:
@@ -161,12 +159,8 @@ def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
         stack.extend(child[child_start[node] : child_start[node + 1]].tolist())
     if filled:
         raise ValueError(f"{filled} nodes are not below a root: parent has a cycle")
-    for node in range(k + 1):  # merge order: as met in `order`
-        part = slice(child_start[node], child_start[node + 1])
-        rank = np.empty(k, dtype=np.int64)
-        rank[order] = np.arange(k)
-        child[part] = child[part][np.argsort(rank[child[part]])]
-    return order, child_start, child
+    # The dynamic programmes merge children in the order in which they meet them.
+    return order, child_start, np.lexsort((np.argsort(order), parent)).astype(np.int64)
 
 
 def make_structure(
@@ -233,7 +227,8 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
     elif kind == PATHS:
         rows = (4, k + 1)
     elif kind == GREEDY:
-        shape, rows, draws = (1, k, k), (2, k), _N_DRAWS
+        # Draws: a prime, so that the restarts of successive examples begin elsewhere in the table.
+        shape, rows, draws = (1, k, k), (2, k), 10_007
     return Work(
         values=np.zeros(shape),
         choice=np.zeros(shape, dtype=np.int32),

@@ -65,9 +65,12 @@ def squared_norm(a: Floats, b: Floats, gram: Floats) -> float:
 
 @kernel
 def remember(
-    a: Floats, b: Floats, loss: Floats, weight: float, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
+    a: Floats, b: Floats, loss: Floats, t: int, visited: Ints, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
 ) -> None:
-    """Add a block, as it was for a time of that weight, to the sums of the averaged iterate."""
+    """Add block i, as it was since its last visit, to the sums of the averaged iterate; step t visits it again."""
+    # It was the same for the iterates visited[i], ..., t - 1, which have these weights.
+    weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
+    visited[i] = t
     for r in range(a.shape[0]):
         for s in range(a.shape[1]):
             sums[r, s] += weight * a[r, s]
@@ -133,10 +136,8 @@ def compiled_pass(
         own_loss, _ = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         t += 1
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
-        if averaging:  # the block was as it is for the iterates visited[i], ..., t - 1, of these weights
-            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-            remember(a[first:last], b[i], loss, weight, a_sums[first:last], b_sums[i], loss_sums, i)
-            visited[i] = t
+        if averaging:
+            remember(a[first:last], b[i], loss, t, visited, a_sums[first:last], b_sums[i], loss_sums, i)
         gap, _ = update_block(
             rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
             p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta,
@@ -160,9 +161,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
         a, b = blocks.a[first:last], blocks.b[i]
         if average is not None:
             iterates, visited = average
-            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-            remember(a, b, blocks.loss, weight, iterates.a[first:last], iterates.b[i], iterates.loss, i)
-            visited[i] = t
+            remember(a, b, blocks.loss, t, visited, iterates.a[first:last], iterates.b[i], iterates.loss, i)
         gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
         p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
         gap, _ = update_block(

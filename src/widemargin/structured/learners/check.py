@@ -1,7 +1,7 @@
 """Debug mode: whether an oracle keeps its word, by its answers against the model's features and loss."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,34 +137,34 @@ class CheckedOracle:
         return 1.0 + float(np.abs(psi.A * self.u).sum() + np.abs(psi.b * self.theta).sum())
 
     def _best(self, what: str, question: str, answer: Answer, value: Callable[[float, float], float]) -> None:
-        """Compare with the labels known: no other may have a larger value. Then the answer is one of them."""
-        psi = self.psi(self.number, answer.y)
-        # An oracle that says it is not exact may answer by any label.
-        if getattr(self.checked, "exact", True):
-            mine = value(answer.h, answer.g)
-            for name, other, g in self._rivals():
-                h = 1.0 - self._score(other)
-                more = value(h, g)
-                scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
-                if more > mine + 10.0 * self.error * (scale + abs(mine)):
-                    self._refuse(
-                        question, answer,
-                        f"is not the best: {what} is {mine:.9g}, and {more:.9g} of {name} of h = {h:.9g} and "
-                        f"g = {g:.9g}. If answers need not be the best, set exact = False",
-                    )  # fmt: skip
+        """Compare with other labels: none may have a larger value. Then the answer is one of them."""
+        i, model, x, truth = self.number, self.model, self.X[self.number], self.Y[self.number]
+        psi = self.psi(i, answer.y)
+        rivals = [("an earlier answer", other, g) for other, g in self.met]
         self.met.insert(0, (psi, answer.g))
         del self.met[self.compared :]
-
-    def _rivals(self) -> Iterator[tuple[str, Features, float]]:
-        """Labels that no answer may be worse than: what they are, psi and loss."""
-        i, model, x, truth = self.number, self.model, self.X[self.number], self.Y[self.number]
-        contains = getattr(model, "contains", None)
-        yield from (("an earlier answer", psi, g) for psi, g in self.met)
+        # An oracle that says it is not exact may answer by any label.
+        if not getattr(self.checked, "exact", True):
+            return
         # Only a model that says which labels an example has can be given those of other examples.
-        others = {"y_i": truth, "the decoded label": model.decode(x, self.u, self.theta)}
+        contains = getattr(model, "contains", None)
+        labels = {"y_i": truth, "the decoded label": model.decode(x, self.u, self.theta)}
         if contains is not None:
             places = [(i + step) % count(self.Y) for step in range(1, min(self.compared, count(self.Y) - 1) + 1)]
-            others |= {f"Y[{j}]": self.Y[j] for j in places}
-        for name, label in others.items():
-            if contains is None or contains(x, label):
-                yield name, self.psi(i, label), float(model.loss(label, truth))
+            labels |= {f"Y[{j}]": self.Y[j] for j in places}
+        rivals += [
+            (name, self.psi(i, label), float(model.loss(label, truth)))
+            for name, label in labels.items()
+            if contains is None or contains(x, label)
+        ]
+        mine = value(answer.h, answer.g)
+        for name, other, g in rivals:
+            h = 1.0 - self._score(other)
+            more = value(h, g)
+            scale = (self._scale(psi) + self._scale(other)) * (1.0 + answer.g + g)
+            if more > mine + 10.0 * self.error * (scale + abs(mine)):
+                self._refuse(
+                    question, answer,
+                    f"is not the best: {what} is {mine:.9g}, and {more:.9g} of {name} of h = {h:.9g} and "
+                    f"g = {g:.9g}. If answers need not be the best, set exact = False",
+                )  # fmt: skip

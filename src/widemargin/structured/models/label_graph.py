@@ -107,8 +107,35 @@ def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
             raise DataError(
                 f"the hierarchy mixes {len(paths)} paths with {len(nodes) - len(paths)} other entries: give one kind."
             )
-        graph = _from_paths(paths, separator) if paths else _from_parents(nodes)
-    graph.topological()
+        if paths:
+            # The parent of a path is the longest of its beginnings that is there: some levels may be left out.
+            index = {path: node for node, path in enumerate(paths)}
+            if len(index) < len(paths):
+                twice = next(path for node, path in enumerate(paths) if index[path] != node)
+                raise DataError(f"the hierarchy lists the path {twice!r} twice.")
+            arcs = []
+            for path, node in index.items():
+                parts = path.split(separator)
+                beginnings = (separator.join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+                above = next((index[beginning] for beginning in beginnings if beginning in index), None)
+                if above is not None:
+                    arcs.append((above, node))
+            graph = LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
+        else:
+            parent = np.asarray(nodes)
+            if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
+                raise DataError(
+                    "give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths."
+                )
+            k = parent.shape[0]
+            wrong = np.flatnonzero((parent < -1) | (parent >= k))
+            if wrong.size:
+                raise DataError(
+                    f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root."
+                )
+            child = np.flatnonzero(parent >= 0)
+            graph = LabelGraph(tuple(range(k)), np.stack([parent[child], child], axis=1).astype(np.int64))
+    graph.topological()  # refuses cycles
     return graph
 
 
@@ -143,32 +170,3 @@ def _from_graph(graph: DirectedGraph) -> LabelGraph:
     index = {name: node for node, name in enumerate(names)}
     arcs = dict.fromkeys((index[a], index[b]) for a, b in graph.edges())  # a multigraph may have one twice
     return LabelGraph(names, np.array(list(arcs), dtype=np.int64).reshape(-1, 2))
-
-
-def _from_paths(paths: list[str], separator: str) -> LabelGraph:
-    index = {path: node for node, path in enumerate(paths)}
-    if len(index) < len(paths):
-        twice = next(path for node, path in enumerate(paths) if index[path] != node)
-        raise DataError(f"the hierarchy lists the path {twice!r} twice.")
-    arcs = []
-    for path, node in index.items():
-        above = path
-        while separator in above:
-            above = above.rpartition(separator)[0]
-            if above in index:
-                arcs.append((index[above], node))
-                break
-    return LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
-
-
-def _from_parents(parents: Sequence[object]) -> LabelGraph:
-    parent = np.asarray(parents)
-    if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
-        raise DataError("give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths.")
-    k = parent.shape[0]
-    wrong = np.flatnonzero((parent < -1) | (parent >= k))
-    if wrong.size:
-        raise DataError(f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root.")
-    child = np.flatnonzero(parent >= 0)
-    arcs = np.stack([parent[child], child], axis=1).astype(np.int64)
-    return LabelGraph(tuple(range(k)), arcs)

@@ -10,8 +10,6 @@ from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augme
 
 __all__ = ["ClosureOracle", "best_closure", "fill_graph"]
 
-_NOTHING = 1e-12  # relative capacity that counts as none: far below what decides a label, far above rounding
-
 
 @kernel
 def fill_graph(gain: Floats, arcs: Ints, graph: ResidualGraph) -> float:
@@ -52,7 +50,8 @@ def best_closure(gain: Floats, arcs: Ints) -> Ints:
     # Where the source still reaches after the flow is its side of the least cut.
     graph, scratch = empty_graph(k + 2, 2 * (k + arcs.shape[0])), np.empty((4, k + 2), np.int64)
     largest = fill_graph(np.ascontiguousarray(gain, dtype=np.float64), arcs, graph)
-    augment(graph, k, k + 1, _NOTHING * largest, scratch)
+    # A capacity that counts as none: far below what decides a label, far above rounding.
+    augment(graph, k, k + 1, 1e-12 * largest, scratch)
     return (scratch[0, :k] >= 0).astype(np.int64)
 
 

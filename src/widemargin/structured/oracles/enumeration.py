@@ -17,9 +17,6 @@ from widemargin.structured.oracles.closed_sets import path_points, path_to
 __all__ = ["PointOracle", "best_set", "fill", "label_of", "table_oracle"]
 
 
-_LANES = 64
-
-
 @kernel
 def fill(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work) -> None:
     """`f(y) - f(y_i)` of every mask, into `work.rows[0]`."""
@@ -71,7 +68,7 @@ def best_set(
         else:
             low, high = F[i] + lam * G[i], F[width + i] + lam * G[width + i]
         best[i] = high if high > low else low
-    while width > _LANES:  # a tournament, half against half: no jumps
+    while width > 64:  # a tournament, half against half without jumps, down to some lanes of a vector each
         width //= 2
         for i in range(width):
             best[i] = best[width + i] if best[width + i] > best[i] else best[i]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from widemargin.structured.oracle import CONVEX, FREE, Answer, Found, Oracle, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
-__all__ = ["Mixture", "climb", "edge", "hull"]
+__all__ = ["Mixture", "best_between", "climb", "edge", "hull"]
 
 
 @declare(exact=False)
@@ -152,11 +152,11 @@ def edge(
     record = BestLabel(best)
     A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, fractional=True)
     if A is not None and B is not None:
-        record.meet(_between(A, B))
+        record.meet(best_between(A, B))
     return record.found(max(eps, 1e-9))
 
 
-def _between(A: Answer, B: Answer) -> Answer:
+def best_between(A: Answer, B: Answer) -> Answer:
     """The best point of the segment from A to B."""
     dh, dg = B.h - A.h, B.g - A.g
     if dh >= 0.0 or dg <= 0.0:
