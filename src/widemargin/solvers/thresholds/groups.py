@@ -61,10 +61,12 @@ class Candidates:
         m = gamma.shape[0]
         self.n_groups, self.n_constraints = n_groups, m
         self._z, self._weight, self._cell, self._coef = z, weight, cell, coef
+        # What a row of each cell adds to objective and constraints when it turns positive.
         self._gain = coef.alpha0 - coef.beta0
         self._change = sp.csr_array((coef.value, coef.column, coef.indptr), shape=(len(cell_weight), m))
         self.objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, m)
         self.excess = values - gamma
+        # Group by group, and within a group by falling score.
         self._order = np.lexsort((-z, group))
         self._start = np.searchsorted(group[self._order], np.arange(n_groups + 1)).astype(np.int64)
         self._tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
@@ -109,6 +111,7 @@ class Candidates:
         cells = self._cell[self._order].astype(np.int64)
         mass = np.bincount(piece * k + cells, self._weight[self._order], max(len(cuts) - 1, 0) * k)
         mass = np.concatenate([np.zeros((1, k)), np.cumsum(mass.reshape(-1, k), axis=0)])
+        # What lies between the start of the group and the cut: a difference of two running sums.
         upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
         return upto @ self._gain, upto @ self._change
 

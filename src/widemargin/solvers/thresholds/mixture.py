@@ -93,6 +93,7 @@ def best_mixture(candidates: Candidates) -> Mixture:
     First the sum of the excesses is minimised, and if it can be made 0, the objective.
     """
     master = _Master(candidates)
+    # The first phase looks for any mixture that meets the constraints, and for the least excess where none does.
     bound, multipliers = master.generate(0.0)
     if master.value > FEASIBLE:
         return master.mixture(0.0, multipliers)
@@ -144,6 +145,7 @@ class _Master:
             self._lp.changeColCost(m + place, scale * float(gain))
         best, behind = -np.inf, np.zeros(m)
         for _ in range(OPTIONS.rounds):
+            # The multipliers say what a candidate may cost to be worth taking in.
             multipliers = self._solve()
             if scale == 0.0:  # a slack costs 1, so no multiplier is larger but by rounding
                 multipliers = np.minimum(multipliers, 1.0)
@@ -165,6 +167,7 @@ class _Master:
         """The current solution."""
         candidates, m = self.candidates, self.candidates.n_constraints
         p = np.asarray(self._lp.getSolution().col_value)[m:]
+        # Candidates of no probability are not part of the mixture.
         keep = np.flatnonzero(p > OPTIONS.negligible)
         keep = keep[np.argsort(self.numbers[keep])]
         numbers, p = self.numbers[keep], p[keep]
@@ -177,6 +180,8 @@ class _Master:
         return Mixture(numbers, p, objective, violation, lower, multipliers, self.n_iter)
 
     def _add(self, numbers: Ints) -> None:
+        # A column for each candidate: what it costs, what it adds to every constraint, and a one in the row of its
+        # group.
         gain, change = self.candidates.columns(numbers)
         m = self.candidates.n_constraints
         rows = np.arange(m + 1, dtype=np.int32)

@@ -323,6 +323,7 @@ def _best_of(
 
 
 def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
+    # Scores never leave the machine of their block, but for the few rows of a wanted interval.
     z = block_scores(block, at.w, at.b)
     return float(z.min(initial=0.0)), float(z.max(initial=0.0))
 

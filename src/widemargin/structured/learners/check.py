@@ -108,16 +108,19 @@ class CheckedOracle:
         i, model, oracle, name = self.number, self.model, self.checked, type(self.model).__name__
         if not all(hasattr(answer, part) for part in Answer._fields):
             raise OracleError(f"example {i}: the oracle answered {question} by {answer!r}; give an Answer(y, h, g).")
+        # A model that can tell what is a label is believed about every answer.
         contains = getattr(model, "contains", None)
         if contains is not None and not contains(self.X[i], answer.y):
             raise OracleError(f"example {i}: the oracle returned {answer.y!r}, which is not a label of {name}.")
         psi = self.psi(i, answer.y)
+        # The label is scored anew, from its features and the weights.
         score = self._score(psi)
         if not abs(answer.h - (1.0 - score)) <= self.error * self._scale(psi):
             raise OracleError(
                 f"example {i}: the oracle says h = {answer.h:.9g} of label {answer.y!r}, but 1 + f(y) - f(y_i) is "
                 f"{1.0 - score:.9g} by {name}.features. One of them is wrong."
             )
+        # Its loss is computed by the model itself, too.
         loss = model.loss(answer.y, self.Y[i])
         if not abs(answer.g - loss) <= self.error * (1.0 + abs(loss)):
             raise OracleError(
@@ -125,6 +128,7 @@ class CheckedOracle:
                 f"{name}.loss. One of them is wrong."
             )
         least, most, room = oracle.smallest_loss, oracle.largest_loss, self.error * (1.0 + oracle.largest_loss)
+        # Mixtures of labels may have any loss below the least one.
         small = CONVEX not in oracle.capabilities and room < answer.g < least - room
         if small or not -room <= answer.g <= most + room:
             self._refuse(question, answer, f"is not within smallest_loss = {least:g} and largest_loss = {most:g}")
@@ -157,6 +161,7 @@ class CheckedOracle:
             for name, label in labels.items()
             if contains is None or contains(x, label)
         ]
+        # Sums of features and of potentials come in other orders, so better has to mean better by more than rounding.
         mine = value(answer.h, answer.g)
         for name, other, g in rivals:
             h = 1.0 - self._score(other)

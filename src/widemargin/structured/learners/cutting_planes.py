@@ -103,6 +103,7 @@ class _ExampleCuts:
         spread = self.gram @ A  # products of the example's rows with the new cut's
         products = np.append(np.einsum("kms,ms->k", self.A, spread) + self.b @ b, float((A * spread).sum() + b @ b))
         self.G = np.block([[self.G, products[:-1, None]], [products[None, :]]])
+        # A new cut begins with no weight: the dual point is the same with it as without.
         self.A, self.b = np.concatenate([self.A, A[None]]), np.concatenate([self.b, b[None]])
         self.loss, self.x = np.append(self.loss, loss), np.append(self.x, 0.0)
 
@@ -121,6 +122,7 @@ class _CutsByExample:
         self._problem, self._options, self._budget = problem, options, budget
         self._cuts: list[_ExampleCuts] = []
         self.slack = np.zeros(problem.n)
+        # A point to start from becomes one cut for each example, so that it loses nothing.
         for i in range(problem.n):
             rows = self._rows(i)
             gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
@@ -155,16 +157,19 @@ class _CutsByExample:
     def _solve(self, blocks: Blocks, weights: Weights, left: float) -> None:
         """Maximise the dual over the cuts, example by example, until the gap is `left`; sets the slacks."""
         problem = self._problem
+        # What every example may leave open, so that all together leave `left`.
         enough = left / (problem.C * problem.n)
         for _ in range(self._options.sweeps):
             total = 0.0
             for i, cuts in enumerate(self._cuts):
+                # An example that never violated has y_i alone, and nothing to decide.
                 if cuts.x.shape[0] == 1:
                     continue
                 slope = cuts.slope(problem.potentials(i, weights.W), weights.theta)
                 self.slack[i] = max(0.0, float(slope.max()))
                 gap = problem.C * self.slack[i] - float(slope @ cuts.x)
                 total += gap
+                # Hardly anything to gain here: others are worth the time more.
                 if gap <= 0.1 * problem.C * enough:
                     continue
                 before = cuts.x.copy()
@@ -198,6 +203,7 @@ class _CutsOfAll:
             self._x[:] = 0.0, problem.C
 
     def _add(self, labels: Blocks) -> None:
+        # Blocks of a cut are sparse: at most examples no label violates in the end.
         weights = weights_of(self._problem, labels)
         n_rows = int(self._problem.start[-1])
         u = np.empty((n_rows, self._problem.S))
@@ -219,6 +225,7 @@ class _CutsOfAll:
         least = max(self._options.share_of_cuts * recorder.tol, self._options.least_gap)
         losses: Floats = np.array([loss.sum() for loss in self._loss])
         x = maximise(self._G, losses, self._x, least * recorder.primal / self._problem.C)
+        # Most cuts have no weight by now; the sum runs over the few that have.
         active = np.flatnonzero(x)
         return Blocks(
             np.asarray(sum(x[k] * self._a[k] for k in active).todense()),
@@ -317,6 +324,7 @@ def _rounds(
         while True:
             seen = passes.responses(weights, keep=True, slack=cuts.slack)
             recorder.calls += problem.n
+            # The labels just found are the certificate of these weights too: no pass is spent on it.
             recorder.evaluate(weights, seen)
             recorder.bound(dual_value(blocks, weights))
             converged = recorder.look(recorder.done)

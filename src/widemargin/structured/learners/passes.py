@@ -117,6 +117,7 @@ def compiled_responses(
         scores(rows, first, last, W, u)
         own_loss, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         values[i] = value
+        # The same loops for judging weights, which needs values alone, and for cuts, which need the labels.
         if keep:
             loss[i] = own_loss
             for r in range(m):
@@ -162,6 +163,7 @@ class PythonPasses:
         """The most violating labels of all examples at fixed weights."""
         problem = self.problem
         labels = zero_blocks(problem) if keep else None
+        # Labels are kept only for learners that make cuts of them: they take as much memory as a dual point.
         value, upper = np.empty(problem.n), np.empty(problem.n)
 
         def part(first: int, last: int) -> int:
@@ -207,6 +209,7 @@ class BatchedPasses(PythonPasses):
     def __init__(self, problem: StructuredProblem, batch: int, workers: int | Cluster | None = None) -> None:
         super().__init__(problem)
         self._batch = batch
+        # Where a cluster is in force it has the processors; else threads share them here.
         client = client_in_force() if workers is None else workers
         if client is None:
             client = threads_in_force()
@@ -226,6 +229,7 @@ class BatchedPasses(PythonPasses):
         parts = self._blocks.n_blocks
         shares = [np.flatnonzero(examples % parts == part) for part in range(parts)]
         message = weights, [examples[share] for share in shares], slack
+        # The answers come part by part and go back to the places of their examples.
         violations: dict[int, Violation] = {}
         for share, seen in zip(shares, self._blocks.map(_violations_of_block, message), strict=True):
             violations |= zip(share.tolist(), seen, strict=True)
@@ -292,6 +296,7 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
     compiled : bool, default=None
         False: Python even so.
     """
+    # In debug mode every answer is compared in Python; a search of many questions needs its oracle there.
     compiles = getattr(problem.model, "compiles", None)
     usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):

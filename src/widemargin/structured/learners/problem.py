@@ -222,11 +222,13 @@ class StructuredProblem:
 
     def psi(self, i: int, y: object) -> Features:
         """`phi(x_i, y_i) - phi(x_i, y)`, also of a mixture of labels."""
+        # Features are linear in the label, so those of a mixture are the mixture of the features.
         if isinstance(y, Mixture):
             first, second = self.psi(i, y.first), self.psi(i, y.second)
             return Features(
                 *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
             )
+        # The features of y_i are computed once and kept.
         label, truth = self._features(i, y), self._truth[i]
         if truth is None:
             truth = self._truth[i] = self._features(i, self.Y[i])
@@ -251,6 +253,7 @@ class StructuredProblem:
 
         Dual points are those of one problem: with another one they prove nothing.
         """
+        # A checksum is enough: it guards against mistakes, not against malice.
         seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
         of_model = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
@@ -291,6 +294,7 @@ class StructuredProblem:
             psi = self.psi(i, answer.y)  # refuses labels without right features, also where nothing violates
             return Violation(psi.A, psi.b, answer.g, value, value, 1) if value > 0.0 else Violation(*none, 0.0, 1)
         options = self._options
+        # Such a search looks only for labels that violate by more than the slack.
         if getattr(self.search, "needs_slack", False):
             if slack is None:
                 raise CapabilityError(

@@ -230,6 +230,7 @@ class LearnerRecorder(Recorder[Weights]):
 
     def look(self, iteration: int, *, violation: float = 0.0, **facts: float) -> bool:
         """Note and tell where the run is; True when the gap is closed."""
+        # What a run costs is told beside what it has reached: seconds differ from machine to machine.
         counts = {"oracle_calls": float(self.calls + self.checks), "queries": float(self.passes.queries)}
         return super().look(iteration, violation=violation, **counts, **facts)
 
@@ -268,10 +269,12 @@ def hinge_bound(problem: StructuredProblem, i: int, u: Floats, theta: Floats) ->
         Potentials.
     theta : ndarray of shape (P,)
     """
+    # The relaxation is made for one example at the weights of now, and forgotten afterwards.
     relax = getattr(problem.oracle(i, u, theta), "relaxed", None)
     if relax is None:
         return math.inf
     relaxation = relax()
+    # Over fractional labels the search along the edge is exact, so its bound holds for whole labels too.
     if problem.slack:
         return float(edge(relaxation).upper)
     answer = relaxation.free(1.0)

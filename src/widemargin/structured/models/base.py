@@ -43,6 +43,7 @@ class StructureModel(ABC):
     def _local(self) -> Any:
         """What each thread has of its own; new after every `prepare`."""
         per_thread = vars(self).get("_per_thread")
+        # Threads that answer for examples side by side must not share arrays.
         if per_thread is None or per_thread[0] is not self.structure:
             per_thread = self._per_thread = (self.structure, threading.local())
         return per_thread[1]
@@ -93,6 +94,7 @@ class StructureModel(ABC):
 
     def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
+        # A list with a sparse row becomes one sparse matrix.
         if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
             X = sparse.vstack([self.rows(x) for x in X])
         rows = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
@@ -116,6 +118,7 @@ class StructureModel(ABC):
         """L(y, truth)."""
         label = self.encode(truth)
         work = self._desk.work(self._n_rows(label))
+        # The arrays are used for something else now: nobody finds his own in them.
         self._desk.owner = None
         return float(loops.loss(self.encode(y), label, self.structure, work))
 
@@ -147,6 +150,7 @@ class StructureModel(ABC):
         label = np.empty_like(base)
         self._desk.owner = None
         work = self._desk.work(n_rows)
+        # Predictions must not depend on what was predicted before.
         work.scratch[3, 0] = 0  # the same random starts for every example
         loops.argmax(potentials, theta, base, DECODE, self.structure, work, label)
         return self.restore(label)
@@ -159,6 +163,7 @@ def check_lengths(X: Examples, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
     ------
     DataError
     """
+    # Sparse matrices have no length.
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n != len(Y):
         raise DataError(f"X has {n} examples, Y has {len(Y)} labels: give one label per example.")
@@ -191,6 +196,7 @@ class LabelSetModel(StructureModel):
         k = self.structure.weight.shape[1]
         if label.shape[0] != k:
             raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
+        # The loops use labels as numbers, and would take a 2 for two labels.
         if not np.isin(label, (0, 1)).all():
             raise DataError("a label has entries other than 0 and 1.")
         return label.astype(np.int64)
@@ -242,6 +248,7 @@ def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
     weight = np.asarray(weights, dtype=np.float64)
     if weight.shape != (k,):
         raise DataError(f"weights have the shape {weight.shape}: give {k} numbers, one per label.")
+    # Weights of 0 are allowed for labels that nobody cares about, but not for all.
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
     if wrong.size or not weight.any():
         fault = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"

@@ -49,6 +49,7 @@ class ChainModel(StructureModel):
         rows, start = self.stack(X)
         lengths = np.diff(start)
         labels = [_sequence(y, f"label {i}") for i, y in enumerate(Y)]
+        # Every step needs one state: without it the loops would read beyond the end.
         for i, label in enumerate(labels):
             if label.shape[0] != lengths[i]:
                 raise DataError(
@@ -66,6 +67,7 @@ class ChainModel(StructureModel):
         if missing:
             raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
         S = self.states.shape[0]
+        # Weights by name leave the order of the states to the model; those not named weigh 1.
         items = getattr(self.weights, "items", None)
         if self.weights is None:
             weight = np.ones(S)
@@ -87,6 +89,7 @@ class ChainModel(StructureModel):
         rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"a sequence has {rows.ndim} dimension(s): give a matrix with one step per row.")
+        # A label of no steps has no argmax.
         if rows.shape[0] == 0:
             raise DataError("a sequence is empty: leave it out.")
         return rows
@@ -101,7 +104,9 @@ class ChainModel(StructureModel):
                 raise DataError(f"example {i}: {error}") from error
             if parts[i].shape[1] != parts[0].shape[1]:
                 raise DataError(f"example {i} has {parts[i].shape[1]} columns, example 0 has {parts[0].shape[1]}.")
+        # The sequences lie one after the other, so that the loops see one matrix.
         start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+        # One sparse sequence makes all sparse: the loops know one form at a time.
         if any(sparse.issparse(part) for part in parts):
             return sparse.vstack(parts, format="csr"), start
         return np.vstack(parts), start
@@ -111,6 +116,7 @@ class ChainModel(StructureModel):
         y = _sequence(y, "a label")
         if y.shape[0] == 0:
             raise DataError("a label is an empty sequence: leave the example out.")
+        # A state beyond the last one would be looked up outside the array.
         at = np.minimum(np.searchsorted(self.states, y), self.states.shape[0] - 1)
         wrong = np.flatnonzero(self.states[at] != y)
         if wrong.size:

@@ -123,6 +123,7 @@ class HierarchyModel(LabelSetModel):
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
+        # With several parents there is no dynamic programme; minimum cuts answer instead.
         if self.graph.is_forest:
             return super().oracle(x, truth, potentials, theta)
         # Making a programme costs more than solving it, so a thread keeps one for all of its examples.
@@ -147,6 +148,7 @@ class HierarchyModel(LabelSetModel):
 
     def _check(self, Y: Ints, what: str) -> None:
         """Refuse a row that is not closed, or no path where it should be one; `what` names it by its number."""
+        # A set is closed where no arc leads from an inactive parent to an active child.
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
         wrong = np.argwhere(Y[:, below] > Y[:, above])
         if wrong.size:
@@ -173,6 +175,7 @@ class HierarchyModel(LabelSetModel):
         """Label sets with the ancestors of their nodes added."""
         graph = read_hierarchy(self.hierarchy, self.separator)
         sets = indicator(Y)
+        # Deep nodes first: what they add to their parents is there when those are looked at.
         position = np.empty(len(graph.names), dtype=np.int64)
         position[graph.topological()] = np.arange(len(graph.names))
         for p, q in graph.arcs[np.argsort(-position[graph.arcs[:, 1]], kind="stable")]:  # deep nodes first
@@ -194,6 +197,7 @@ class HierarchyModel(LabelSetModel):
 
 def _deepest(Y: Ints, arcs: Ints) -> Ints:
     """Mark the nodes of each label set of which no child is in it: where its paths end."""
+    # A node is passed on the way where a child of it is in the set.
     goes_on = np.zeros_like(Y)
     np.maximum.at(goes_on.T, arcs[:, 0], Y[:, arcs[:, 1]].T)
     return Y & (1 - goes_on)

@@ -34,6 +34,7 @@ class LabelGraph(NamedTuple):
     def parent(self) -> Ints:
         """Parent of every node of a forest, k for roots."""
         k = len(self.names)
+        # The number k stands for no parent, a virtual node above all roots.
         parent = np.full(k, k, dtype=np.int64)
         parent[self.arcs[:, 1]] = self.arcs[:, 0]
         return parent
@@ -46,6 +47,7 @@ class LabelGraph(NamedTuple):
         DataError
             Where there is a cycle; the message names one of its nodes.
         """
+        # The sorter takes what has to come before each node.
         above: dict[int, list[int]] = {node: [] for node in range(len(self.names))}
         for p, q in self.arcs.tolist():
             above[q].append(p)
@@ -103,6 +105,7 @@ def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
         if not nodes:
             raise DataError("the hierarchy has no nodes.")
         paths = [node for node in nodes if isinstance(node, str)]
+        # Numbers among paths are no parents: which kind is meant cannot be told.
         if 0 < len(paths) < len(nodes):
             raise DataError(
                 f"the hierarchy mixes {len(paths)} paths with {len(nodes) - len(paths)} other entries: give one kind."
@@ -152,6 +155,7 @@ def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
     ------
     DataError
     """
+    # Columns without names of nodes say nothing about their order.
     place = {name: node for node, name in enumerate(graph.names)}
     for column, (name, node) in enumerate(zip(np.asarray(columns).tolist(), graph.names, strict=False)):
         if place.get(name, column) != column:
@@ -162,11 +166,13 @@ def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
 
 
 def _from_graph(graph: DirectedGraph) -> LabelGraph:
+    # An undirected graph lists each edge once, in any direction.
     if hasattr(graph, "is_directed") and not graph.is_directed():
         raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
     names = tuple(graph.nodes)
     if not names:
         raise DataError("the hierarchy has no nodes.")
+    # Nodes are numbered in the order in which they were added.
     index = {name: node for node, name in enumerate(names)}
     arcs = dict.fromkeys((index[a], index[b]) for a, b in graph.edges())  # a multigraph may have one twice
     return LabelGraph(names, np.array(list(arcs), dtype=np.int64).reshape(-1, 2))

@@ -98,6 +98,7 @@ class MultiLabelModel(LabelSetModel):
         best = able[0]
         if best == "tree" and unit == 0.0 and "enumeration" in able:
             best = "enumeration"  # weights without a unit have no levels, but a table
+        # Relaxations are trained on, but predictions come from the cheapest exact way, or local search.
         chosen = best if self.oracle_kind in ("auto", *_PROGRAMS) else self.oracle_kind
         if chosen not in able:
             raise CapabilityError(
@@ -155,6 +156,7 @@ class MultiLabelModel(LabelSetModel):
             self._desk.owner = None
             return of_table(u, theta, self.structure, self._desk.work(1))
         if self.structure.kind == GREEDY:
+            # Max-marginals of a hard problem are as hard as the problem for every label.
             labels = np.array([self.decode(None, row[None, :], theta) for row in u]).reshape(u.shape)
             return of_others(u, theta, labels, self.structure.pairs)
         return of_tree(u, theta, self.structure)
@@ -166,6 +168,7 @@ class MultiLabelModel(LabelSetModel):
         bound equal to the score found proves that one.
         """
         decoded: Ints = super().decode(None, potentials, theta)
+        # An exact argmax needs no second opinion.
         if self.exact:
             return decoded, True
         roof = RoofOracle(potentials, theta, decoded, self.structure)
@@ -189,6 +192,7 @@ def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:
         if edges == "tree":
             return spanning_tree(Y)
         raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
+    # Any list of pairs, also a generator.
     listed = np.asarray(list(edges) if isinstance(edges, Iterable) else [edges])
     if listed.size and (listed.ndim != 2 or listed.shape[1] != 2 or not np.issubdtype(listed.dtype, np.integer)):
         raise DataError(f"edges must be pairs of numbers of labels, such as [(0, 1), (1, 2)]; got {edges!r}.")
@@ -221,6 +225,7 @@ def mutual_information(Y: Ints) -> Floats:
 def spanning_tree(Y: Ints) -> Ints:
     """Edges of the maximum spanning tree of the mutual information (Chow and Liu 1968), sorted pairs p < q."""
     information = mutual_information(Y)
+    # The largest sum of information is the smallest of distances.
     distance = 1.0 + information.max() - information  # positive, so that no edge counts as missing
     tree = minimum_spanning_tree(np.triu(distance, 1)).tocoo()
     pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)

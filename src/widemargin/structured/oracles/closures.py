@@ -77,6 +77,7 @@ class ClosureOracle(PartialOracle):
     def __init__(
         self, u: Floats, truth: Ints, weight: Floats, arcs: Ints, program: PairwiseProgram | None = None
     ) -> None:
+        # Levels are quicker than cones, but need losses that are integers.
         whole = bool((weight == np.rint(weight)).all())
         self.capabilities = frozenset({FREE} if program is None else {FREE, LEVEL} if whole else {FREE, CONE})
         self._exact = None if program is None else ProgramOracle(u, np.zeros(0), truth, program)
@@ -87,6 +88,7 @@ class ClosureOracle(PartialOracle):
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""
+        # A wrong label costs its weight: both parts of the question are sums over the nodes.
         label = best_closure(self._u + lam * self._weight * (1.0 - 2.0 * self._truth), self._arcs)
         change = label - self._truth
         return Answer(label, 1.0 + float(self._u @ change), float(self._weight @ np.abs(change)))

@@ -71,6 +71,7 @@ class LossOracle(_CompiledOracle):
     def _fill(self) -> Floats:
         """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
         work = self._desk.work(self._u.shape[0])
+        # Oracles of a model share the arrays; whoever filled them last is their owner.
         if self._desk.owner is not self:
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
@@ -116,6 +117,7 @@ class GreedyOracle(_CompiledOracle):
         scaled = self._structure._replace(weight=lam * self._structure.weight)
         label = np.empty_like(self._truth)
         h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
+        # The loss is computed anew, with the weights as they are.
         wrong = label != self._truth
         return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
 

@@ -100,6 +100,7 @@ class PointOracle:
         self._h, self._g, self._label = h, g, label
         self.smallest_loss = float(g[g > 0.0].min()) if (g > 0.0).any() else 0.0
         self.largest_loss = float(g.max(initial=0.0))
+        # Levels are asked for by whole numbers.
         whole = bool((g == np.rint(g)).all())
         self.capabilities = frozenset({FREE, CONE, DIRECT, LEVEL, LEVELS} if whole else {FREE, CONE, DIRECT})
 
@@ -117,6 +118,7 @@ class PointOracle:
     def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
         """The same among the labels with `beta h <= g <= alpha h` and `h >= 0`."""
         h, g = self._h, self._g
+        # With alpha infinite the upper side of the cone is h = 0: zero times infinity would be no number.
         steep = np.full(h.shape, np.inf) if np.isinf(alpha) else alpha * h
         # Labels on a face count as inside, up to rounding far below the tolerance of the angular search.
         room = 1.0 + 1e-12
@@ -129,6 +131,7 @@ class PointOracle:
 
     def levels(self) -> Floats:
         """The largest h of every loss 0, 1, ...; -inf where there is no label."""
+        # Of all labels with the same loss the one of largest h counts.
         H = np.full(int(self.largest_loss) + 1, -np.inf)
         np.maximum.at(H, self._g.astype(np.intp), self._h)
         return H

@@ -28,6 +28,7 @@ def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
     gain: float = up * slope[index]
     y[index] = 1 - y[index]
     for other in range(y.shape[0]):
+        # What other flips would gain depends on this label through their pair.
         slope[other] += up * T[index, other]
     return gain
 
@@ -44,6 +45,7 @@ def _climb(
         first, second = -1, -1
         bound = value + 1e-12 * (1.0 + abs(value))
         for p in range(k):
+            # A flip away from the truth adds the weight of the label to the loss, one back takes it off.
             wrong = weight[0, p] if y[p] == truth[p] else -weight[0, p]
             x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, rescale)
             if x > bound:
@@ -130,6 +132,7 @@ def search(
         # Starts differ in how many labels are flipped; most have few, as good labels are near the truth.
         density = work.draws[cursor[0]] ** 2
         for p in range(k):
+            # The first climb begins at the best labelling of the path.
             if start == 0:
                 flips[p] = label[p] ^ truth[p]
             else:

@@ -65,6 +65,7 @@ class PairwiseProgram:
         lp = self._lp = quiet_highs(1e-9, presolve="off", mip_rel_gap=0.0)
         for _ in range(self._k + self._n_pairs):
             lp.addVar(0.0, 1.0)
+        # The two columns after the labels and pairs: h, which may be negative, and g.
         lp.addVar(-_INF, _INF)
         lp.addVar(0.0, _INF)
         if integer:
@@ -78,6 +79,7 @@ class PairwiseProgram:
             lp.addRow(-_INF, 0.0, 2, np.array([both, q], dtype=np.int32), np.array([1.0, -1.0]))
             lp.addRow(-1.0, _INF, 3, np.array([both, p, q], dtype=np.int32), np.array([1.0, -1.0, -1.0]))
         above = np.zeros((0, 2), dtype=np.int64) if arcs is None else arcs
+        # A child is no larger than its parent: closed sets.
         for parent, child in above.tolist():
             lp.addRow(-_INF, 0.0, 2, np.array([child, parent], dtype=np.int32), np.array([1.0, -1.0]))
         self._first = 3 * self._n_pairs + above.shape[0]  # rows of h, of g, and the two of the cone
@@ -96,6 +98,7 @@ class PairwiseProgram:
         self._owner = owner
         lp, row, weight = self._lp, self._first, self.structure.weight[0]
         p, q = self.structure.pairs[:, 0], self.structure.pairs[:, 1]
+        # h = 1 + f(y) - f(y_i): the score of the truth goes to the right-hand side.
         own = float(u[0] @ truth + theta @ (truth[p] * truth[q]))
         for column, value in enumerate(np.concatenate([u[0], theta]).tolist()):
             lp.changeCoeff(row, column, -value)
@@ -104,6 +107,7 @@ class PairwiseProgram:
         for column, value in enumerate((weight * (1.0 - 2.0 * truth)).tolist()):
             lp.changeCoeff(row + 1, column, -value)
         lp.changeCoeff(row + 1, self._g, 1.0)
+        # g counts a label that is on as an error where the truth is off, and one that is off where it is on.
         errors = float(weight @ truth)
         lp.changeRowBounds(row + 1, errors, errors)
 
@@ -126,6 +130,7 @@ class PairwiseProgram:
         lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients
         lp.changeCoeff(row, self._g, float(-1.0 / steep))
         lp.changeRowBounds(row, 0.0 if bounded else -_INF, _INF)
+        # The lower side of the cone, g >= beta h, in the same way.
         lp.changeCoeff(row + 1, self._h, float(-beta / flat))
         lp.changeCoeff(row + 1, self._g, float(1.0 / flat))
         lp.changeRowBounds(row + 1, 0.0 if cone else -_INF, _INF)
@@ -161,6 +166,7 @@ class ProgramOracle(PartialOracle):
     def __init__(self, u: Floats, theta: Floats, truth: Ints, program: PairwiseProgram) -> None:
         self._u, self._theta, self._truth, self._program = u, theta, truth, program
         weight = program.structure.weight[0]
+        # Levels exist where losses are integers; a relaxation has points between them.
         whole = program.integer and bool((weight == np.rint(weight)).all())
         able = [LEVEL] if whole else [] if program.integer else [CONVEX]
         self.capabilities = frozenset({FREE, CONE, *able})

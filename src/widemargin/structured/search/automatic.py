@@ -72,6 +72,7 @@ def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Sear
                 "See widemargin.structured.oracle.Search."
             ) from error
         return name, search
+    # Searches of the papers are known by name too, and found where their package is installed.
     name = automatic(capabilities) if search == "auto" else search
     if name in SEARCHES:
         return name, SEARCHES[name]
@@ -90,10 +91,12 @@ def check_found(name: str, returned: object, best: Answer | None) -> None:
     ------
     OracleError
     """
+    # The gap of a run is only as good as what its search says.
     if not isinstance(returned, Found):
         raise OracleError(
             f"search {name} returned {type(returned).__name__}; give a Found(y, h, g, upper, queries, exact)."
         )
+    # The label met before counts as well: the bound has to cover it.
     best_value = max(returned.value, 0.0 if best is None or best.h <= 0.0 else best.h * best.g)
     if not returned.upper >= best_value * (1.0 - 1e-9):  # not, so that NaN is refused
         raise OracleError(
