@@ -29,12 +29,11 @@ from widemargin.estimators._binary import ROW_CHECKS, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import CapabilityError, DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import column_of
 from widemargin.goals.binding.sources import Source, external_data, make_source
+from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp

@@ -44,7 +44,7 @@ from widemargin.estimators.rate_constrained.training import (
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.measuring.standard_errors import covariance, objective_influence, slack_variances
+from widemargin.goals.measuring.intervals import covariance, objective_influence, slack_variances
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget, ConvexState

@@ -48,7 +48,7 @@ def generalization(
     rows = trained.problem.rows
     if tied.n_constraints == 0:
         return None, ()
-    if not covered or isinstance(rows, BlockedRows) or any(weight is not None for weight in tied.weight):
+    if not covered or isinstance(rows, BlockedRows) or any(weight is not None for weight in tied.row_weight):
         cause = "the bias was searched, or rows are weighted, or features fitted"
         text = f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)"
         return None, (text,)

@@ -22,9 +22,8 @@ from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status
 

@@ -30,8 +30,7 @@ from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.measuring.tradeoff_measures import MeasureLog
-from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from widemargin._text import listing
 from widemargin._threads import limit_threads
 from widemargin._typing import Classifier, Floats, Ints
 from widemargin.estimators import _kinds as kinds
@@ -41,10 +42,8 @@ from widemargin.exceptions import CapabilityError, DataError, GoalWarning, Infea
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.columns import listing
 from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.report_of_predictions import make_report
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.rows import Rows, length_of, take
 
 __all__ = ["GoalThresholdClassifier"]

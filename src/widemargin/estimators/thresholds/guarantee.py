@@ -248,7 +248,7 @@ def refusal_text(
         need, sure = 0.0, ""
         if proofs is not None:
             proof = proofs[j]
-            need = proof.size / (float(measured.denominator[j]) if item.is_ratio else 1.0)
+            need = proof.size / (float(measured.denominator[j]) if item.cleared.ratio is not None else 1.0)
             more = f"; at least {proof.n_needed} are needed" if proof.n_needed > proof.n_rows else ""
             sure = f" (to be sure it must pass the bound by {need:.2g}: {proof.method}, {proof.n_rows} rows{more})"
         if slack < need - 1e-9:

@@ -93,7 +93,7 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
 def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
     """Rows and goal as `choose_threshold` takes them, or with coefficients of moderate size for linear programmes."""
     z, cell = np.concatenate(scores), np.concatenate(tied.cell)
-    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.weight, strict=True)]
+    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.row_weight, strict=True)]
     weight = np.concatenate(weights)
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
