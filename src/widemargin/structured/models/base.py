@@ -105,19 +105,16 @@ class StructureModel(ABC):
     def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
         label = self.encode(y)
-        A = np.zeros((self._n_rows(label), self.structure.weight.shape[1]))
+        A = np.zeros((label.shape[0] if self.structure.kind == CHAIN else 1, self.structure.weight.shape[1]))
         # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
         b = np.zeros(A.shape[1] ** 2 if self.structure.kind == CHAIN else self.structure.pairs.shape[0])
         loops.add_features(label, 1.0, self.structure, A, b)
         return Features(A, b)
 
-    def _n_rows(self, label: Ints) -> int:
-        return 1
-
     def loss(self, y: object, truth: object) -> float:
         """L(y, truth)."""
         label = self.encode(truth)
-        work = self._desk.work(self._n_rows(label))
+        work = self._desk.work(label.shape[0] if self.structure.kind == CHAIN else 1)
         # The arrays are used for something else now: nobody finds his own in them.
         self._desk.owner = None
         return float(loops.loss(self.encode(y), label, self.structure, work))
@@ -135,10 +132,6 @@ class StructureModel(ABC):
             make = table_oracle
         return make(potentials, theta, self.encode(truth), self.structure, self._desk, self.restore)
 
-    def _no_label(self, n_rows: int) -> Ints:
-        """A label to decode from."""
-        return np.zeros(self.structure.weight.shape[1], dtype=np.int64)
-
     def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Any, bool]:
         """The decoded label, and whether it is proved to have the largest score."""
         return self.decode(None, potentials, theta), self.exact
@@ -146,7 +139,9 @@ class StructureModel(ABC):
     def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
         """A label with the largest score."""
         n_rows = potentials.shape[0]
-        base = self._no_label(n_rows)
+        # The score alone does not depend on a truth: any label of the right length will do in its place.
+        lengths: dict[int, int] = {CHAIN: n_rows, MULTICLASS: 1}
+        base = np.zeros(lengths.get(self.structure.kind, int(self.structure.weight.shape[1])), dtype=np.int64)
         label = np.empty_like(base)
         self._desk.owner = None
         work = self._desk.work(n_rows)

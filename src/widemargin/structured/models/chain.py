@@ -131,12 +131,6 @@ class ChainModel(StructureModel):
         """States of the steps."""
         return self.states[label]
 
-    def _n_rows(self, label: Ints) -> int:
-        return int(label.shape[0])
-
-    def _no_label(self, n_rows: int) -> Ints:
-        return np.zeros(n_rows, dtype=np.int64)
-
 
 def _sequence(y: object, what: str) -> npt.NDArray[Any]:
     """A label as a vector of states.

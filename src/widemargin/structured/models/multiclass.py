@@ -72,7 +72,3 @@ class MulticlassModel(StructureModel):
     def restore(self, label: Ints) -> Any:
         """The class of an index."""
         return self.classes[label[0]]
-
-    def _no_label(self, n_rows: int) -> Ints:
-        # One number: the class.
-        return np.zeros(1, dtype=np.int64)
