@@ -12,7 +12,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
 from widemargin.structured.learners.dual_point import Blocks, begin, dual_value
-from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
+from widemargin.structured.learners.example_rows import add_rows, scores
 from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
@@ -22,32 +22,13 @@ __all__ = ["compiled_pass", "one_pass", "solve"]
 
 
 @kernel
-def add_label(
-    rows: ExampleRows, first: int, last: int, t: int, p: Floats, p_b: Floats, label_loss: float, blocks: Blocks, i: int,
-    sums: Weights, weighted: Weights,
-) -> None:  # fmt: skip
-    """Add the label of example i, met at step t, to its block, to the sums of all p, and to those times their steps."""
-    (a, b, loss), (W, theta), (W_sum, theta_sum) = blocks, sums, weighted
-    add_rows(rows, first, last, p, 1.0, W)
-    add_rows(rows, first, last, p, float(t), W_sum)
-    for j in range(theta.shape[0]):
-        theta[j] += p_b[j]
-        theta_sum[j] += t * p_b[j]
-        b[i, j] += p_b[j]
-    for r in range(p.shape[0]):
-        for s in range(p.shape[1]):
-            a[first + r, s] += p[r, s]
-    loss[i] += label_loss
-
-
-@kernel
 def compiled_pass(
     order: Ints, t: int, scale: float, training: Training, work: Work, blocks: Blocks, sums: Weights, weighted: Weights,
     buffers: Buffers, scaled: Floats,
 ) -> None:  # fmt: skip
     """Pegasos steps: `sums` of all p, and the weights of step t are `scale / t` times them."""
     rows, start, _, _, truth, truth_start, structure, rescale = training
-    (W, theta), (u, p, p_b, label) = sums, buffers
+    (a, b, loss), (W, theta), (W_sum, theta_sum), (u, p, p_b, label) = blocks, sums, weighted, buffers
     for position in range(order.shape[0]):
         i = order[position]
         first, last = start[i], start[i + 1]
@@ -65,7 +46,17 @@ def compiled_pass(
         t += 1
         # A label that does not violate has p = 0.
         if value > 0.0:
-            add_label(rows, first, last, t, p[:m], p_b, own_loss, blocks, i, sums, weighted)
+            add_rows(rows, first, last, p[:m], 1.0, W)
+            add_rows(rows, first, last, p[:m], float(t), W_sum)
+            for j in range(theta.shape[0]):
+                theta[j] += p_b[j]
+                theta_sum[j] += t * p_b[j]
+                b[i, j] += p_b[j]
+            # The same sum, example by example, is what becomes the dual point.
+            for r in range(m):
+                for s in range(u.shape[1]):
+                    a[first + r, s] += p[r, s]
+            loss[i] += own_loss
 
 
 def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights, weighted: Weights) -> None:
@@ -85,8 +76,14 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights,
         passes.queries += seen.queries
         t += 1
         if seen.value > 0.0:
-            p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
-            add_label(problem.rows, first, last, t, p, p_b, float(seen.loss), blocks, i, sums, weighted)
+            p = np.ascontiguousarray(seen.A)
+            add_rows(problem.rows, first, last, p, 1.0, sums.W)
+            add_rows(problem.rows, first, last, p, float(t), weighted.W)
+            sums.theta[:] += seen.b
+            weighted.theta[:] += t * seen.b
+            blocks.a[first:last] += seen.A
+            blocks.b[i] += seen.b
+            blocks.loss[i] += seen.loss
 
 
 def solve(
