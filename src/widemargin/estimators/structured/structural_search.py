@@ -31,7 +31,7 @@ from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback
 from widemargin.solvers.recorder import end_status
 from widemargin.structured.learners.example_rows import count
-from widemargin.structured.learners.mapped import Cluster
+from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples
 
 __all__ = ["StructuralCell", "StructuralSearch", "label_set_scorers", "structural_path", "structural_search"]
