@@ -23,47 +23,34 @@ __all__ = [
 
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
-MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
-    "KernelSVC": {
-        name: name
-        for name in (
-            "multi_class", "fit_intercept", "precision", "backend", "validation_fraction", "time_budget", "callbacks",
-            "on_interrupt",
-        )
-    },
-    "SBPClassifier": {
-        name: name for name in ("algorithm", "batch_size", "validation_fraction", "backend", "on_interrupt")
-    },
-    "MarginPursuitClassifier": {
-        name: name
-        for name in (
-            "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
-            "on_interrupt",
-        )
-    },
-    "StructuralSVM": {
-        name: name
-        for name in (
-            "average", "check_every", "oracle_batch", "search_tol", "search_ratio", "max_queries", "on_interrupt",
-            "verbose",
-        )
-    },
-    "HierarchicalSVC": {"separator": "separator", "on_interrupt": "on_interrupt", "verbose": "verbose"},
-    **{
-        name: {
-            option: option
-            for option in (
-                "solver", "tol", "step_tol", "fit_intercept", "degree", "coef0", "n_components", "cache_size",
-                "on_interrupt", "verbose",
-            )
-        }
-        for name in ("RateConstrainedClassifier", "RateConstrainedClassifierCV")
-    },
-    **{
-        name: {"on_interrupt": "on_interrupt", "verbose": "verbose"}
-        for name in ("ChainSVC", "MulticlassSVC", "MultiLabelSVC")
-    },
+_EVERY_STRUCTURAL = ("on_interrupt", "verbose")
+_EVERY_CONSTRAINED = (
+    "solver", "tol", "step_tol", "fit_intercept", "degree", "coef0", "n_components", "cache_size", "on_interrupt",
+    "verbose",
+)  # fmt: skip
+_UNDER_THEIR_OLD_NAME = {
+    "KernelSVC": (
+        "multi_class", "fit_intercept", "precision", "backend", "validation_fraction", "time_budget", "callbacks",
+        "on_interrupt",
+    ),
+    "SBPClassifier": ("algorithm", "batch_size", "validation_fraction", "backend", "on_interrupt"),
+    "MarginPursuitClassifier": (
+        "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
+        "on_interrupt",
+    ),
+    "StructuralSVM": (
+        "average", "check_every", "oracle_batch", "search_tol", "search_ratio", "max_queries", *_EVERY_STRUCTURAL,
+    ),
+    "HierarchicalSVC": ("separator", *_EVERY_STRUCTURAL),
+    "ChainSVC": _EVERY_STRUCTURAL,
+    "MulticlassSVC": _EVERY_STRUCTURAL,
+    "MultiLabelSVC": _EVERY_STRUCTURAL,
+    "RateConstrainedClassifier": _EVERY_CONSTRAINED,
+    "RateConstrainedClassifierCV": _EVERY_CONSTRAINED,
 }  # fmt: skip
+MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
+    estimator: {name: name for name in names} for estimator, names in _UNDER_THEIR_OLD_NAME.items()
+}
 """Constructor parameters that older files hold and today's class does not take any more.
 
 Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is forgotten.

@@ -80,24 +80,18 @@ _ARRAY_TYPES = frozenset(
     )
 )  # fmt: skip
 
-_SKLEARN_OBJECTS = frozenset(
-    {
-        "sklearn.compose._column_transformer.ColumnTransformer",
-        "sklearn.dummy.DummyClassifier",
-        "sklearn.impute._base.MissingIndicator",
-        "sklearn.impute._base.SimpleImputer",
-        "sklearn.isotonic.IsotonicRegression",
-        "sklearn.kernel_approximation.Nystroem",
-        "sklearn.kernel_approximation.RBFSampler",
-        "sklearn.linear_model._logistic.LogisticRegression",
-        "sklearn.pipeline.Pipeline",
-        "sklearn.preprocessing._data.MaxAbsScaler",
-        "sklearn.preprocessing._data.MinMaxScaler",
-        "sklearn.preprocessing._data.StandardScaler",
-        "sklearn.preprocessing._encoders.OneHotEncoder",
-        "sklearn.svm._classes.LinearSVC",
-    }
-)
+_SKLEARN_HOMES = {
+    "sklearn.compose._column_transformer": ("ColumnTransformer",),
+    "sklearn.dummy": ("DummyClassifier",),
+    "sklearn.impute._base": ("MissingIndicator", "SimpleImputer"),
+    "sklearn.isotonic": ("IsotonicRegression",),
+    "sklearn.kernel_approximation": ("Nystroem", "RBFSampler"),
+    "sklearn.linear_model._logistic": ("LogisticRegression",),
+    "sklearn.pipeline": ("Pipeline",),
+    "sklearn.preprocessing._data": ("MaxAbsScaler", "MinMaxScaler", "StandardScaler"),
+    "sklearn.preprocessing._encoders": ("OneHotEncoder",),
+    "sklearn.svm._classes": ("LinearSVC",),
+}
 
 _BY_LOADER: dict[str, frozenset[str]] = {
     "DictNode": frozenset({"builtins.dict", "collections.OrderedDict"}),
@@ -105,22 +99,14 @@ _BY_LOADER: dict[str, frozenset[str]] = {
     "JsonNode": frozenset({"builtins.str"}),
     "ListNode": frozenset({"builtins.list"}),
     "NdArrayNode": _ARRAY_TYPES | {"numpy.ndarray"},
-    "ObjectNode": _SKLEARN_OBJECTS | _full_names(_HOMES),
+    "ObjectNode": _full_names(_SKLEARN_HOMES) | _full_names(_HOMES),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
     "SetNode": frozenset({"builtins.set"}),
     "SliceNode": frozenset({"builtins.slice"}),
     "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
     "TupleNode": _full_names(_TUPLE_HOMES) | {"builtins.tuple"},
     "TypeNode": _ARRAY_TYPES
-    | {
-        "builtins.bool",
-        "builtins.dict",
-        "builtins.float",
-        "builtins.int",
-        "builtins.list",
-        "builtins.str",
-        "builtins.tuple",
-    },
+    | {f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")},
 }
 
 TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values())))
@@ -130,50 +116,34 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values()))
 # Estimators and their parts that a file written by plain skops may hold besides (`load_plain_model`). Left out are
 # models whose compiled code trusts the numbers in the file: support vector machines of LIBSVM, nearest neighbours,
 # gradient boosting. Trees are checked node by node (`check_trees`). Functions are never called by `predict`.
+_PLAIN_HOMES = {
+    "sklearn.calibration": ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
+    "sklearn.decomposition._pca": ("PCA",),
+    "sklearn.decomposition._truncated_svd": ("TruncatedSVD",),
+    "sklearn.discriminant_analysis": ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
+    "sklearn.ensemble._bagging": ("BaggingClassifier",),
+    "sklearn.ensemble._forest": ("ExtraTreesClassifier", "RandomForestClassifier"),
+    "sklearn.ensemble._weight_boosting": ("AdaBoostClassifier",),
+    "sklearn.feature_selection._univariate_selection": ("SelectKBest",),
+    "sklearn.feature_selection._variance_threshold": ("VarianceThreshold",),
+    "sklearn.linear_model._logistic": ("LogisticRegressionCV",),
+    "sklearn.linear_model._perceptron": ("Perceptron",),
+    "sklearn.linear_model._ridge": ("RidgeClassifier", "RidgeClassifierCV"),
+    "sklearn.linear_model._stochastic_gradient": ("SGDClassifier",),
+    "sklearn.model_selection._classification_threshold": ("FixedThresholdClassifier",),
+    "sklearn.naive_bayes": ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
+    "sklearn.neural_network._multilayer_perceptron": ("MLPClassifier",),
+    "sklearn.neural_network._stochastic_optimizers": ("AdamOptimizer", "SGDOptimizer"),
+    "sklearn.pipeline": ("FeatureUnion",),
+    "sklearn.preprocessing._data": ("Normalizer", "PowerTransformer", "QuantileTransformer", "RobustScaler"),
+    "sklearn.preprocessing._discretization": ("KBinsDiscretizer",),
+    "sklearn.preprocessing._encoders": ("OrdinalEncoder",),
+    "sklearn.preprocessing._label": ("LabelBinarizer", "LabelEncoder"),
+    "sklearn.preprocessing._polynomial": ("PolynomialFeatures",),
+    "sklearn.tree._classes": ("DecisionTreeClassifier", "ExtraTreeClassifier"),
+}
 _PLAIN: dict[str, frozenset[str]] = {
-    "ObjectNode": frozenset(
-        f"sklearn.{name}"
-        for name in (
-            "calibration.CalibratedClassifierCV",
-            "calibration._CalibratedClassifier",
-            "calibration._SigmoidCalibration",
-            "decomposition._pca.PCA",
-            "decomposition._truncated_svd.TruncatedSVD",
-            "discriminant_analysis.LinearDiscriminantAnalysis",
-            "discriminant_analysis.QuadraticDiscriminantAnalysis",
-            "ensemble._bagging.BaggingClassifier",
-            "ensemble._forest.ExtraTreesClassifier",
-            "ensemble._forest.RandomForestClassifier",
-            "ensemble._weight_boosting.AdaBoostClassifier",
-            "feature_selection._univariate_selection.SelectKBest",
-            "feature_selection._variance_threshold.VarianceThreshold",
-            "linear_model._logistic.LogisticRegressionCV",
-            "linear_model._perceptron.Perceptron",
-            "linear_model._ridge.RidgeClassifier",
-            "linear_model._ridge.RidgeClassifierCV",
-            "linear_model._stochastic_gradient.SGDClassifier",
-            "model_selection._classification_threshold.FixedThresholdClassifier",
-            "naive_bayes.BernoulliNB",
-            "naive_bayes.ComplementNB",
-            "naive_bayes.GaussianNB",
-            "naive_bayes.MultinomialNB",
-            "neural_network._multilayer_perceptron.MLPClassifier",
-            "neural_network._stochastic_optimizers.AdamOptimizer",
-            "neural_network._stochastic_optimizers.SGDOptimizer",
-            "pipeline.FeatureUnion",
-            "preprocessing._data.Normalizer",
-            "preprocessing._data.PowerTransformer",
-            "preprocessing._data.QuantileTransformer",
-            "preprocessing._data.RobustScaler",
-            "preprocessing._discretization.KBinsDiscretizer",
-            "preprocessing._encoders.OrdinalEncoder",
-            "preprocessing._label.LabelBinarizer",
-            "preprocessing._label.LabelEncoder",
-            "preprocessing._polynomial.PolynomialFeatures",
-            "tree._classes.DecisionTreeClassifier",
-            "tree._classes.ExtraTreeClassifier",
-        )
-    ),
+    "ObjectNode": _full_names(_PLAIN_HOMES),
     "FunctionNode": frozenset(
         f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
     ),
