@@ -204,8 +204,8 @@ def _percentile(slack: Floats, estimate: float, confidence: float, size: float) 
     most = np.sort(np.where(np.isnan(slack), np.inf, slack))
     lower = min(float(least[int(np.floor(tail * (len(slack) - 1)))]), estimate)
     upper = max(float(most[int(np.ceil((1.0 - tail) * (len(slack) - 1)))]), estimate)
-    ends = (end if np.isfinite(end) else None for end in (lower, upper))
-    return Interval(*ends, confidence, "bootstrap")
+    low, high = lower if np.isfinite(lower) else None, upper if np.isfinite(upper) else None
+    return Interval(low, high, confidence, "bootstrap")
 
 
 @dataclass(frozen=True)
