@@ -4,42 +4,30 @@ import argparse
 import warnings
 from collections.abc import Collection
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from widemargin.cli.candidates import Candidate, TableModel
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.reports import audit_document, audit_suite, write_json, write_junit
-from widemargin.cli.subjects import (
+from widemargin.cli.models_and_rows import (
     NO_VERDICT,
     audited_rows,
     blocks_and_candidates,
     columns_needed,
+    external_blocks,
     named_part,
-    refuse_main_rows_only,
-)
-from widemargin.cli.tables.column_roles import (
-    TableRows,
-    external_rows,
-    is_it,
-    require_columns,
-    rows_of,
-)
+)  # fmt: skip
+from widemargin.cli.reports import audit_document, audit_suite, write_json, write_junit
+from widemargin.cli.tables.column_roles import is_it, require_columns
 from widemargin.cli.tables.table_files import Block, TableBlocks
-from widemargin.cli.tables.training_data import warn_of_training_rows
-from widemargin.cli.workers import by_pieces, in_pieces
+from widemargin.cli.tables.training_data import TableRows, rows_of, warn_of_training_rows
+from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
 from widemargin.goals import Goal
 
 __all__ = ["run"]
-
-RANDOMIZED = (
-    'The model was trained with enforce = "randomized", which holds the bounds for predict_randomized on the training\n'
-    "rows. Measured and decided here are the rates of predict."
-)
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -62,8 +50,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         write_junit([audit_suite(report, suite=str(options.goals))], options.junit)
     if not options.json:
         say(f"Model: {candidate.title}", "", str(report))
-        if getattr(getattr(candidate, "last", None), "enforce", None) == "randomized":
-            say(f"\n{RANDOMIZED}")
+        if getattr(candidate.last, "enforce", None) == "randomized":
+            say(
+                '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '
+                "the training\nrows. Measured and decided here are the rates of predict."
+            )
     return report.exit_code, document
 
 
@@ -76,86 +67,61 @@ def _measured(
     progress: Progress,
     deadline: Deadline,
 ) -> GoalReport:
-    goal, positive = goals.audit_goal or goals.goal, goals.data.positive
+    goal, target, what = goals.audit_goal or goals.goal, goals.data.target, f"rows of {blocks.title}"
     baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    require_columns(SimpleNamespace(column_names=blocks.names), baselines, blocks.title)
-    task = _Counting(candidate, goals, goal, part, columns_needed(goals, goal, [candidate]))
+    require_columns(blocks.names, baselines, blocks.title)
+    columns = columns_needed(goals, goal, [candidate])
+    counts = AuditCounts(goal, classes=candidate.classes, pos_label=goals.data.positive)
+    texts: list[str] = []
     try:
-        if in_pieces(blocks, options.workers):
-            counts, texts = _counted_in_pieces(task, blocks, options.workers, progress, deadline)
-        else:
-            counts, texts = AuditCounts(goal, classes=candidate.classes, pos_label=positive), []
-            for block, rows in audited_rows(blocks, goals, part, task.columns, deadline=deadline):
+        pieces = by_pieces(partial(_count_piece, candidate, goals, goal, part, columns), blocks, options.workers)
+        if pieces is None:
+            for block, rows in audited_rows(blocks, goals, part, columns, deadline=deadline):
                 progress.step(f"measuring the goal: {counts.n_rows} rows")
-                counts.add(_audit_block(candidate, block, rows, positive))
-        _add_external(counts, candidate, goals, goal)
+                counts.add(_audit_block(candidate, block, rows, goals))
+        else:
+            deadline.check(0, blocks.n_rows, what)
+            for piece_counts, piece_texts in pieces:
+                progress.step(f"measuring the goal: {counts.n_rows} rows")
+                counts.merge(piece_counts)
+                texts += piece_texts
+                deadline.check(counts.n_rows, blocks.n_rows, what)
+            if not counts.n_rows:
+                next(audited_rows(blocks, goals, part, columns))  # says that there are no such rows
+        for name, block, rows in external_blocks(goals, goal, [candidate]):
+            counts.add(_audit_block(candidate, block, rows, goals, name))
         for text in [*texts[:1], *candidate.finish()]:
             warnings.warn(text, TableWarning, stacklevel=2)
         return counts.report(decide=options.decide, data_name=f"{part} rows of {blocks.title}")
     except WidemarginError as error:
-        if goals.data.target in blocks.names or "label" not in str(error):
+        if target in blocks.names or "label" not in str(error):
             raise
-        target, (fact, _, _) = goals.data.target, str(error).partition(" Give y=")
+        fact = str(error).partition(" Give y=")[0].rstrip(".")
         raise DataError(
-            f"column {target!r} (data.target) is not in {blocks.title}.{is_it(target, blocks.names)} "
-            f"{fact.rstrip('.')}. Add that column, or ask in [goal.audit] for rates without labels only "
-            "(positive_rate, negative_rate, churn)"
+            f"column {target!r} (data.target) is not in {blocks.title}.{is_it(target, blocks.names)} {fact}. Add that "
+            "column, or ask in [goal.audit] for rates without labels only (positive_rate, negative_rate, churn)"
         ) from error
 
 
-class _Counting(NamedTuple):
-    """What is counted."""
-
-    candidate: Candidate
-    goals: GoalsFile
-    goal: Goal
-    part: str
-    columns: Collection[str] | None
-
-
-def _count_piece(task: _Counting, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:
-    """Counts of a piece of the table, made by a worker, and what the candidate has to say in the end."""
-    positive = task.goals.data.positive
-    counts = AuditCounts(task.goal, classes=task.candidate.classes, pos_label=positive)
-    for block in piece.read(task.columns, split=task.goals.data.split, part=task.part):
-        rows = rows_of(block, task.goals)
-        counts.add(_audit_block(task.candidate, block._replace(table=rows.populations), rows, positive))
-    return counts, task.candidate.finish()
-
-
-def _counted_in_pieces(
-    task: _Counting, blocks: TableBlocks, workers: str, progress: Progress, deadline: Deadline
+def _count_piece(
+    candidate: Candidate, goals: GoalsFile, goal: Goal, part: str, columns: Collection[str] | None, piece: TableBlocks
 ) -> tuple[AuditCounts, list[str]]:
-    """Counts of all pieces, made side by side, and what the candidate has to say in the end."""
-    counts = AuditCounts(task.goal, classes=task.candidate.classes, pos_label=task.goals.data.positive)
-    texts: list[str] = []
-    deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
-    for found, told in by_pieces(partial(_count_piece, task), blocks, workers):
-        progress.step(f"measuring the goal: {counts.n_rows} rows")
-        counts.merge(found)
-        texts += told
-        deadline.check(counts.n_rows, blocks.n_rows, f"rows of {blocks.title}")
-    if not counts.n_rows:
-        next(audited_rows(blocks, task.goals, task.part, task.columns))  # says that there are no such rows
-    return counts, texts
+    """Counts of a piece of the table, made by a worker, and what the candidate has to say in the end."""
+    counts = AuditCounts(goal, classes=candidate.classes, pos_label=goals.data.positive)
+    for block in piece.read(columns, split=goals.data.split, part=part):
+        rows = rows_of(block, goals)
+        counts.add(_audit_block(candidate, block._replace(table=rows.populations), rows, goals))
+    return counts, candidate.finish()
 
 
 def _audit_block(
-    candidate: Candidate, block: Block, rows: TableRows, positive: Any, source: str | None = None
+    candidate: Candidate, block: Block, rows: TableRows, goals: GoalsFile, source: str | None = None
 ) -> AuditBlock:
     """What a classifier says of some rows."""
     answer = candidate.answer(block)
     ramp = answer.ramp
-    if ramp is not None and candidate.classes is not None and candidate.classes[0] == positive:
+    if ramp is not None and candidate.classes is not None and candidate.classes[0] == goals.data.positive:
         ramp = 1.0 - ramp
     return AuditBlock(
         answer.labels, rows.y, sample_weight=rows.sample_weight, populations=rows.populations, ramp=ramp, source=source
     )
-
-
-def _add_external(counts: AuditCounts, candidate: Candidate, goals: GoalsFile, goal: Goal) -> None:
-    """The rows of the external data sets that the goal names."""
-    refuse_main_rows_only(goal, [candidate])
-    for name, rows in external_rows(goals, goal, words=candidate.words).items():
-        block = Block.whole(rows.populations, f"external.{name}")
-        counts.add(_audit_block(candidate, block, rows, goals.data.positive, source=name))

@@ -10,25 +10,22 @@ import bisect
 import contextlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from widemargin._text import printable
 from widemargin.exceptions import GoalsFileError
 
-__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "refusal"]
+__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "records", "refusal"]
 
 KeyPath: TypeAlias = tuple[str, ...]
 
-_MAX_BYTES = 1 << 20
 MOST_TOLD = 100
 """Most problems that a message lists."""
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BLANK = re.compile(r"[ \t]*")
 _BLANK_LINES = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
-_PLAIN = re.compile(r"[^,\]}\n#]*")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'")
 _LONG = {
     '"""': re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL),
@@ -36,8 +33,6 @@ _LONG = {
 }
 _ESCAPE = re.compile(r"\\(?:(?P<short>[btnfre\"\\])|x(?P<x>.{2})|u(?P<u>.{4})|U(?P<U>.{8})|(?P<line>[ \t]*\n[ \t\n]*))")
 _SHORT = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
-_SLASH = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
-_TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
 class Place(NamedTuple):
@@ -93,26 +88,24 @@ class TomlLines:
         Place or None
             None where the key is not in the text or holds another value.
         """
-        start = self.values.get(tuple(path))
-        if start is None:
-            return None
-        characters = list(_characters(self.text, start))
+        characters = self._characters(path)
         if "".join(character for character, _ in characters) != value or not characters:
             return None
-        index = 0
-        for _ in range(line - 1):
-            index = value.find("\n", index) + 1
-        index = min(index + column - 1, len(characters) - 1)
-        return self._place(characters[index][1])
+        index = sum(len(text) + 1 for text in value.split("\n")[: line - 1]) + column - 1
+        return self._place(characters[min(index, len(characters) - 1)][1])
 
-    def value_of(self, path: Sequence[str]) -> str | None:
-        """The text that a key holds; None where it holds no text, or an empty one."""
-        start = self.values.get(tuple(path))
-        return None if start is None else "".join(character for character, _ in _characters(self.text, start)) or None
+    def value_of(self, path: Sequence[str]) -> str:
+        """The text that a key holds; empty where it holds none."""
+        return "".join(character for character, _ in self._characters(path))
 
     def text_of_line(self, line: int) -> str:
         """A line of the file."""
         return self.text[self._starts[line - 1] :].partition("\n")[0]
+
+    def _characters(self, path: Sequence[str]) -> list[tuple[str, int]]:
+        """The characters of the text that a key holds, and the position of each in the file."""
+        start = self.values.get(tuple(path))
+        return [] if start is None else list(_characters(self.text, start))
 
     def _place(self, position: int) -> Place:
         line = bisect.bisect_right(self._starts, position)
@@ -161,12 +154,14 @@ class _Scanner:
         parts: list[str] = []
         while True:
             self._skip(_BLANK)
-            bare, quoted = _BARE.match(self.text, self.at), _QUOTED.match(self.text, self.at)
-            match = bare or quoted
+            match = re.compile(r"[A-Za-z0-9_-]+").match(self.text, self.at) or _QUOTED.match(self.text, self.at)
             if match is None:
                 return tuple(parts)
             self.at = match.end()
-            parts.append(match.group() if bare else _plain_key(match.group()))
+            try:
+                parts.append(next(iter(tomllib.loads(f"{match.group()} = 0"))))
+            except tomllib.TOMLDecodeError:
+                parts.append(match.group())
             self._skip(_BLANK)
             if not self.text.startswith(".", self.at):
                 return tuple(parts)
@@ -187,7 +182,7 @@ class _Scanner:
                 self.at += self.at == before  # no TOML: go on behind it
         else:
             long = _LONG.get(self.text[self.at : self.at + 3])
-            pattern = long or (_QUOTED if first in ('"', "'") else _PLAIN)
+            pattern = long or (_QUOTED if first in ('"', "'") else re.compile(r"[^,\]}\n#]*"))
             match = pattern.match(self.text, self.at)
             self.at = match.end() if match else len(self.text)
 
@@ -198,22 +193,12 @@ class _Scanner:
             self.at += 1
             self._skip(_BLANK_LINES)
         ends = self.at >= len(self.text) or self.text[self.at] == bracket
-        before = self.at
-        self.at += ends
-        if not ends and self.text[before] in "]},=":  # no TOML: go on behind it
-            self.at += 1
+        self.at += ends or self.text[self.at] in "]},="  # any of these but the bracket is no TOML: go on behind it
         return ends
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
-
-
-def _plain_key(quoted: str) -> str:
-    try:
-        return next(iter(tomllib.loads(f"{quoted} = 0")))
-    except tomllib.TOMLDecodeError:
-        return quoted
 
 
 def _characters(text: str, start: int) -> Iterator[tuple[str, int]]:
@@ -247,25 +232,28 @@ def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
     GoalsFileError
         It cannot be read, or is no TOML.
     """
+    most_bytes = 1 << 20  # far more than anybody writes by hand
     try:
         with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
+            raw = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise _whole(path, f"the file cannot be read ({why}). Check the path") from error
-    if len(raw) > _MAX_BYTES:
-        raise _whole(path, f"larger than {_MAX_BYTES} bytes. A goals file is a short text")
+    if len(raw) > most_bytes:
+        raise _whole(path, f"larger than {most_bytes} bytes. A goals file is a short text")
     try:
         text = raw.decode("utf-8-sig")
         return tomllib.loads(text), TomlLines(text)
     except UnicodeDecodeError as error:
         raise _whole(path, f"no UTF-8 text (byte {error.start}). Save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
-        line = int(place[1]) if place else None
-        shows = "" if place is None else _shown_place(text, int(place[1]), int(place[2]))
-        cure = _SLASH if "\\" in shows and '"' in shows else "Correct that place"
-        raise _whole(path, f"no valid TOML: {error}. {cure}{shows}", line) from error
+        place, line, cure, marked = re.search(r"\(at line (\d+), column (\d+)\)", str(error)), None, "", ""
+        if place is not None:
+            line, shown = int(place[1]), text.replace("\r\n", "\n").split("\n")[int(place[1]) - 1][:200]
+            if "\\" in shown and '"' in shown:
+                cure = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
+            marked = f"\n    {printable(shown.replace(chr(9), ' '))}\n    {' ' * (min(int(place[2]), 200) - 1)}^"
+        raise _whole(path, f"no valid TOML: {error}. {cure or 'Correct that place'}{marked}", line) from error
     except RecursionError as error:
         raise _whole(path, "brackets are nested too deeply. A goals file needs two levels") from error
     except ValueError as error:  # a number of more digits than Python turns into an integer
@@ -274,11 +262,6 @@ def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
 
 def _whole(path: Path, text: str, line: int | None = None) -> GoalsFileError:
     return GoalsFileError(f"{path}: {text}", [{"line": line, "key": "", "text": text}])
-
-
-def _shown_place(text: str, line: int, column: int) -> str:
-    found = text.replace("\r\n", "\n").split("\n")[line - 1][:200]
-    return f"\n    {printable(found.replace(chr(9), ' '))}\n    {' ' * (min(column, 200) - 1)}^"
 
 
 class Problem(NamedTuple):
@@ -311,13 +294,12 @@ class Problem(NamedTuple):
         place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
         return lines.line(self.path) if place is None else place.line
 
-    def told(self, lines: TomlLines | None) -> str:
+    def told(self, lines: TomlLines) -> str:
         """The problem with its line; where a text is wrong, that line of it and a mark below the place."""
-        number = None if lines is None else self.line(lines)
-        head = "" if number is None else f"line {number}: "
-        told = head + (f"{self.key}: {self.text}" if self.key else self.text)
-        place = None if self.at is None or lines is None else lines.place_in(self.path, self.value, *self.at)
-        if place is None or lines is None:
+        number = self.line(lines)
+        told = ("" if number is None else f"line {number}: ") + (f"{self.key}: {self.text}" if self.key else self.text)
+        place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
+        if place is None:
             return told
         line = lines.text_of_line(place.line)
         indent = len(line) - len(line.lstrip())
@@ -327,23 +309,22 @@ class Problem(NamedTuple):
 
 def mention(text: str, name: str) -> tuple[int, int] | None:
     """Line and column of the first place where a text names something; None where it does not."""
-    found = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
-    if found is None:
+    match = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
+    if match is None:
         return None
-    start = found.start()
+    start = match.start()
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
-def refusal(path: Path, problems: Iterable[Problem], lines: TomlLines | None) -> GoalsFileError:
+def records(problems: Sequence[Problem], lines: TomlLines) -> list[dict[str, str | int | None]]:
+    """Problems for --json."""
+    return [{"line": problem.line(lines), "key": problem.key, "text": problem.text} for problem in problems]
+
+
+def refusal(path: Path, problems: Sequence[Problem], lines: TomlLines) -> GoalsFileError:
     """The error that lists all problems, in the order of their lines."""
-    found = list(problems)
-    if lines is not None:
-        found.sort(key=lambda problem: problem.line(lines) or 0)
-    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-    told = [problem.told(lines).replace("\n", "\n  ") for problem in found[:MOST_TOLD]]
-    told += [f"and {len(found) - MOST_TOLD} more"] * (len(found) > MOST_TOLD)
-    records = [
-        {"line": None if lines is None else problem.line(lines), "key": problem.key, "text": problem.text}
-        for problem in found
-    ]
-    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records)
+    ordered = sorted(problems, key=lambda problem: problem.line(lines) or 0)
+    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+    told = [problem.told(lines).replace("\n", "\n  ") for problem in ordered[:MOST_TOLD]]
+    told += [f"and {len(ordered) - MOST_TOLD} more"] * (len(ordered) > MOST_TOLD)
+    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records(ordered, lines))

@@ -1,4 +1,4 @@
-"""What the commands about any classifier look at: model files opened, the table in blocks, the rows asked for.
+"""What the commands about any classifier begin with: model files opened, the table in blocks, the rows asked for.
 
 Skops files run no code: ours by `load_model`, others by a list of scikit-learn types
 (`persistence/model_file_check.py`). ONNX files run in onnxruntime. Joblib and pickle files run whatever is in them, so
@@ -9,38 +9,27 @@ import argparse
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 
 from widemargin.cli.candidates import Candidate, FrameModel, PredictionsFile, Renamed, TableModel
 from widemargin.cli.console import Deadline
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.onnx_model import OnnxModel
-from widemargin.cli.tables.column_roles import TableRows, feature_columns, rows_of, split_rows, third_class
+from widemargin.cli.tables.column_roles import feature_columns, split_rows, third_class
 from widemargin.cli.tables.table_files import Block, TableBlocks
-from widemargin.cli.tables.training_data import is_trained_on
-from widemargin.exceptions import (
-    DataError,
-    ModelFileError,
-    ModelFileWarning,
-)
+from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
+from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning
 from widemargin.goals import Goal
 from widemargin.goals.binding.digest import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
 __all__ = [
-    "NO_VERDICT",
-    "audited_rows",
-    "blocks_and_candidates",
-    "columns_needed",
-    "load_candidate",
+    "NO_VERDICT", "audited_rows", "blocks_and_candidates", "columns_needed", "external_blocks", "load_candidate",
     "named_part",
-    "refuse_main_rows_only",
-]
+]  # fmt: skip
 
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
 
@@ -99,82 +88,71 @@ def blocks_and_candidates(
     given: Collection[str], goals: GoalsFile, path: TablePath, options: argparse.Namespace
 ) -> tuple[TableBlocks, list[Candidate]]:
     """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
-    held = goals.validation.fraction if goals.validation.confidence is None and is_trained_on(goals, path) else None
+    positive, target, words = goals.data.positive, goals.data.target, goals.data.words
     how: dict[str, Any] = {
-        "fraction": held,
+        "fraction": goals.validation.test_fraction if is_trained_on(goals, path) else None,
         "pieces": options.time_budget is not None,
         "separator": goals.data.separator,
     }
+    candidates: list[Candidate]
     if options.predictions:
-        key = options.key
-        blocks = TableBlocks(path, words=[*goals.data.words, *([] if key is None else [key])], **how)
-        predicted = [PredictionsFile(str(name), key, blocks.n_rows) for name in given]
-        if options.model_positive is None:
-            _refuse_other_labels(predicted, blocks, goals)
-        return blocks, _renamed(predicted, blocks, goals, options)
-    blocks = TableBlocks(path, words=goals.data.words, **how)
-    features = feature_columns(SimpleNamespace(column_names=blocks.names), goals)
-    candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
-    words = dict.fromkeys([*goals.data.words, *(word for candidate in candidates for word in candidate.words)])
-    if blocks.is_guessed and len(words) > len(goals.data.words):
-        blocks = TableBlocks(path, words=list(words), **how)
-    candidates = _renamed(candidates, blocks, goals, options)
+        blocks = TableBlocks(path, words=[*words, *([] if options.key is None else [options.key])], **how)
+        candidates = [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
+    else:
+        blocks = TableBlocks(path, words=words, **how)
+        features = feature_columns(blocks.names, goals)
+        candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
+        all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
+        if blocks.is_guessed and len(all_words) > len(words):
+            blocks = TableBlocks(path, words=all_words, **how)
+    if options.model_positive is not None:
+        candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
+    elif options.predictions and target in blocks.names:
+        pair = [_other_class(blocks, goals), positive]
+        for item in candidates:
+            if not any(label in pair for label in item.labels):
+                raise DataError(
+                    f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
+                    f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive "
+                    "one"
+                )
     for item in candidates:
-        if item.classes is not None and goals.data.positive not in item.classes:
+        if item.classes is not None and positive not in item.classes:
             raise DataError(
                 f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
-                f"{goals.data.positive!r}. Correct data.positive, or say by --model-positive which of them it is"
+                f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
     return blocks, candidates
 
 
 def _renamed(
-    candidates: Sequence[Candidate], blocks: TableBlocks, goals: GoalsFile, options: argparse.Namespace
+    candidates: Sequence[Candidate], negative: Any, model_positive: str | list[str], positive: Any
 ) -> list[Candidate]:
-    """The candidates, told by --model-positive, where it is given, what their labels mean.
+    """The candidates, told by --model-positive what their labels mean.
 
     Of two that are compared, each may have a label of its own, or one may speak of the target's classes already; it is
     left as it is then.
     """
-    positive = goals.data.positive
-    if options.model_positive is None:
-        return list(candidates)
-    said = [options.model_positive] if isinstance(options.model_positive, str) else options.model_positive
-    if len(said) > len(candidates):
-        raise DataError(f"--model-positive stands {len(said)} times for {len(candidates)} models. Give one for each")
-    if len(said) > 1:
-        other = _other_class(blocks, goals)
-        return [Renamed(item, label, positive, other) for item, label in zip(candidates, said, strict=True)]
-    wanted = said[0]
-    labels = [getattr(item, "labels", item.classes) or () for item in candidates]
-    named = [wanted in map(str, own) for own in labels]
-    ready = [any(named) and not is_named and positive in own for is_named, own in zip(named, labels, strict=True)]
-    negative = _other_class(blocks, goals)
-    pairs = zip(candidates, ready, strict=True)
-    return [item if is_ready else Renamed(item, wanted, positive, negative) for item, is_ready in pairs]
-
-
-def _refuse_other_labels(predicted: Sequence[PredictionsFile], blocks: TableBlocks, goals: GoalsFile) -> None:
-    """Refuse files of predictions of which no label is one of the target's."""
-    if goals.data.target not in blocks.names:
-        return
-    pair = [_other_class(blocks, goals), goals.data.positive]
-    for item in predicted:
-        if not any(label in pair for label in item.labels):
-            raise DataError(
-                f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
-                f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive one"
-            )
+    wanted = [model_positive] if isinstance(model_positive, str) else model_positive
+    if len(wanted) > len(candidates):
+        raise DataError(f"--model-positive stands {len(wanted)} times for {len(candidates)} models. Give one for each")
+    if len(wanted) > 1:
+        return [Renamed(item, label, positive, negative) for item, label in zip(candidates, wanted, strict=True)]
+    has_label = [wanted[0] in map(str, item.labels) for item in candidates]
+    return [
+        item if any(has_label) and not is_named and positive in item.labels
+        else Renamed(item, wanted[0], positive, negative)
+        for item, is_named in zip(candidates, has_label, strict=True)
+    ]  # fmt: skip
 
 
 def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
     """The negative class, as the target's column writes it."""
     target, positive = goals.data.target, goals.data.positive
-    if target in blocks.names:
-        for block in blocks.read([target]):
-            for value in pc.unique(block.table[target]).to_pylist():
-                if value is not None and value != positive:
-                    return value
+    for block in blocks.read([target]) if target in blocks.names else ():
+        for value in pc.unique(block.table[target]).to_pylist():
+            if value is not None and value != positive:
+                return value
     return f"not {positive}" if isinstance(positive, str) else not positive
 
 
@@ -195,9 +173,8 @@ def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidat
     """Columns of the table that an audit looks at; None where that is not known."""
     if any(candidate.features is None for candidate in candidates) or goals.baseline_models or goals.baseline_functions:
         return None
-    names = {goals.data.target, *goals.baselines.values()}
+    names = {goals.data.target, *goals.baselines.values(), *map(str, columns_used(goal).get(None, {}))}
     names |= {name for candidate in candidates for name in candidate.features or []}
-    names |= {str(name) for name in columns_used(goal).get(None, {})}
     names |= set() if goals.data.weight is None else {goals.data.weight}
     return names if goals.data.split is None else names | {goals.data.split.column}
 
@@ -222,42 +199,33 @@ def audited_rows(
     TimeBudgetError
         The time is up before the last row.
     """
-    some, seen = False, set[Any]()
+    some, seen, split = False, set[Any](), goals.data.split
     deadline = deadline or Deadline(None, NO_VERDICT)
     deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
-    for block in blocks.read(columns, split=goals.data.split, part=part):
-        some = True
-        rows = _partly_labelled(block, goals) if some_labels else None
-        rows = rows or rows_of(block, goals)
+    for block in blocks.read(columns, split=split, part=part):
+        some, rows = True, rows_of(block, goals, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
             if len(seen) > 2:
                 raise third_class(block, goals.data.target, rows.y, sorted(seen, key=str))
-        yield Block(rows.populations, block.rows, block.title), rows
+        yield block._replace(table=rows.populations), rows
         deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, f"rows of {blocks.title}")
-    if not some and goals.data.split is not None:
-        whole = [block.table.select([goals.data.split.column]) for block in blocks.read([goals.data.split.column])]
+    if not some and split is not None:
+        first = next(blocks.read([split.column])).table.select([split.column])
         cure = "Correct the value, or choose other rows by --rows all|train|test"
-        split_rows(whole[0], goals.data.split, blocks.title, wanted=[part], cure=cure)
+        split_rows(first, split, blocks.title, wanted=[part], cure=cure)
 
 
-def _partly_labelled(block: Block, goals: GoalsFile) -> TableRows | None:
-    """Rows in which labels are missing; None if none is."""
-    target, table = goals.data.target, block.table
-    if target not in table.column_names or not table[target].null_count:
-        return None
-    rows = rows_of(block._replace(table=table.drop([target])), goals)
-    labels = np.array(table[target].to_pylist(), dtype=object)
-    return TableRows(
-        populations=rows.populations.append_column(target, table[target]), y=labels, sample_weight=rows.sample_weight
-    )
-
-
-def refuse_main_rows_only(goal: Goal, candidates: Collection[Candidate]) -> None:
-    """Refuse files of predictions where the goal is measured on other rows than theirs too."""
+def external_blocks(
+    goals: GoalsFile, goal: Goal, candidates: Collection[Candidate]
+) -> Iterator[tuple[str, Block, TableRows]]:
+    """The rows of the external data sets that the goal names; files of predictions know nothing of them."""
     about_main = [item for item in candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
     if goal.sources and about_main:
         raise DataError(
             f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {about_main[0].title} are about "
             "the main rows only. Give the model, or in Python widemargin.audit with the predictions of every data set"
         )
+    words = [word for candidate in candidates for word in candidate.words]
+    for name, rows in external_rows(goals, goal, words=words).items():
+        yield name, Block.whole(rows.populations, f"external.{name}"), rows
