@@ -27,8 +27,8 @@ _PROTECTED_WORDS = (  # those that requirements are most often about first
     "native", "orientation", "pregnant", "veteran", "age", "marital", "marriage", "married",
 )  # fmt: skip
 _EARLIER_WORDS = {
-    *["deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision"]
-}
+    "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
