@@ -1,9 +1,8 @@
 """A TOML file with the line of each key, and of each character of a text, so that problems can be told by their place.
 
-`tomllib` gives values only.
-
-The scanner reads what `tomllib` has accepted, and is never asked about anything else. Of a key that stands nowhere by
-itself (a section that is implied, a missing key) the line is that of the nearest section around it.
+`tomllib` gives values only, so the text, which `tomllib` has accepted, is read once more, statement by statement. Of a
+key that stands nowhere by itself (a section that is implied, a missing key) the line is that of the nearest section
+around it.
 """
 
 import bisect
@@ -24,13 +23,17 @@ KeyPath: TypeAlias = tuple[str, ...]
 MOST_TOLD = 100
 """Most problems that a message lists."""
 
-_BLANK = re.compile(r"[ \t]*")
-_BLANK_LINES = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'")
-_LONG = {
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'"
+_KEY = rf"(?:[A-Za-z0-9_-]+|{_QUOTED})"
+_KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
+_STATEMENT = re.compile(rf"(?:[ \t\n]|#[^\n]*+)*+(?:(\[\[?[ \t]*(?P<header>{_KEYS}))|(?P<key>{_KEYS})[ \t]*=[ \t]*)")
+_TEXTS = {
     '"""': re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL),
     "'''": re.compile(r"'''.*?'{3,5}", re.DOTALL),
+    '"': re.compile(_QUOTED),
+    "'": re.compile(_QUOTED),
 }
+"""How a text stands in the file, by its quotes."""
 _ESCAPE = re.compile(r"\\(?:(?P<short>[btnfre\"\\])|x(?P<x>.{2})|u(?P<u>.{4})|U(?P<U>.{8})|(?P<line>[ \t]*\n[ \t\n]*))")
 _SHORT = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
 
@@ -48,7 +51,7 @@ class TomlLines:
     Parameters
     ----------
     text : str
-        That `tomllib.loads` accepts.
+        That `tomllib.loads` accepts; what is no TOML only has fewer keys.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,11 +59,44 @@ class TomlLines:
         self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         self.keys: dict[KeyPath, int] = {}
         self.values: dict[KeyPath, int] = {}
-        with contextlib.suppress(RecursionError):  # what is nested so deep has the line of its section
-            for path, key, value in _Scanner(self.text).found():
-                self.keys.setdefault(path, key)
-                if value is not None:
-                    self.values.setdefault(path, value)
+        with contextlib.suppress(RecursionError, tomllib.TOMLDecodeError):  # nested deep, or no TOML: no further keys
+            self._read()
+
+    def _read(self) -> None:
+        section: KeyPath = ()
+        at = 0
+        while (match := _STATEMENT.match(self.text, at)) is not None:
+            path = next(_paths(tomllib.loads(f"{match['header'] or match['key']} = 0"), leaves=True))
+            if match["header"]:
+                section = path
+                self.keys.setdefault(section, match.start(1))
+                at = match.end()
+            else:
+                for end in range(1, len(path) + 1):  # a dotted key opens the sections it names
+                    self.keys.setdefault(section + path[:end], match.start("key"))
+                self.values.setdefault(section + path, match.end())
+                at, value = self._value(match.end())
+                for inner in _paths(value):
+                    self.keys.setdefault(section + path + inner, match.start("key"))
+            at = self.text.find("\n", at)
+            if at < 0:
+                return
+
+    def _value(self, start: int) -> tuple[int, object]:
+        """Where a value ends, and the value, if it is no text of several lines."""
+        text = _TEXTS.get(self.text[start : start + 3])
+        if text is not None:
+            match = text.match(self.text, start)
+            return (match.end() if match else len(self.text)), None
+        end = start
+        for _ in range(1000):  # lists of more lines have no further keys behind them
+            end = self.text.find("\n", end + 1)
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # the value goes on in the next line
+                value = tomllib.loads(f"x = {self.text[start : end if end >= 0 else None]}")["x"]
+                return (end if end >= 0 else len(self.text)), value
+            if end < 0:
+                break
+        return len(self.text), None
 
     def line(self, path: Sequence[str]) -> int | None:
         """Line of a key or section, or of the nearest section around it; None where none of them is in the text."""
@@ -103,125 +139,37 @@ class TomlLines:
         return self.text[self._starts[line - 1] :].partition("\n")[0]
 
     def _characters(self, path: Sequence[str]) -> list[tuple[str, int]]:
-        """The characters of the text that a key holds, and the position of each in the file."""
-        start = self.values.get(tuple(path))
-        return [] if start is None else list(_characters(self.text, start))
+        """The characters of the text that a key holds, and the position of each; none where it holds no text."""
+        start = self.values.get(tuple(path), len(self.text))
+        quotes = next((mark for mark in _TEXTS if self.text.startswith(mark, start)), "")
+        match = _TEXTS[quotes].match(self.text, start) if quotes else None
+        if match is None:
+            return []
+        characters = []
+        at, end = start + len(quotes), match.end() - len(quotes)
+        at += len(quotes) == 3 and self.text.startswith("\n", at)
+        while at < end:
+            escape = _ESCAPE.match(self.text, at) if quotes[0] == '"' else None
+            if escape is None:
+                characters.append((self.text[at], at))
+            elif escape["short"]:
+                characters.append((_SHORT[escape["short"]], at))
+            elif escape["line"] is None:
+                characters.append((chr(int(escape["x"] or escape["u"] or escape["U"], 16)), at))
+            at = at + 1 if escape is None else escape.end()
+        return characters
 
     def _place(self, position: int) -> Place:
         line = bisect.bisect_right(self._starts, position)
         return Place(line, position - self._starts[line - 1] + 1)
 
 
-class _Scanner:
-    """Finds the keys; what is no TOML only makes it find fewer."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-
-    def found(self) -> Iterator[tuple[KeyPath, int, int | None]]:
-        """KeyPath, position of the key, position of its value (None for the header of a section)."""
-        section: KeyPath = ()
-        while True:
-            self._skip(_BLANK_LINES)
-            if self.at >= len(self.text):
-                return
-            start = self.at
-            if self.text[start] == "[":
-                self.at += 1 + self.text.startswith("[[", start)
-                section = self._key()
-                if section:
-                    yield section, start, None
-            else:
-                yield from self._pair(section)
-            end = self.text.find("\n", self.at)
-            self.at = len(self.text) if end < 0 else end
-
-    def _pair(self, section: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
-        """A key and what its value holds; a dotted key opens the sections it names."""
-        start, key = self.at, self._key()
-        for end in range(1, len(key)):
-            yield section + key[:end], start, None
-        self._skip(_BLANK)
-        if not key or not self.text.startswith("=", self.at):
-            return
-        self.at += 1
-        self._skip(_BLANK)
-        yield section + key, start, self.at
-        yield from self._value(section + key)
-
-    def _key(self) -> KeyPath:
-        """The parts of a dotted key."""
-        parts: list[str] = []
-        while True:
-            self._skip(_BLANK)
-            match = re.compile(r"[A-Za-z0-9_-]+").match(self.text, self.at) or _QUOTED.match(self.text, self.at)
-            if match is None:
-                return tuple(parts)
-            self.at = match.end()
-            try:
-                parts.append(next(iter(tomllib.loads(f"{match.group()} = 0"))))
-            except tomllib.TOMLDecodeError:
-                parts.append(match.group())
-            self._skip(_BLANK)
-            if not self.text.startswith(".", self.at):
-                return tuple(parts)
-            self.at += 1
-
-    def _value(self, path: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
-        first = self.text[self.at : self.at + 1]
-        if first == "[":
-            self.at += 1
-            while not self._closed("]"):
-                for _ in self._value(()):  # tables inside lists have no place of their own
-                    continue
-        elif first == "{":
-            self.at += 1
-            while not self._closed("}"):
-                before = self.at
-                yield from self._pair(path)
-                self.at += self.at == before  # no TOML: go on behind it
-        else:
-            long = _LONG.get(self.text[self.at : self.at + 3])
-            pattern = long or (_QUOTED if first in ('"', "'") else re.compile(r"[^,\]}\n#]*"))
-            match = pattern.match(self.text, self.at)
-            self.at = match.end() if match else len(self.text)
-
-    def _closed(self, bracket: str) -> bool:
-        """Pass over blanks and one comma; whether the list or inline table ends here."""
-        self._skip(_BLANK_LINES)
-        if self.text.startswith(",", self.at):
-            self.at += 1
-            self._skip(_BLANK_LINES)
-        ends = self.at >= len(self.text) or self.text[self.at] == bracket
-        self.at += ends or self.text[self.at] in "]},="  # any of these but the bracket is no TOML: go on behind it
-        return ends
-
-    def _skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-
-def _characters(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """The characters of a text value and the position of each; nothing where no text stands."""
-    quotes = next((mark for mark in ('"""', "'''", '"', "'") if text.startswith(mark, start)), "")
-    pattern = _LONG.get(quotes, _QUOTED)
-    match = pattern.match(text, start) if quotes else None
-    if match is None:
-        return
-    at, end = start + len(quotes), match.end() - len(quotes)
-    if len(quotes) == 3 and text.startswith("\n", at):
-        at += 1
-    while at < end:
-        escape = _ESCAPE.match(text, at) if quotes[0] == '"' else None
-        if escape is None:
-            yield text[at], at
-            at += 1
-            continue
-        if escape["short"]:
-            yield _SHORT[escape["short"]], at
-        elif escape["line"] is None:
-            yield chr(int(escape["x"] or escape["u"] or escape["U"], 16)), at
-        at = escape.end()
+def _paths(value: object, leaves: bool = False) -> Iterator[KeyPath]:
+    """The keys of a table and of the tables in it, or only those that hold no table."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if not (leaves and isinstance(inner, dict)):
+            yield (key,)
+        yield from ((key, *path) for path in _paths(inner, leaves))
 
 
 def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
