@@ -9,7 +9,7 @@ import argparse
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -17,7 +17,7 @@ from widemargin.cli.candidates import Candidate, FrameModel, PredictionsFile, Re
 from widemargin.cli.console import Deadline
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath
 from widemargin.cli.onnx_model import OnnxModel
-from widemargin.cli.tables.column_roles import feature_columns, split_rows, third_class
+from widemargin.cli.tables.column_roles import feature_columns, require_columns, split_rows, third_class
 from widemargin.cli.tables.table_files import Block, TableBlocks
 from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
 from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning
@@ -26,10 +26,7 @@ from widemargin.goals.binding.digest import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = [
-    "NO_VERDICT", "audited_rows", "blocks_and_candidates", "columns_needed", "external_blocks", "load_candidate",
-    "named_part",
-]  # fmt: skip
+__all__ = ["NO_VERDICT", "Asked", "audited_rows", "external_blocks", "load_candidate", "open_asked"]
 
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
 
@@ -84,11 +81,41 @@ def _unpickled(path: Path, trust_code: bool) -> Any:
     return model
 
 
-def blocks_and_candidates(
-    given: Collection[str], goals: GoalsFile, path: TablePath, options: argparse.Namespace
-) -> tuple[TableBlocks, list[Candidate]]:
-    """The table to be read in blocks, and the classifiers: model files, or (`options.predictions`) columns of files."""
+class Asked(NamedTuple):
+    """What a command about any classifier is asked.
+
+    Attributes
+    ----------
+    goals : GoalsFile
+    goal : Goal
+        What is measured.
+    blocks : TableBlocks
+        The table.
+    candidates : list of Candidate
+        The classifiers: model files, or columns of files.
+    part : str
+        Which rows of the table: all, train or test.
+    columns : set of str or None
+        Columns of the table that are looked at; None where that is not known.
+    """
+
+    goals: GoalsFile
+    goal: Goal
+    blocks: TableBlocks
+    candidates: list[Candidate]
+    part: str
+    columns: set[str] | None
+
+    @property
+    def title(self) -> str:
+        """The rows in messages and reports."""
+        return f"{self.part} rows of {self.blocks.title}"
+
+
+def open_asked(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Asked:
+    """Open the table to be read in blocks, and the classifiers: model files, or with `options.predictions` columns."""
     positive, target, words = goals.data.positive, goals.data.target, goals.data.words
+    path: TablePath = options.data or goals.data.table
     how: dict[str, Any] = {
         "fraction": goals.validation.test_fraction if is_trained_on(goals, path) else None,
         "pieces": options.time_budget is not None,
@@ -122,7 +149,24 @@ def blocks_and_candidates(
                 f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
                 f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
-    return blocks, candidates
+    split, goal = goals.data.split, goals.audit_goal or goals.goal
+    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
+    part = options.rows or ("test" if splittable else "all")
+    if part != "all" and not splittable:
+        raise DataError(
+            f"{blocks.title}: --rows {part} needs the column that data.split names"
+            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
+        )
+    baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    require_columns(blocks.names, baselines, blocks.title)
+    columns: set[str] | None = None
+    all_know = all(candidate.features is not None for candidate in candidates)
+    if all_know and not goals.baseline_models and not goals.baseline_functions:
+        columns = {target, *goals.baselines.values(), *map(str, columns_used(goal).get(None, {}))}
+        columns |= {name for candidate in candidates for name in candidate.features or []}
+        columns |= set() if goals.data.weight is None else {goals.data.weight}
+        columns |= set() if split is None else {split.column}
+    return Asked(goals, goal, blocks, candidates, part, columns)
 
 
 def _renamed(
@@ -156,37 +200,8 @@ def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
     return f"not {positive}" if isinstance(positive, str) else not positive
 
 
-def named_part(blocks: TableBlocks, goals: GoalsFile, rows: str | None) -> str:
-    """Which rows are asked for: all, train or test."""
-    split = goals.data.split
-    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
-    wanted = rows or ("test" if splittable else "all")
-    if wanted != "all" and not splittable:
-        raise DataError(
-            f"{blocks.title}: --rows {wanted} needs the column that data.split names"
-            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
-        )
-    return wanted
-
-
-def columns_needed(goals: GoalsFile, goal: Goal, candidates: Collection[Candidate]) -> set[str] | None:
-    """Columns of the table that an audit looks at; None where that is not known."""
-    if any(candidate.features is None for candidate in candidates) or goals.baseline_models or goals.baseline_functions:
-        return None
-    names = {goals.data.target, *goals.baselines.values(), *map(str, columns_used(goal).get(None, {}))}
-    names |= {name for candidate in candidates for name in candidate.features or []}
-    names |= set() if goals.data.weight is None else {goals.data.weight}
-    return names if goals.data.split is None else names | {goals.data.split.column}
-
-
 def audited_rows(
-    blocks: TableBlocks,
-    goals: GoalsFile,
-    part: str,
-    columns: Collection[str] | None,
-    *,
-    some_labels: bool = False,
-    deadline: Deadline | None = None,
+    asked: Asked, *, some_labels: bool = False, deadline: Deadline | None = None
 ) -> Iterator[tuple[Block, TableRows]]:
     """The rows asked for, with their labels and baselines, a block at a time.
 
@@ -199,33 +214,33 @@ def audited_rows(
     TimeBudgetError
         The time is up before the last row.
     """
-    some, seen, split = False, set[Any](), goals.data.split
+    goals, blocks, split = asked.goals, asked.blocks, asked.goals.data.split
+    some, seen, what = False, set[Any](), f"rows of {blocks.title}"
     deadline = deadline or Deadline(None, NO_VERDICT)
-    deadline.check(0, blocks.n_rows, f"rows of {blocks.title}")
-    for block in blocks.read(columns, split=split, part=part):
+    deadline.check(0, blocks.n_rows, what)
+    for block in blocks.read(asked.columns, split=split, part=asked.part):
         some, rows = True, rows_of(block, goals, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
             if len(seen) > 2:
                 raise third_class(block, goals.data.target, rows.y, sorted(seen, key=str))
         yield block._replace(table=rows.populations), rows
-        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, f"rows of {blocks.title}")
+        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, what)
     if not some and split is not None:
         first = next(blocks.read([split.column])).table.select([split.column])
         cure = "Correct the value, or choose other rows by --rows all|train|test"
-        split_rows(first, split, blocks.title, wanted=[part], cure=cure)
+        split_rows(first, split, blocks.title, wanted=[asked.part], cure=cure)
 
 
-def external_blocks(
-    goals: GoalsFile, goal: Goal, candidates: Collection[Candidate]
-) -> Iterator[tuple[str, Block, TableRows]]:
+def external_blocks(asked: Asked) -> Iterator[tuple[str, Block, TableRows]]:
     """The rows of the external data sets that the goal names; files of predictions know nothing of them."""
-    about_main = [item for item in candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
-    if goal.sources and about_main:
+    about_main = [item for item in asked.candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
+    if asked.goal.sources and about_main:
         raise DataError(
-            f"the goal is measured on {', '.join(map(repr, goal.sources))} too, and {about_main[0].title} are about "
-            "the main rows only. Give the model, or in Python widemargin.audit with the predictions of every data set"
+            f"the goal is measured on {', '.join(map(repr, asked.goal.sources))} too, and {about_main[0].title} are "
+            "about the main rows only. Give the model, or in Python widemargin.audit with the predictions of every "
+            "data set"
         )
-    words = [word for candidate in candidates for word in candidate.words]
-    for name, rows in external_rows(goals, goal, words=words).items():
+    words = [word for candidate in asked.candidates for word in candidate.words]
+    for name, rows in external_rows(asked.goals, asked.goal, words=words).items():
         yield name, Block.whole(rows.populations, f"external.{name}"), rows

@@ -24,7 +24,7 @@ FORMAT = 1
 
 
 def audit_document(
-    report: GoalReport, options: argparse.Namespace, *, model: str, data: str, rows: str
+    report: GoalReport, options: argparse.Namespace, *, model: str, data: str, part: str
 ) -> dict[str, Any]:
     """What an audit found, fit for JSON."""
     return {
@@ -34,7 +34,7 @@ def audit_document(
         "goals_file": str(options.goals),
         "model": model,
         "data": data,
-        "rows": rows,
+        "rows": f"{part} rows",
         "decide": report.decide,
         "passed": report.passed,
         "exit_code": report.exit_code,

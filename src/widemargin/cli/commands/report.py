@@ -31,7 +31,7 @@ from widemargin.cli.commands.tradeoff import (
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import audited_rows, blocks_and_candidates, named_part
+from widemargin.cli.models_and_rows import audited_rows, open_asked
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external
@@ -116,8 +116,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         )  # fmt: skip
         write_text(page.text, out)
     report = page.goal_report
-    part = f"{subject.part} rows"
-    document = audit_document(report, options, model=candidate.title, data=table_text(data), rows=part)
+    document = audit_document(report, options, model=candidate.title, data=table_text(data), part=subject.part)
     if options.report_json is not None:
         write_json(document, options.report_json)
     if not options.json:
@@ -306,11 +305,13 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
         As `widemargin audit` does.
     """
     goals = prepared.goals
-    external = {name: prepared.data.external[name] for name in (goals.audit_goal or goals.goal).sources}
-    blocks, (candidate,) = blocks_and_candidates([options.predictions or options.model], goals, data, options)
-    part = named_part(blocks, goals, options.rows)
+    # The tables of external rows are what `html_report` asks about, not the features that training made of them.
+    names = (goals.audit_goal or goals.goal).sources
+    external = {name: prepared.data.external[name].replaced(X=None) for name in names}
+    asked = open_asked(goals, [options.predictions or options.model], options)._replace(columns=None)
+    (candidate,) = asked.candidates
     pieces, answers = [], []
-    for block, rows in audited_rows(blocks, goals, part, None):
+    for block, rows in audited_rows(asked):
         pieces.append(rows)
         answers.append(candidate.answer(block, everything=True))
     outside = {
@@ -330,6 +331,4 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
     )
     digest = prepared.digest if data == goals.data.table else sha256_of(data)
     answer = Answer(*map(joined, zip(*answers, strict=True)))
-    # The tables of external rows are what `html_report` asks about, not the features that training made of them.
-    external = {name: rows.replaced(X=None) for name, rows in external.items()}
-    return Subject(candidate, data, digest, part, whole, answer, external, outside)
+    return Subject(candidate, data, digest, asked.part, whole, answer, external, outside)
