@@ -8,10 +8,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.cli.checks.column_checks import check_features
@@ -68,18 +66,19 @@ def examine(
             counts = {part: block.table.num_rows for part, block in parts.items()}
     rows = {part: _rows(findings, block, part) for part, block in parts.items()}
     labels = rows["train"].y
-    positives = [goals.data.positive] if labels is None else _positives(labels, goals)
+    # The positive class, or both where the goals file names neither.
+    positive, classes = goals.data.positive, [] if labels is None else np.unique(labels).tolist()
+    named = [value for value in classes if type(positive) is type(value) and positive == value]
+    positives: list[Label] = named or classes or [positive]
     external = _external(findings, positives[0])
     tables = {part: content.populations for part, content in rows.items()}
     check_features(findings, tables, {name: content.populations for name, content in external.items()}, labels)
     usable = [name for name in goals.baseline_names if all(name in table.column_names for table in tables.values())]
     if labels is not None:
-        # Where the file does not say what is positive, either class may be meant. What is wrong in all readings of the
-        # rows is wrong whatever the labels are.
-        classes = {*np.unique(labels).tolist()}
+        # What is wrong in all readings of the rows is wrong whatever the labels are.
         fit = {part: content for part, content in rows.items() if content.y is not None
-               and {*np.unique(content.y).tolist()} <= classes}  # fmt: skip
-        looks = [check_goals(findings.copy_for(positive), fit, external, usable) for positive in positives]
+               and {*np.unique(content.y).tolist()} <= {*classes}}  # fmt: skip
+        looks = [check_goals(findings.copy_for(meant), fit, external, usable) for meant in positives]
     else:
         # Where there are no two classes, half of the rows get one of two made-up labels, then the other one.
         looks = []
@@ -141,13 +140,6 @@ def _two_classes(table: pa.Table, goals: GoalsFile) -> TableRows:
     if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(np.unique(labels)) != 2:
         return TableRows(populations=table)
     return TableRows(populations=table.filter(column.is_valid()), y=labels)
-
-
-def _positives(labels: npt.NDArray[Any], goals: GoalsFile) -> list[Label]:
-    """The positive class, or both where the goals file names neither."""
-    classes: list[Label] = np.unique(labels).tolist()
-    positive = goals.data.positive
-    return [positive] if any(type(positive) is type(value) and positive == value for value in classes) else classes
 
 
 def _external(findings: Findings, positive: Label) -> dict[str, TableRows]:

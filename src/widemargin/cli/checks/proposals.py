@@ -68,7 +68,11 @@ def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal
     rows = pa.concat_tables([fit, rest])
     proposals: list[Proposal] = []
     for ambition in (1.0, 0.0, -1.0):  # more than a plain model does, as much, less
-        proposals = [_recall_floor(decided, positive, share, ambition)]
+        reached, number = float(decided[positive].mean()), int(positive.sum())
+        bound = min(0.99, _round(max(0.0, reached + 0.02 * ambition), up=False))
+        promise = max(0.0, _round(bound - _slack(bound, number * share), up=False))
+        floor, looser = (recall() >= bound).named("recall"), (recall() >= promise).named("recall")
+        proposals = [Proposal(floor, looser, f"a plain model finds {reached:.2f} of the positives")]
         for column in guesses.protected:
             fair = _fair(rest, column, decided, share, ambition) if len(proposals) <= 2 else None
             proposals += [fair] if fair is not None and _go_together([*proposals, fair]) else []
@@ -131,17 +135,6 @@ def _plain_decisions(fit: pa.Table, rest: pa.Table, guesses: Guesses, positive: 
 def _slack(bound: float, n_rows: float) -> float:
     """Three standard errors: between what training enforces and what is promised for rows held out."""
     return 3.0 * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, n_rows))
-
-
-def _recall_floor(decided: Flags, positive: Flags, share: float, ambition: float) -> Proposal:
-    reached, number = float(decided[positive].mean()), int(positive.sum())
-    bound = min(0.99, _round(max(0.0, reached + 0.02 * ambition), up=False))
-    promise = max(0.0, _round(bound - _slack(bound, number * share), up=False))
-    return Proposal(
-        (recall() >= bound).named("recall"),
-        (recall() >= promise).named("recall"),
-        f"a plain model finds {reached:.2f} of the positives",
-    )
 
 
 def _fair(rows: pa.Table, column: str, decided: Flags, share: float, ambition: float) -> Proposal | None:

@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             positive = own.item() if isinstance(own, np.generic) else own
             positive = goals.data.positive if goals is not None and goals.data.positive in classes else positive
         writer = TableWriter(out)
-        n_rows, columns = _written(blocks, candidate, positive, options, writer, progress, deadline)
-    for text in candidate.finish():
+        n_rows, columns, texts = _written(blocks, candidate, positive, options, writer, progress, deadline)
+    for text in texts:
         warnings.warn(text, TableWarning, stacklevel=2)
     if not options.json:
         say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
@@ -85,21 +85,24 @@ def _written(
     writer: TableWriter,
     progress: Progress,
     deadline: Deadline,
-) -> tuple[int, list[str]]:
+) -> tuple[int, list[str], list[str]]:
     """Write block after block; what is done when the time is up, or at Ctrl-C, is kept in a file of its own."""
     # Where populations decide too (thresholds of their own), every column may be needed.
     every = candidate.features is None or hasattr(candidate.last, "thresholds_")
     columns = None if every else {*(candidate.features or ()), *options.keep}
-    n_rows, names, what = 0, list[str](), f"rows of {blocks.title}"
+    n_rows, names, told, what = 0, list[str](), list[str](), f"rows of {blocks.title}"
     with writer:
         try:
             deadline.check(0, blocks.n_rows, what)
-            answers = partial(_answers, candidate, positive, options.keep, columns)
-            for table in _tables(answers, candidate, blocks, options.workers):
-                progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
-                writer.write(table)
-                n_rows, names = n_rows + table.num_rows, table.column_names
-                deadline.check(n_rows, blocks.n_rows, what)
+            ask = partial(_answers, candidate, positive, options.keep, columns)
+            pieces = by_pieces(partial(_answer_piece, ask, candidate), blocks, options.workers)
+            for tables, texts in (([table], []) for table in ask(blocks)) if pieces is None else pieces:
+                told += texts
+                for table in tables:
+                    progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
+                    writer.write(table)
+                    n_rows, names = n_rows + table.num_rows, table.column_names
+                    deadline.check(n_rows, blocks.n_rows, what)
         except (KeyboardInterrupt, TimeBudgetError) as stop:
             file = writer.keep_part()
             text = "Nothing was written"
@@ -109,30 +112,14 @@ def _written(
                 raise KeyboardInterrupt(f"{text[0].lower()}{text[1:]}") from None
             facts = {"done": n_rows, "total": blocks.n_rows, "kept": None if file is None else str(file)}
             raise TimeBudgetError(f"{stop}. {text}", **facts) from None
-    return n_rows, list(names)
-
-
-def _tables(
-    answers: "partial[Iterator[pa.Table]]", candidate: Candidate, blocks: TableBlocks, workers: str | None
-) -> Iterator[pa.Table]:
-    """The answers about all rows, in order; here or side by side."""
-    pieces = by_pieces(partial(_answer_piece, answers, candidate), blocks, workers)
-    if pieces is None:
-        yield from answers(blocks)
-        return
-    first = None
-    for tables, texts in pieces:
-        first = first or next(iter(texts), None)
-        yield from tables
-    if first is not None:
-        warnings.warn(first, TableWarning, stacklevel=2)
+    return n_rows, list(names), [*told[:1], *candidate.finish()]
 
 
 def _answer_piece(
-    answers: "partial[Iterator[pa.Table]]", candidate: Candidate, piece: TableBlocks
+    ask: "partial[Iterator[pa.Table]]", candidate: Candidate, piece: TableBlocks
 ) -> tuple[list[pa.Table], list[str]]:
     """The answers about a piece of the table, by a worker, and what the candidate has to say in the end."""
-    return list(answers(piece)), candidate.finish()
+    return list(ask(piece)), candidate.finish()
 
 
 def _answers(

@@ -7,7 +7,7 @@ import platform
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin import __version__
-from widemargin.cli.candidates import Answer, Candidate
+from widemargin.cli.candidates import Answer
 from widemargin.cli.commands.tradeoff import (
     Prepared,
     ended_by_hand,
@@ -29,9 +29,9 @@ from widemargin.cli.commands.tradeoff import (
     table_name,
 )  # fmt: skip
 from widemargin.cli.console import Progress, say, warnings_reworded
-from widemargin.cli.goals_file.keys import TablePath, table_text
+from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import audited_rows, open_asked
+from widemargin.cli.models_and_rows import Asked, audited_rows, open_asked
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external
@@ -50,30 +50,21 @@ class Subject(NamedTuple):
 
     Attributes
     ----------
-    candidate : Candidate
-    data : Path or tuple of Path
-        The table.
+    asked : Asked
     digest : str
         SHA-256 of the table.
-    part : str
-        Which rows: "all", "train" or "test".
     rows : TableRows
-    answer : Answer
-        Of these rows.
+    model : object
+        The classifier as `html_report` takes it: with its scores where it has some, else its predictions.
     external : mapping of str to TableRows
         The data sets beside the table that the goal is measured on.
-    external_labels : mapping of str to array
-        Answers about these.
     """
 
-    candidate: Candidate
-    data: TablePath
+    asked: Asked
     digest: str
-    part: str
     rows: TableRows
-    answer: Answer
+    model: Any
     external: Mapping[str, TableRows]
-    external_labels: Mapping[str, Any]
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -81,7 +72,6 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     goals = goals_of(options)
     data: TablePath = options.data or goals.data.table
     out = options.out or goals.outputs.report or Path("report.html")
-    goal = goals.audit_goal or goals.goal
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
@@ -92,31 +82,32 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         paths = stored + ([] if options.no_tradeoff else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
-        fresh = subject.part == "test" or subject.digest != prepared.digest
+        asked, rows = subject.asked, subject.rows
+        fresh = asked.part == "test" or subject.digest != prepared.digest
         if not fresh and options.decide == "confident":
             raise DataError(
-                f"{subject.part} rows of {table_text(data)} were trained on, and an interval around their rates would "
-                "claim too much. Give other rows by --data, hold some out by data.split, or leave --decide confident"
+                f"{asked.title} were trained on, and an interval around their rates would claim too much. Give other "
+                "rows by --data, hold some out by data.split, or leave --decide confident"
             )
-        rows, candidate = subject.rows, subject.candidate
+        (candidate,) = asked.candidates
         last = candidate.last[-1] if hasattr(candidate.last, "steps") else candidate.last
         kernel = getattr(last, "kernel", None)
         kind = "a linear classifier" if hasattr(last, "coef_") else "a classifier"
         kind = kind if kernel is None else f"a classifier with the kernel {kernel!r}"
         name = f"a model known by {Path(candidate.title).name}" if last is None else f"{kind} ({type(last).__name__})"
         page = html_report(
-            _answered(subject), goal, rows.populations, rows.y,
+            subject.model, asked.goal, rows.populations, rows.y,
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(subject.external),
             others=_others(prepared, subject, plain),
             pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
             confidence=0.95 if fresh else None, decide=options.decide,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
-            model_name=name, data_name=f"{subject.part} rows of {table_name(data)}",
-            record=_record(prepared, subject, paths, options.model), card={**goals.card, **dict(options.card)},
+            model_name=name, data_name=f"{asked.part} rows of {table_name(data)}",
+            record=_record(prepared, subject, paths, options), card={**goals.card, **dict(options.card)},
         )  # fmt: skip
         write_text(page.text, out)
     report = page.goal_report
-    document = audit_document(report, options, model=candidate.title, data=table_text(data), part=subject.part)
+    document = audit_document(report, options, model=candidate.title, data=asked.blocks.title, part=asked.part)
     if options.report_json is not None:
         write_json(document, options.report_json)
     if not options.json:
@@ -208,18 +199,13 @@ def _others(prepared: Prepared, subject: Subject, plain: RateConstrainedClassifi
 
 
 def _record(
-    prepared: Prepared, subject: Subject, paths: Sequence[TradeoffPath], model: Path | None
+    prepared: Prepared, subject: Subject, paths: Sequence[TradeoffPath], options: argparse.Namespace
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
-    goals, data, candidate = prepared.goals, prepared.goals.data, subject.candidate
+    goals, data, model, (candidate,) = prepared.goals, prepared.goals.data, options.model, subject.asked.candidates
     settings = {name: getattr(goals.model, name) for name in ("C", "enforce", "numbers", "bins", "time_budget",
                                                               "on_infeasible", "rare_words")}  # fmt: skip
-    libraries: dict[str, str] = {}
-    for name in ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops"):
-        try:
-            libraries[name] = version(name)
-        except PackageNotFoundError:
-            libraries[name] = "not installed"
+    libraries = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
     return {
         "Files": {
             "goals file": goals.path.name,
@@ -228,7 +214,7 @@ def _record(
             "model, sha256": "not a model: predictions were given" if model is None else file_sha256(model),
             "table": table_name(data.table),
             "table, sha256": prepared.digest,
-            "measured on": table_name(subject.data),
+            "measured on": table_name(options.data or data.table),
             "measured on, sha256": subject.digest,
         },
         "Rows and columns": {
@@ -263,7 +249,7 @@ def _record(
         "Software": {
             "widemargin": __version__,
             "Python": platform.python_version(),
-            **libraries,
+            **{name: version(name) for name in libraries},
             "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         },
     }  # fmt: skip
@@ -286,16 +272,6 @@ class _Answered:
         return next(labels for table, labels in self._tables if table is X)
 
 
-def _answered(subject: Subject) -> Any:
-    """The classifier as `html_report` takes it: with its scores where it has some, else its predictions."""
-    answer, classes = subject.answer, subject.candidate.classes
-    if classes is None or (answer.scores is None and answer.probabilities is None):
-        return {**subject.external_labels, None: answer.labels}
-    tables = [(subject.rows.populations, answer.labels)]
-    tables += [(rows.populations, subject.external_labels[name]) for name, rows in subject.external.items()]
-    return _Answered(classes, tables, answer)
-
-
 def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> Subject:
     """Read the rows that are asked for, and ask the classifier about them.
 
@@ -314,7 +290,7 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
     for block, rows in audited_rows(asked):
         pieces.append(rows)
         answers.append(candidate.answer(block, everything=True))
-    outside = {
+    outside: dict[str | None, Any] = {
         name: candidate.answer(Block.whole(rows.populations, f"external.{name}")).labels
         for name, rows in external.items()
     }
@@ -331,4 +307,8 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
     )
     digest = prepared.digest if data == goals.data.table else sha256_of(data)
     answer = Answer(*map(joined, zip(*answers, strict=True)))
-    return Subject(candidate, data, digest, asked.part, whole, answer, external, outside)
+    model: Any = {**outside, None: answer.labels}
+    if candidate.classes is not None and (answer.scores is not None or answer.probabilities is not None):
+        tables = [(rows.populations, outside[name]) for name, rows in external.items()]
+        model = _Answered(candidate.classes, [(whole.populations, answer.labels), *tables], answer)
+    return Subject(asked, digest, whole, model, external)

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -26,11 +27,12 @@ from widemargin.cli.tables.training_data import TrainingData, as_external, estim
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path
 from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
-from widemargin.exceptions import DataError, GoalError, TableWarning
+from widemargin.exceptions import DataError, GoalError, ModelFileError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.persistence.container import read_file
 from widemargin.preprocessing import TablePreprocessor
 
 __all__ = [
@@ -79,7 +81,17 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_matplotlib()
     with Progress() as progress:
         prepared = prepare(goals, progress)
-        stored = None if out is None or not out.exists() else _stored_points(out, prepared, label, values)
+        stored = None
+        if out is not None and out.exists():
+            with contextlib.suppress(DataError, ModelFileError):
+                stored = read_stored(out, prepared)
+        if stored is not None:
+            # Of use if the same was asked, and it is whole or holds models to go on from.
+            same = (stored.name, stored.n_asked) == (label, len(values)) and stored.values.tolist() == values[
+                : len(stored)
+            ]
+            whole = len(stored) == len(values) or (stored.models and not cut_short(stored))
+            stored = stored if same and whole else None
         path, by_hand = stored, False
         if path is None or len(path) < len(values):
             done = 0 if stored is None else len(stored)
@@ -135,16 +147,6 @@ def _asked(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[flo
         except GoalError as error:
             raise DataError(f"{label!r} cannot have the bound {value:g} (it is {now:g} now): {error}") from error
     return label, values.round(12).tolist()
-
-
-def _stored_points(out: Path, prepared: Prepared, label: str, values: list[float]) -> TradeoffPath | None:
-    """The path that an earlier run has stored, if the same was asked, and it is whole or holds models to go on from."""
-    try:
-        path = read_stored(out, prepared)
-    except DataError:
-        return None
-    same = path.name == label and path.n_asked == len(values) and path.values.tolist() == values[: len(path)]
-    return path if same and (len(path) == len(values) or (path.models and not cut_short(path))) else None
 
 
 def _draw(path: TradeoffPath, file: Path) -> None:
@@ -246,20 +248,12 @@ def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
 
     Raises
     ------
-    DataError
+    DataError, ModelFileError
         The file cannot be read, holds no path, or one of something else.
     """
-    most_bytes = 1 << 26
+    raw = read_file(file)
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(most_bytes + 1)
-        if len(raw) > most_bytes:
-            raise DataError(f"{file}: larger than {most_bytes} bytes, which no stored path is. Make it again")
         plain = json.loads(raw.decode("utf-8"))
-    except DataError:
-        raise
-    except OSError as error:
-        raise DataError(f"{file}: the file cannot be read ({error.strerror}). Check the path") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{file}: no JSON text ({str(error)[:200]}). Make it again") from error
     if not isinstance(plain, dict) or plain.get("kind") != KIND:
@@ -299,11 +293,8 @@ def sha256_of(table: TablePath) -> str:
 
 def file_sha256(file: Path) -> str:
     """Of the bytes of a file."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{file}: the file cannot be read ({error.strerror}). Check the path") from error
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def table_name(table: TablePath) -> str:

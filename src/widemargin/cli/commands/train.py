@@ -109,7 +109,14 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     if confidence is not None:
         options["confidence"] = confidence
         options |= {} if goals.validation.fraction is None else {"validation_fraction": goals.validation.fraction}
-    with warnings_reworded(_reworded):
+
+    def reworded(warning: Warning) -> str:  # about which model, and in terms of the goals file
+        text = str(warning)
+        if isinstance(warning, MarginConvergenceWarning):
+            return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
+        return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
+
+    with warnings_reworded(reworded):
         fitted = estimator(goals.goal, **options).fit(
             train.X, train.y, sample_weight=train.sample_weight, populations=train.populations,
             external=as_external(data.external),
@@ -142,14 +149,6 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
     return _Result(goals, data, model, reports, verdicts, path, interrupted)
-
-
-def _reworded(warning: Warning) -> str:
-    """Warnings of the main fit: about which model, and in terms of the goals file."""
-    text = str(warning)
-    if isinstance(warning, MarginConvergenceWarning):
-        return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
-    return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
 
 
 def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:

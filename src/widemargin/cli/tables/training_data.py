@@ -261,7 +261,8 @@ def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> pa.Table:
         if column is not None:
             labels = given[column]
         elif path is not None:
-            labels = _answer(functools.partial(_predict, path), given, f"baselines.{name}", str(path), where)
+            changed = path.stat().st_mtime_ns if path.exists() else 0
+            labels = _answer(functools.partial(_predict, path, changed), given, f"baselines.{name}", str(path), where)
         else:
             ask = _function(str(function), goals.path.parent, name)
             labels = _answer(ask, given, f"baselines.{name}", str(function), where)
@@ -293,8 +294,8 @@ def _answer(ask: Callable[[pa.Table], Any], table: pa.Table, name: str, what: st
     return column
 
 
-def _predict(path: Path, table: pa.Table) -> Any:
-    return _model(path, path.stat().st_mtime_ns if path.exists() else 0).predict(table)
+def _predict(path: Path, changed: int, table: pa.Table) -> Any:
+    return _model(path, changed).predict(table)
 
 
 @functools.lru_cache(maxsize=8)
