@@ -26,7 +26,7 @@ from widemargin.goals.binding.digest import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["NO_VERDICT", "Asked", "audited_rows", "external_blocks", "load_candidate", "open_asked"]
+__all__ = ["NO_VERDICT", "Request", "audited_rows", "external_blocks", "load_candidate", "open_request"]
 
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
 
@@ -81,8 +81,8 @@ def _unpickled(path: Path, trust_code: bool) -> Any:
     return model
 
 
-class Asked(NamedTuple):
-    """What a command about any classifier is asked.
+class Request(NamedTuple):
+    """What a command about any classifier is to look at.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Asked(NamedTuple):
         return f"{self.part} rows of {self.blocks.title}"
 
 
-def open_asked(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Asked:
+def open_request(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Request:
     """Open the table to be read in blocks, and the classifiers: model files, or with `options.predictions` columns."""
     positive, target, words = goals.data.positive, goals.data.target, goals.data.words
     path: TablePath = options.data or goals.data.table
@@ -166,7 +166,7 @@ def open_asked(goals: GoalsFile, given: Collection[Path | str], options: argpars
         columns |= {name for candidate in candidates for name in candidate.features or []}
         columns |= set() if goals.data.weight is None else {goals.data.weight}
         columns |= set() if split is None else {split.column}
-    return Asked(goals, goal, blocks, candidates, part, columns)
+    return Request(goals, goal, blocks, candidates, part, columns)
 
 
 def _renamed(
@@ -201,7 +201,7 @@ def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
 
 
 def audited_rows(
-    asked: Asked, *, some_labels: bool = False, deadline: Deadline | None = None
+    request: Request, *, some_labels: bool = False, deadline: Deadline | None = None
 ) -> Iterator[tuple[Block, TableRows]]:
     """The rows asked for, with their labels and baselines, a block at a time.
 
@@ -214,11 +214,11 @@ def audited_rows(
     TimeBudgetError
         The time is up before the last row.
     """
-    goals, blocks, split = asked.goals, asked.blocks, asked.goals.data.split
+    goals, blocks, split = request.goals, request.blocks, request.goals.data.split
     some, seen, what = False, set[Any](), f"rows of {blocks.title}"
     deadline = deadline or Deadline(None, NO_VERDICT)
     deadline.check(0, blocks.n_rows, what)
-    for block in blocks.read(asked.columns, split=split, part=asked.part):
+    for block in blocks.read(request.columns, split=split, part=request.part):
         some, rows = True, rows_of(block, goals, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
@@ -229,18 +229,18 @@ def audited_rows(
     if not some and split is not None:
         first = next(blocks.read([split.column])).table.select([split.column])
         cure = "Correct the value, or choose other rows by --rows all|train|test"
-        split_rows(first, split, blocks.title, wanted=[asked.part], cure=cure)
+        split_rows(first, split, blocks.title, wanted=[request.part], cure=cure)
 
 
-def external_blocks(asked: Asked) -> Iterator[tuple[str, Block, TableRows]]:
+def external_blocks(request: Request) -> Iterator[tuple[str, Block, TableRows]]:
     """The rows of the external data sets that the goal names; files of predictions know nothing of them."""
-    about_main = [item for item in asked.candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
-    if asked.goal.sources and about_main:
+    about_main = [item for item in request.candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
+    if request.goal.sources and about_main:
         raise DataError(
-            f"the goal is measured on {', '.join(map(repr, asked.goal.sources))} too, and {about_main[0].title} are "
+            f"the goal is measured on {', '.join(map(repr, request.goal.sources))} too, and {about_main[0].title} are "
             "about the main rows only. Give the model, or in Python widemargin.audit with the predictions of every "
             "data set"
         )
-    words = [word for candidate in asked.candidates for word in candidate.words]
-    for name, rows in external_rows(asked.goals, asked.goal, words=words).items():
+    words = [word for candidate in request.candidates for word in candidate.words]
+    for name, rows in external_rows(request.goals, request.goal, words=words).items():
         yield name, Block.whole(rows.populations, f"external.{name}"), rows

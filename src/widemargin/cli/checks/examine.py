@@ -26,7 +26,7 @@ __all__ = ["examine"]
 
 
 def examine(
-    goals: GoalsFile, path: Path | None = None, known: Sequence[Problem] = ()
+    goals: GoalsFile, path: Path | None = None, of_file: Sequence[Problem] = ()
 ) -> tuple[Findings, dict[str, int]]:
     """Look at the table of a goals file, or at another one in its place.
 
@@ -35,7 +35,7 @@ def examine(
     goals : GoalsFile
         Also one with problems, as `look_at` gives it.
     path : Path, default=None
-    known : sequence of Problem
+    of_file : sequence of Problem
         What is wrong in the file.
 
     Returns
@@ -44,7 +44,7 @@ def examine(
     counts : dict of str to int
         Rows by part; empty where the table cannot be used at all.
     """
-    findings, where = Findings(goals, list(known)), table_text(path or goals.data.table)
+    findings, where = Findings(goals, list(of_file)), table_text(path or goals.data.table)
     try:
         table = read_table(path or goals.data.table, words=goals.data.words, separator=goals.data.separator)
     except DataError as error:

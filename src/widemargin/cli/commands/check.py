@@ -47,10 +47,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
             findings, counts = examine(goals, None if options.data is True else options.data, of_file)
     path, lines = findings.goals.path, findings.goals.lines
-    for found, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
-        if found and not options.json:
-            say(f"{path}: {len(found)} {word}{'s' * (len(found) > 1)}")
-            ordered = sorted(found, key=lambda problem: problem.line(lines) or 0)
+    for noted, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
+        if noted and not options.json:
+            say(f"{path}: {len(noted)} {word}{'s' * (len(noted) > 1)}")
+            ordered = sorted(noted, key=lambda problem: problem.line(lines) or 0)
             say(*("  " + problem.told(lines).replace("\n", "\n  ") for problem in ordered))
     if not findings.problems and not options.json:
         rows = ", ".join(f"{count} {part} rows" for part, count in counts.items())

@@ -9,7 +9,7 @@ from typing import Any
 from widemargin import __version__
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import NO_VERDICT, Asked, audited_rows, external_blocks, open_asked
+from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
 from widemargin.cli.reports import FORMAT, write_json
 from widemargin.diagnostics import AuditCounts, ComparisonCounts, GoalReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
@@ -28,38 +28,38 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     names = (first, second) if first and second and first != second else ("A", "B")
     with Progress() as progress:
         progress.step("loading the models")
-        asked = open_asked(goals, given, options)
-        counts, audits = _counted(asked, progress, deadline)
-        for text in dict.fromkeys(text for candidate in asked.candidates for text in candidate.finish()):
+        request = open_request(goals, given, options)
+        counts, audits = _counted(request, progress, deadline)
+        for text in dict.fromkeys(text for candidate in request.candidates for text in candidate.finish()):
             warnings.warn(text, TableWarning, stacklevel=2)
         reports: tuple[GoalReport, ...] = tuple(
-            audit.report(decide=options.decide, data_name=asked.title) for audit in audits
+            audit.report(decide=options.decide, data_name=request.title) for audit in audits
         )
         report = comparison_report(
             counts, (reports[0], reports[1]) if reports else None, names=names, power=options.power, gain=options.gain,
-            data_name=asked.title,
+            data_name=request.title,
         )  # fmt: skip
     content = {
         "format": FORMAT,
         "widemargin": __version__,
         "goals_file": str(options.goals),
-        "models": [item.title for item in asked.candidates],
-        "data": asked.blocks.title,
-        "rows": f"{asked.part} rows",
+        "models": [item.title for item in request.candidates],
+        "data": request.blocks.title,
+        "rows": f"{request.part} rows",
         "comparison": report.to_dict(),
     }
     if options.report_json is not None:
         write_json({"command": "compare", "exit_code": report.exit_code, **content}, options.report_json)
     if not options.json:
-        for name, candidate in zip(report.names, asked.candidates, strict=True):
+        for name, candidate in zip(report.names, request.candidates, strict=True):
             say(f"{name}: {candidate.title}")
         say("", str(report))
     return report.exit_code, content
 
 
-def _counted(asked: Asked, progress: Progress, deadline: Deadline) -> tuple[ComparisonCounts, list[AuditCounts]]:
+def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[ComparisonCounts, list[AuditCounts]]:
     """Counts for the comparison, and those for an audit of each candidate where the goal can be measured."""
-    goal, blocks, candidates, data = asked.goal, asked.blocks, asked.candidates, asked.goals.data
+    goal, blocks, candidates, data = request.goal, request.blocks, request.candidates, request.goals.data
     classes = next((item.classes for item in candidates if item.classes is not None), None)
     counts = ComparisonCounts(goal, classes=classes, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
@@ -67,12 +67,12 @@ def _counted(asked: Asked, progress: Progress, deadline: Deadline) -> tuple[Comp
     measurable = not needs_labels(goal) or (
         data.target in blocks.names
         and not any(
-            block.table[data.target].null_count for block in blocks.read(labels, split=data.split, part=asked.part)
+            block.table[data.target].null_count for block in blocks.read(labels, split=data.split, part=request.part)
         )
     )
     audits = [AuditCounts(goal, classes=item.classes, pos_label=data.positive) for item in candidates if measurable]
-    main = ((None, *item) for item in audited_rows(asked, some_labels=True, deadline=deadline))
-    for source, block, rows in itertools.chain(main, external_blocks(asked)):
+    main = ((None, *item) for item in audited_rows(request, some_labels=True, deadline=deadline))
+    for source, block, rows in itertools.chain(main, external_blocks(request)):
         progress.step(f"comparing: {counts.n_rows} rows")
         answers = [candidate.answer(block).labels for candidate in candidates]
         more = {"sample_weight": rows.sample_weight, "populations": rows.populations, "source": source}

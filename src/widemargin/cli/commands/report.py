@@ -31,7 +31,7 @@ from widemargin.cli.commands.tradeoff import (
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import Asked, audited_rows, open_asked
+from widemargin.cli.models_and_rows import Request, audited_rows, open_request
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external
@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
     Attributes
     ----------
-    asked : Asked
+    request : Request
     digest : str
         SHA-256 of the table.
     rows : TableRows
@@ -60,7 +60,7 @@ class Subject(NamedTuple):
         The data sets beside the table that the goal is measured on.
     """
 
-    asked: Asked
+    request: Request
     digest: str
     rows: TableRows
     model: Any
@@ -75,39 +75,39 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
-        subject = _asked(prepared, data, options)
+        subject = _subject(prepared, data, options)
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
         paths = stored + ([] if options.no_tradeoff else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
-        asked, rows = subject.asked, subject.rows
-        fresh = asked.part == "test" or subject.digest != prepared.digest
+        request, rows = subject.request, subject.rows
+        fresh = request.part == "test" or subject.digest != prepared.digest
         if not fresh and options.decide == "confident":
             raise DataError(
-                f"{asked.title} were trained on, and an interval around their rates would claim too much. Give other "
+                f"{request.title} were trained on, and an interval around their rates would claim too much. Give other "
                 "rows by --data, hold some out by data.split, or leave --decide confident"
             )
-        (candidate,) = asked.candidates
+        (candidate,) = request.candidates
         last = candidate.last[-1] if hasattr(candidate.last, "steps") else candidate.last
         kernel = getattr(last, "kernel", None)
         kind = "a linear classifier" if hasattr(last, "coef_") else "a classifier"
         kind = kind if kernel is None else f"a classifier with the kernel {kernel!r}"
         name = f"a model known by {Path(candidate.title).name}" if last is None else f"{kind} ({type(last).__name__})"
         page = html_report(
-            subject.model, asked.goal, rows.populations, rows.y,
+            subject.model, request.goal, rows.populations, rows.y,
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(subject.external),
             others=_others(prepared, subject, plain),
             pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
             confidence=0.95 if fresh else None, decide=options.decide,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
-            model_name=name, data_name=f"{asked.part} rows of {table_name(data)}",
+            model_name=name, data_name=f"{request.part} rows of {table_name(data)}",
             record=_record(prepared, subject, paths, options), card={**goals.card, **dict(options.card)},
         )  # fmt: skip
         write_text(page.text, out)
     report = page.goal_report
-    document = audit_document(report, options, model=candidate.title, data=asked.blocks.title, part=asked.part)
+    document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
     if options.report_json is not None:
         write_json(document, options.report_json)
     if not options.json:
@@ -202,7 +202,7 @@ def _record(
     prepared: Prepared, subject: Subject, paths: Sequence[TradeoffPath], options: argparse.Namespace
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
-    goals, data, model, (candidate,) = prepared.goals, prepared.goals.data, options.model, subject.asked.candidates
+    goals, data, model, (candidate,) = prepared.goals, prepared.goals.data, options.model, subject.request.candidates
     settings = {name: getattr(goals.model, name) for name in ("C", "enforce", "numbers", "bins", "time_budget",
                                                               "on_infeasible", "rare_words")}  # fmt: skip
     libraries = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
@@ -272,7 +272,7 @@ class _Answered:
         return next(labels for table, labels in self._tables if table is X)
 
 
-def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> Subject:
+def _subject(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> Subject:
     """Read the rows that are asked for, and ask the classifier about them.
 
     Raises
@@ -284,10 +284,10 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
     # The tables of external rows are what `html_report` asks about, not the features that training made of them.
     names = (goals.audit_goal or goals.goal).sources
     external = {name: prepared.data.external[name].replaced(X=None) for name in names}
-    asked = open_asked(goals, [options.predictions or options.model], options)._replace(columns=None)
-    (candidate,) = asked.candidates
+    request = open_request(goals, [options.predictions or options.model], options)._replace(columns=None)
+    (candidate,) = request.candidates
     pieces, answers = [], []
-    for block, rows in audited_rows(asked):
+    for block, rows in audited_rows(request):
         pieces.append(rows)
         answers.append(candidate.answer(block, everything=True))
     outside: dict[str | None, Any] = {
@@ -311,4 +311,4 @@ def _asked(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> 
     if candidate.classes is not None and (answer.scores is not None or answer.probabilities is not None):
         tables = [(rows.populations, outside[name]) for name, rows in external.items()]
         model = _Answered(candidate.classes, [(whole.populations, answer.labels), *tables], answer)
-    return Subject(asked, digest, whole, model, external)
+    return Subject(request, digest, whole, model, external)

@@ -74,7 +74,7 @@ class Prepared:
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Sweep, print, draw and store; the exit code and the content for --json."""
     goals, out, budget = goals_of(options), options.out, options.time_budget
-    label, values = _asked(goals, options)
+    label, values = _bounds(goals, options)
     if options.plot is not None:
         from widemargin.plotting._canvas import require_matplotlib
 
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     }  # fmt: skip
 
 
-def _asked(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[float]]:
+def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[float]]:
     """The constraint and the values of its bound, both checked before any row is read."""
     goal = goals.goal
     entry = goal.constraints[goal.place_of(options.constraint)]

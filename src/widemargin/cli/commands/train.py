@@ -200,7 +200,7 @@ def _measured(goals: GoalsFile, part: str, data: TrainingData, classifiers: Mapp
             labels[name] = {source: content.populations[name] for source, content in rows.items()}
     # Training rows were used to fit, so an interval around their rates would claim too much.
     confidence = None if part == "train" else 0.95
-    return {name: _report(goals, part, data, said, confidence) for name, said in labels.items()}
+    return {name: _report(goals, part, data, of_name, confidence) for name, of_name in labels.items()}
 
 
 def _report(

@@ -204,9 +204,7 @@ def _key(kind: Kind, about: str, *, default: Any = MISSING, name: str = "") -> A
 
 def _inner(inner: Inner, *, default: Any = MISSING, default_factory: Any = MISSING) -> Any:
     """A field that is a section."""
-    if default is MISSING:
-        return dataclasses.field(default_factory=default_factory, metadata={"part": inner})
-    return dataclasses.field(default=default, metadata={"part": inner})
+    return dataclasses.field(default=default, default_factory=default_factory, metadata={"part": inner})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(_key, _inner, dataclasses.field))

@@ -35,32 +35,33 @@ def contradictions(
     if not {"data", "baselines"} & {*spoilt}:
         yield from _roles(goals)
     yield from _names(goals, tables, spoilt)
-    # The other rules: what would be wrong, the sections that it hangs on, the key that is named, and why.
-    model, said = tables.get("model", {}), goals.validation
-    kernel = model.get("kernel", "linear")
-    alone = said.confidence is None and said.folds is None
-    of_kernels = "is for kernels, and model.kernel is 'linear'. Name another kernel or drop it"
-    beside = "cannot stand beside validation.folds, which promise nothing for new rows. Drop {0} or folds"
-    rules: list[tuple[bool, str, str, str]] = [
-        *((kernel == "linear" and key in model, "model", f"model.{key}", of_kernels) for key in KERNEL_KEYS),
-        (kernel not in ("linear", "rbf") and model.get("feature_map") == "fourier", "model", "model.feature_map",
+    model, held, folds = tables.get("model", {}), goals.validation, goals.validation.folds is not None
+    kernel, mapped = model.get("kernel", "linear"), "feature_map" in model
+    # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.
+    of_model: list[tuple[bool, str, str]] = [
+        *((kernel == "linear" and key in model, f"model.{key}",
+           "is for kernels, and model.kernel is 'linear'. Name another kernel or drop it") for key in KERNEL_KEYS),
+        (kernel not in ("linear", "rbf") and model.get("feature_map") == "fourier", "model.feature_map",
          f"'fourier' is for the kernel 'rbf'; got {kernel!r}. Use 'nystroem'"),
-        (kernel != "linear" and "feature_map" in model and "cache_size" in model, "model", "model.cache_size",
+        (kernel != "linear" and mapped and "cache_size" in model, "model.cache_size",
          "is for kernels without a feature_map. Drop one of them"),
-        (kernel != "linear" and "n_components" in model and "feature_map" not in model, "model", "model.n_components",
+        (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
-        *((said.folds is not None and getattr(said, key) is not None, "data model validation", f"validation.{key}",
-           beside.format(key)) for key in ("fraction", "confidence")),
-        (said.folds is not None and "C" in model, "data model validation", "model.C",
-         "is chosen by validation.folds. Drop one of them"),
-        (said.confidence is not None and goals.model.enforce == "randomized", "data model validation",
-         "validation.confidence", 'covers the rates of predict, and model.enforce is "randomized". Drop one of them'),
-        (said.fraction is not None and alone and goals.data.split is not None, "data model validation",
-         "validation.fraction", "data.split already holds rows out. Drop one of them, or add a confidence"),
     ]  # fmt: skip
-    for is_broken, sections, key, why in rules:
-        if is_broken and not {*sections.split()} & {*spoilt}:
-            yield Problem(tuple(key.split(".")), why)
+    of_rows: list[tuple[bool, str, str]] = [
+        *((folds and getattr(held, key) is not None, f"validation.{key}",
+           f"cannot stand beside validation.folds, which promise nothing for new rows. Drop {key} or folds")
+          for key in ("fraction", "confidence")),
+        (folds and "C" in model, "model.C", "is chosen by validation.folds. Drop one of them"),
+        (held.confidence is not None and goals.model.enforce == "randomized", "validation.confidence",
+         'covers the rates of predict, and model.enforce is "randomized". Drop one of them'),
+        (held.test_fraction is not None and not folds and goals.data.split is not None, "validation.fraction",
+         "data.split already holds rows out. Drop one of them, or add a confidence"),
+    ]  # fmt: skip
+    for rules, sections in ((of_model, {"model"}), (of_rows, {"data", "model", "validation"})):
+        for is_broken, key, why in rules:
+            if is_broken and not sections & {*spoilt}:
+                yield Problem(tuple(key.split(".")), why)
     read = _files_read(goals)
     for key, path in vars(goals.outputs).items():
         what = None if path is None else _replaced(path, read)

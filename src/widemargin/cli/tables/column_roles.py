@@ -34,9 +34,9 @@ def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str)
 
 def is_it(wrong: object, right: Iterable[object]) -> str:
     """The question whether another name or value was meant, after a space; empty where none is near."""
-    known = {str(item).casefold(): item for item in right}
-    near = difflib.get_close_matches(str(wrong).casefold(), known, 1)
-    return f" Did you mean {known[near[0]]!r}?" if near else ""
+    by_text = {str(item).casefold(): item for item in right}
+    near = difflib.get_close_matches(str(wrong).casefold(), by_text, 1)
+    return f" Did you mean {by_text[near[0]]!r}?" if near else ""
 
 
 def feature_columns(names: Sequence[str], goals: GoalsFile) -> list[str]:

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import gzip
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Self
 
 import pyarrow as pa
@@ -139,16 +139,14 @@ class TableWriter:
             raise _unwritable(self.path, problem) from problem
         return path
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         try:
             if self._writer is not None:
                 self._writer.close()
                 if kind is None:
                     self._neighbour.replace(self.path)
-        except OSError as problem:
-            raise _unwritable(self.path, problem) from problem
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
         finally:
             with contextlib.suppress(OSError):  # the error that led here is the one to be told
                 self._neighbour.unlink(missing_ok=True)
