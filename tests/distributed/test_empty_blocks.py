@@ -114,7 +114,8 @@ def test_predictions(method):
     rows = filtered()
     found = predict_in_blocks(MODEL, rows[NAMES], method=method).compute()
     assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found, wanted)
+    # A BLAS product of a part of the rows may differ in the last bits from that of all of them.
+    assert (found == wanted).all() if method == "predict" else np.allclose(found, wanted, rtol=1e-12, atol=1e-15)
     assert predict_in_blocks(MODEL, rows[rows.k < 0][NAMES], method=method).compute().shape == (0, *wanted.shape[1:])
 
 

@@ -22,7 +22,7 @@ from widemargin.cli.tables.table_files import Block, TableBlocks
 from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
 from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning
 from widemargin.goals import Goal
-from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.measuring.counting import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 

@@ -10,7 +10,6 @@ from testing.goal_strategies import predicates
 
 from widemargin.exceptions import GoalError
 from widemargin.goals import col, negative_label, positive_label, predicted_negative, predicted_positive
-from widemargin.goals.language.checks import LIMITS
 from widemargin.goals.language.predicates import (
     And,
     BaselineSays,
@@ -25,6 +24,7 @@ from widemargin.goals.language.predicates import (
     Predicate,
     as_predicate,
 )
+from widemargin.goals.language.values import LIMITS
 
 AGE, SEX = col("age"), col("sex")
 

@@ -8,8 +8,7 @@ from testing.goal_reference import FORMULAS
 from widemargin import goals
 from widemargin.exceptions import GoalError
 from widemargin.goals import Population, col, coverage, f_beta, positive_rate, precision, recall, true_positive_rate
-from widemargin.goals.language.linear import Rate
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS, Rate
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.language.rates import RATES
 

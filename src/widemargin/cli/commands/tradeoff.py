@@ -30,7 +30,6 @@ from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, mod
 from widemargin.exceptions import DataError, GoalError, ModelFileError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence.container import read_file
 from widemargin.preprocessing import TablePreprocessor
@@ -140,10 +139,10 @@ def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[fl
     if not options.start != options.stop:
         raise DataError(f"--from and --to are both {options.start:g}; give two different bounds")
     values = np.linspace(options.start, options.stop, options.points)
-    now = level_of(entry)
+    now = entry.level
     for value in (values[0], values[-1]):
         try:
-            at_level(entry, float(value))
+            entry.at_level(float(value))
         except GoalError as error:
             raise DataError(f"{label!r} cannot have the bound {value:g} (it is {now:g} now): {error}") from error
     return label, values.round(12).tolist()
@@ -206,8 +205,8 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
     """A few bounds around that of a constraint, from loose to strict; None where it has no single bound."""
     entry = goal.constraints[goal.place_of(label)]
     try:
-        level = level_of(entry)
-        floor = entry.difference is None if isinstance(entry, Bundle) else compared_with_level(entry)[2]
+        level = entry.level
+        floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
     except GoalError:
         return None
     size = 0.02 if abs(level) <= 1.0 else 0.05 * abs(level)  # a share, or another number
@@ -215,7 +214,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
     for steps in (-2, -1, 0, 1, 2):
         value = round(level + steps * size, 10)
         try:
-            at_level(entry, value)
+            entry.at_level(value)
         except GoalError:  # no bound that it can have
             continue
         values.append(value)

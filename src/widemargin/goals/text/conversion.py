@@ -8,15 +8,12 @@ import ast
 import difflib
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
-from widemargin.goals.language.checks import ColumnName, Literal, checked_column, checked_literal, checked_number, shown
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import (
     And,
@@ -33,9 +30,17 @@ from widemargin.goals.language.predicates import (
     predicted_positive,
 )
 from widemargin.goals.language.rates import RATES
-from widemargin.goals.text.printing import quoted
+from widemargin.goals.language.values import (
+    ColumnName,
+    Literal,
+    checked_column,
+    checked_literal,
+    checked_number,
+    quoted,
+    shown,
+)
 
-__all__ = ["Converter", "suggestion", "too_deep"]
+__all__ = ["Converter", "suggestion"]
 
 T = TypeVar("T")
 
@@ -53,35 +58,15 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_PREDICATES: Mapping[str, Callable[..., Predicate]] = MappingProxyType(
-    {
-        "positive_label": positive_label,
-        "negative_label": negative_label,
-        "predicted_positive": predicted_positive,
-        "predicted_negative": predicted_negative,
-    }
-)
+_PREDICATES: dict[str, Callable[..., Predicate]] = {
+    function.__name__: function for function in (positive_label, negative_label, predicted_positive, predicted_negative)
+}
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
     close = difflib.get_close_matches(name[:50], list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def too_deep(tree: ast.expr, limit: int) -> bool:
-    """Whether a tree nests deeper than `limit`; a chain `a + b + c ...` counts as one level."""
-    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        if depth > limit:
-            return True
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, (ast.expr, ast.keyword)):
-                chain = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
-                waiting.append((child, depth if chain else depth + 1))
-    return False
 
 
 def _spine(node: ast.expr) -> tuple[ast.expr, list[tuple[ast.operator, ast.expr]]]:
@@ -209,46 +194,44 @@ class Converter:
             given[argument.arg] = argument.value
         missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
         if missing:
-            raise GoalError(f"{name} needs the argument {missing[0]}: {name}{inspect.signature(_bare(function))}.")
+            plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
+            raise GoalError(f"{name} needs the argument {missing[0]}: {name}{plain}.")
         return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------
 
-    def definition(self, name: str, node: ast.expr) -> Population:
-        """The right-hand side of `name = ...`; `external()` takes its data set's name from the left-hand side."""
-        return self._population(node, name).named(name)
+    def population(self, node: ast.expr, source: str | None = None) -> Population:
+        """A name, a quoted name, `population(...)`, `external("name", ...)`, or the `&` of these.
 
-    def population(self, node: ast.expr) -> Population:
-        """A name, a quoted name, `population(...)`, `external("name", ...)`, or the `&` of these."""
-        return self._population(node, None)
-
-    def _population(self, node: ast.expr, source: str | None) -> Population:
+        `source` is the name of the data set where `external()` stands first and has none: the left-hand side of `=`.
+        """
         first, rest = _spine(node)
-        value = self._one_population(first, source)
-        for sign, right in rest:
-            if not isinstance(sign, ast.BitAnd):
+        if rest:
+            if not all(isinstance(sign, ast.BitAnd) for sign, _ in rest):
                 raise GoalError(f"{_source(node)}: populations are combined by & only.")
-            value = value & self._population(right, None)
-        return value
-
-    def _one_population(self, node: ast.expr, source: str | None) -> Population:
-        if isinstance(node, ast.Name):
-            return self._known_population(node.id)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return self._known_population(node.value)
+            value = self.population(first, source)
+            for _, right in rest:
+                value = value & self.population(right)
+            return value
+        if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            name = node.id if isinstance(node, ast.Name) else str(node.value)
+            if name not in self.populations:
+                raise GoalError(
+                    f"unknown population {shown(name)}.{suggestion(name, self.populations)}"
+                    f" Define it: {name if name.isidentifier() else 'name'} = population(...)."
+                )
+            return self.populations[name]
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             raise GoalError(f'{_source(node)} is no population. Write a name, or population(sex == "Female").')
         kind, arguments = node.func.id, list(node.args)
         if kind not in ("population", "external"):
             raise GoalError(f"{kind}(...) is no population; use population(...) or external(...).")
-        if node.keywords:
-            name, value = node.keywords[0].arg, node.keywords[0].value
-            if name == "where":
+        for argument in node.keywords:
+            if argument.arg == "where":
                 raise GoalError(f"{kind} takes no named arguments; write the condition alone, without where=.")
-            text = repr(value.value) if isinstance(value, ast.Constant) else "..."
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                text = quoted(value.value)
-            raise GoalError(f"{kind} takes a condition, no {name}=; use ==: {name} == {text}.")
+            constant = getattr(argument.value, "value", None)
+            text = quoted(constant) if isinstance(constant, str) else ast.unparse(argument.value)
+            raise GoalError(f"{kind} takes a condition, no {argument.arg}=; use ==: {argument.arg} == {text}.")
         if kind == "population":
             source = None
         elif arguments and isinstance(arguments[0], ast.Constant):
@@ -258,14 +241,6 @@ class Converter:
         if len(arguments) > 1:
             raise GoalError(f"{kind} takes one condition; join several with and.")
         return Population(None, source, self.predicate(arguments[0]) if arguments else None)
-
-    def _known_population(self, name: str) -> Population:
-        if name not in self.populations:
-            raise GoalError(
-                f"unknown population {shown(name)}.{suggestion(name, self.populations)}"
-                f" Define it: {name if name.isidentifier() else 'name'} = population(...)."
-            )
-        return self.populations[name]
 
     # -- predicates -------------------------------------------------------------------------------------------------
 
@@ -277,38 +252,33 @@ class Converter:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
             return Not(self.predicate(node.operand))
         if isinstance(node, ast.BinOp):
-            return self._joined(node)
+            first, rest = _spine(node)
+            value = self.predicate(first)
+            for sign, right in rest:
+                if not isinstance(sign, (ast.BitAnd, ast.BitOr)):
+                    raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
+                value = (And if isinstance(sign, ast.BitAnd) else Or)((value, self.predicate(right)))
+            return value
         if isinstance(node, ast.Compare):
-            return self._comparison(node)
+            operands = [node.left, *node.comparators]
+            pairs = zip(operands, node.ops, operands[1:], strict=False)
+            parts = tuple(self._comparison(left, sign, right) for left, sign, right in pairs)
+            return parts[0] if len(parts) == 1 else And(parts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PREDICATES:
-            return self._call(node.func.id, _PREDICATES[node.func.id], node)
+            method = node.func.attr
+            if method != "is_null" or node.args or node.keywords:
+                raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(method, ['is_null'])}")
+            return IsNull(self.column(node.func.value))
         if self._is_column(node):
             return IsTrue(self.column(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            known = [*_PREDICATES, "col"]
-            raise GoalError(f"unknown predicate {shown(node.func.id)}.{suggestion(node.func.id, known)}")
+            name = node.func.id
+            if name in _PREDICATES:
+                return self._call(name, _PREDICATES[name], node)
+            raise GoalError(f"unknown predicate {shown(name)}.{suggestion(name, [*_PREDICATES, 'col'])}")
         raise GoalError(f'{_source(node)} is no condition. Write for example age >= 30, or sex == "Female".')
 
-    def _joined(self, node: ast.BinOp) -> Predicate:
-        first, rest = _spine(node)
-        value = self.predicate(first)
-        for sign, right in rest:
-            if isinstance(sign, ast.BitAnd):
-                value = And((value, self.predicate(right)))
-            elif isinstance(sign, ast.BitOr):
-                value = Or((value, self.predicate(right)))
-            else:
-                raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
-        return value
-
-    def _comparison(self, node: ast.Compare) -> Predicate:
-        operands = [node.left, *node.comparators]
-        parts = [self._pair(a, sign, b) for a, sign, b in zip(operands, node.ops, operands[1:], strict=False)]
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-    def _pair(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Predicate:
+    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Predicate:
         if isinstance(sign, (ast.In, ast.NotIn)):
             member = IsIn(self.column(left), self.literals(right))
             return member if isinstance(sign, ast.In) else Not(member)
@@ -317,17 +287,13 @@ class Converter:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
-        if self._is_column(left) and self._is_column(right):
+        if not self._is_column(right):
+            return Compare(self.column(left), text, self.literal(right))
+        if self._is_column(left):
             value = right.id if isinstance(right, ast.Name) else _source(right)
             raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
-        if self._is_column(right):
-            return Compare(self.column(right), _MIRRORED[text], self.literal(left))
-        return Compare(self.column(left), text, self.literal(right))
-
-    def _method(self, node: ast.Call, function: ast.Attribute) -> Predicate:
-        if function.attr != "is_null" or node.args or node.keywords:
-            raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(function.attr, ['is_null'])}")
-        return IsNull(self.column(function.value))
+        mirrored = text.translate(str.maketrans("<>", "><"))
+        return Compare(self.column(right), mirrored, self.literal(left))
 
     @staticmethod
     def _is_column(node: ast.expr) -> bool:
@@ -379,13 +345,3 @@ class Converter:
         if isinstance(node, ast.Name):
             raise GoalError(f'{node.id} must be quoted here: "{node.id}".')
         raise GoalError(f"{_source(node)} must be a quoted text.")
-
-
-def _bare(function: Callable[..., object]) -> Callable[..., object]:
-    """The function without annotations, so that its signature prints short."""
-
-    def bare() -> None: ...
-
-    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(function).parameters.values()]
-    bare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return bare

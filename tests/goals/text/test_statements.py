@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin.exceptions import GoalParseError
-from widemargin.goals.language.checks import LIMITS
-from widemargin.goals.text.scanner import excerpt, statements
+from widemargin.goals.language.values import LIMITS
+from widemargin.goals.text.parser import excerpt, statements
 
 
 def test_statements_lines_and_comments():
