@@ -115,11 +115,8 @@ class TableModel(Candidate):
             try:
                 X = block.table if self._before is None else self._before.transform(block.table)
             except DataError as error:
-                at = (
-                    ""
-                    if error.row is None
-                    else f". That is row {int(block.rows[error.row])} of the file, counted from 0"
-                )
+                place = "" if error.row is None else str(block.rows[error.row])
+                at = f". That is row {place} of the file, counted from 0" if place else ""
                 raise DataError(f"{block.title}: {error}{at}" if block.title else str(error)) from error
         self._blocks += 1
         for item in caught:

@@ -93,7 +93,7 @@ class OnnxModel(Candidate):
                 ((name, kind),) = self._inputs
                 feed = {name: np.column_stack([_values(table[column], column, kind) for column in columns])}
             else:
-                feed = {name: self._column(table[name], name, kind)[:, None] for name, kind in self._inputs}
+                feed = {name: _values(table[name], name, kind, self._missing)[:, None] for name, kind in self._inputs}
             outputs = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
         except Exception as error:  # onnxruntime raises classes of its own
             raise self.failed(error, "Look at the inputs that it was exported with") from error
@@ -111,16 +111,11 @@ class OnnxModel(Candidate):
             scores = scores.reshape(-1) if scores.size == labels.size else scores
         return Answer(labels.reshape(-1), None, scores, probabilities)
 
-    def _column(self, column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
-        """A column as the model takes it; words as our own graphs spell them, with their text for missing ones."""
-        if kind != _STRING or self._missing is None:
-            return _values(column, name, kind)
-        spelt = words_of(column, name)
-        return np.array([self._missing if word is None else word for word in spelt], dtype=object)
 
-
-def _values(column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
+def _values(column: pa.ChunkedArray, name: str, kind: str, missing: str | None = None) -> npt.NDArray[Any]:
     """A column as the model takes it; missing numbers become NaN where the type has one."""
+    if kind == _STRING and missing is not None:  # words as our own graphs spell them, with their text for missing ones
+        return np.array([missing if word is None else word for word in words_of(column, name)], dtype=object)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)

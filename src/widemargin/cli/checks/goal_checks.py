@@ -60,8 +60,16 @@ def check_goals(
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
-                if tied is not None and here == part != "train":
-                    _check_rows(findings, tied, path, number, _TITLES[part])
+                for item in () if tied is None or not here == part != "train" else tied.constraints:
+                    if item.n_rows >= 100:  # fewer make a verdict hang on chance
+                        continue
+                    width, value = min(0.5, 0.98 / item.n_rows**0.5), goals.lines.value_of(path)
+                    text = (
+                        f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95 % interval around a "
+                        f"rate there reaches up to {width:.2f} to either side, so --decide confident will often be "
+                        "undecided. Give more rows, or widen the population"
+                    )
+                    findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
@@ -116,22 +124,6 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
     main = Rows(y=rows.y, populations=rows.populations, external=as_external(external))
     sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
     return bind(goal, sources, warn_trivial=False, need_objective=False)
-
-
-def _check_rows(
-    findings: Findings, tied: TiedGoal, path: tuple[str, ...], number: int, title: str, few: int = 100
-) -> None:
-    """Warn of constraints whose verdict will hang on few rows."""
-    goal_text = findings.goals.lines.value_of(path)
-    for item in tied.constraints:
-        if item.n_rows < few:
-            width = min(0.5, 0.98 / item.n_rows**0.5)
-            text = (
-                f"{item.label!r} is measured on {item.n_rows} of the {title}: a 95 % interval around a rate there "
-                f"reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give more "
-                "rows, or widen the population"
-            )
-            findings.warning(path, text, _place(goal_text, f"'{item.label}'", number), goal_text)
 
 
 def _check_confidence(

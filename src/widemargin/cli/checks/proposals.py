@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._typing import Floats
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.exceptions import GoalError, WidemarginError
 from widemargin.goals import Constraint, Goal, Population, churn, col, error_rate, positive_rate, recall
 from widemargin.goals.language.predicates import Predicate
-from widemargin.preprocessing import TablePreprocessor, make_preprocessor
+from widemargin.preprocessing import make_preprocessor
 
 __all__ = ["RARE_WORDS", "Proposal", "propose", "proposed_goal"]
 
@@ -61,9 +62,13 @@ def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal
     first = min(most, table.num_rows // 2)
     fit, rest = table.take(order[:first]), table.take(order[first : first + most])
     positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
-    decided = _plain_decisions(fit, rest, guesses, positive)
-    if decided is None or not positive.any():
+    # No time budget: on a slow machine, or where everything is still to be compiled, it would end at nothing.
+    scores = _scores(fit, rest, guesses)
+    if scores is None or not positive.any():
         return []
+    decided: Flags = scores > 0
+    if (decided & positive).sum() < 0.3 * positive.sum():  # few are found: the highest scores, as many as positives
+        decided = scores > np.quantile(scores, 1.0 - positive.mean())
     share = n_held_out / rest.num_rows if n_held_out else 1.0
     rows = pa.concat_tables([fit, rest])
     proposals: list[Proposal] = []
@@ -79,28 +84,27 @@ def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal
         for name in guesses.earlier:
             cap = _churn_cap(rest, name, decided, guesses, share, ambition)
             proposals += [cap] if _go_together([*proposals, cap]) else []
-        if _is_met(rows, guesses, proposed_goal(proposals, promised=False)):
+        if _scores(rows, rows, guesses, proposed_goal(proposals, promised=False), _SECONDS) is not None:
             break
     return proposals
 
 
-def _is_met(rows: pa.Table, guesses: Guesses, goal: Goal) -> bool:
-    """Whether training finds a model that meets a goal."""
+def _scores(
+    fit: pa.Table, rest: pa.Table, guesses: Guesses, goal: Goal | None = None, budget: float | None = None
+) -> Floats | None:
+    """Scores for the positive class of a model fitted to other rows, as the goals file will ask for it; None where no
+    model is found that meets the goal."""
+    words = [name for name in guesses.words if name in guesses.features]
+    step = make_preprocessor(list(guesses.features), words=words, numbers="bins", rare_words=RARE_WORDS)
+    model = RateConstrainedClassifier(goal, pos_label=guesses.positive, time_budget=budget)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            X = _features(guesses).fit_transform(rows)
-            model = RateConstrainedClassifier(goal, pos_label=guesses.positive, time_budget=_SECONDS)
-            model.fit(X, rows[guesses.target].to_numpy(), populations=rows)
+            warnings.simplefilter("ignore", UserWarning)  # words of few rows, a fit that is good enough for a guess
+            model.fit(step.fit_transform(fit), fit[guesses.target].to_numpy(), populations=fit)
+            scores = np.asarray(model.decision_function(step.transform(rest)))
     except (WidemarginError, ValueError):
-        return False
-    return True
-
-
-def _features(guesses: Guesses) -> TablePreprocessor:
-    """The first step of a model, as the goals file will ask for it."""
-    words = [name for name in guesses.words if name in guesses.features]
-    return make_preprocessor(list(guesses.features), words=words, numbers="bins", rare_words=RARE_WORDS)
+        return None
+    return scores if model.positive_class_ == model.classes_[1] else -scores
 
 
 def _go_together(proposals: list[Proposal]) -> bool:
@@ -110,26 +114,6 @@ def _go_together(proposals: list[Proposal]) -> bool:
     except GoalError:
         return False
     return True
-
-
-def _plain_decisions(fit: pa.Table, rest: pa.Table, guesses: Guesses, positive: Flags) -> Flags | None:
-    """What a linear SVM decides; where it finds few positives, its highest scores, as many as there are positives."""
-    step = _features(guesses)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # words of few rows, a fit that is good enough for a guess
-        try:
-            X = step.fit_transform(fit)
-            # No time budget: on a slow machine, or where everything is still to be compiled, it would end at nothing.
-            model = RateConstrainedClassifier(pos_label=guesses.positive)
-            model.fit(X, fit[guesses.target].to_numpy())
-            scores = np.asarray(model.decision_function(step.transform(rest)))
-        except (WidemarginError, ValueError):
-            return None
-    scores = scores if model.positive_class_ == model.classes_[1] else -scores
-    decided: Flags = scores > 0
-    if (decided & positive).sum() < 0.3 * positive.sum():
-        decided = scores > np.quantile(scores, 1.0 - positive.mean())
-    return decided
 
 
 def _slack(bound: float, n_rows: float) -> float:

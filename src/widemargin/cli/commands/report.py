@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin import __version__
@@ -255,23 +255,6 @@ def _record(
     }  # fmt: skip
 
 
-class _Answered:
-    """A classifier that has answered already."""
-
-    def __init__(self, classes: list[Any], tables: list[tuple[Any, Any]], answer: Answer) -> None:
-        self.classes_ = np.array(classes)
-        self._tables = tables
-        if answer.scores is not None:
-            self.decision_function = lambda X: answer.scores
-        else:
-            second = np.asarray(answer.probabilities)
-            self.predict_proba = lambda X: np.column_stack([1.0 - second, second])
-
-    def predict(self, X: object) -> npt.NDArray[Any]:
-        """The labels of a table, one of those that the answers are about."""
-        return next(labels for table, labels in self._tables if table is X)
-
-
 def _subject(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> Subject:
     """Read the rows that are asked for, and ask the classifier about them.
 
@@ -309,6 +292,14 @@ def _subject(prepared: Prepared, data: TablePath, options: argparse.Namespace) -
     answer = Answer(*map(joined, zip(*answers, strict=True)))
     model: Any = {**outside, None: answer.labels}
     if candidate.classes is not None and (answer.scores is not None or answer.probabilities is not None):
-        tables = [(rows.populations, outside[name]) for name, rows in external.items()]
-        model = _Answered(candidate.classes, [(whole.populations, answer.labels), *tables], answer)
+        tables = [(whole.populations, answer.labels)]
+        tables += [(rows.populations, outside[name]) for name, rows in external.items()]
+        # A classifier that has answered already, about these tables only.
+        model = SimpleNamespace(classes_=np.array(candidate.classes))
+        model.predict = lambda X: next(labels for table, labels in tables if table is X)
+        if answer.scores is not None:
+            model.decision_function = lambda X: answer.scores
+        else:
+            second = np.asarray(answer.probabilities)
+            model.predict_proba = lambda X: np.column_stack([1.0 - second, second])
     return Subject(request, digest, whole, model, external)
