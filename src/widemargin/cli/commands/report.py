@@ -34,7 +34,7 @@ from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import Request, audited_rows, open_request
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
-from widemargin.cli.tables.training_data import TableRows, as_external
+from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
@@ -95,10 +95,17 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         kind = "a linear classifier" if hasattr(last, "coef_") else "a classifier"
         kind = kind if kernel is None else f"a classifier with the kernel {kernel!r}"
         name = f"a model known by {Path(candidate.title).name}" if last is None else f"{kind} ({type(last).__name__})"
+        # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
+        tables: dict[str | None, pa.Table] = {None: rows.populations}
+        tables |= {source: beside.populations for source, beside in subject.external.items()}
+        others = {} if plain is None else {
+            PLAIN: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
+        }  # fmt: skip
+        others |= baseline_labels(goals, tables)
         page = html_report(
             subject.model, request.goal, rows.populations, rows.y,
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(subject.external),
-            others=_others(prepared, subject, plain),
+            others=others,
             pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
             confidence=0.95 if fresh else None, decide=options.decide,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
@@ -183,19 +190,6 @@ def _short_paths(
         except InfeasibleGoalError as error:
             warnings.warn(f"no price of {name!r}: {error}", MarginConvergenceWarning, stacklevel=2)
     return paths
-
-
-def _others(prepared: Prepared, subject: Subject, plain: RateConstrainedClassifier | None) -> dict[str, Any]:
-    """What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on."""
-    others: dict[str, Any] = {}
-    tables: dict[str | None, Any] = {None: subject.rows.populations}
-    tables |= {name: content.populations for name, content in subject.external.items()}
-    if plain is not None:
-        others[PLAIN] = {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
-    for name in prepared.goals.baseline_names:
-        if all(name in table.column_names for table in tables.values()):
-            others[name] = {source: table[name] for source, table in tables.items()}
-    return others
 
 
 def _record(

@@ -20,6 +20,7 @@ from widemargin.cli.tables.training_data import (
     TableRows,
     TrainingData,
     as_external,
+    baseline_labels,
     estimator_options,
     read_data,
     with_features,
@@ -195,9 +196,7 @@ def _measured(goals: GoalsFile, part: str, data: TrainingData, classifiers: Mapp
     for name, classifier in classifiers.items():
         if classifier is not None:
             labels[name] = {source: classifier.predict(content.X) for source, content in rows.items()}
-    for name in goals.baseline_names:
-        if all(name in content.populations.column_names for content in rows.values()):
-            labels[name] = {source: content.populations[name] for source, content in rows.items()}
+    labels |= baseline_labels(goals, {source: content.populations for source, content in rows.items()})
     # Training rows were used to fit, so an interval around their rates would claim too much.
     confidence = None if part == "train" else 0.95
     return {name: _report(goals, part, data, of_name, confidence) for name, of_name in labels.items()}

@@ -455,6 +455,16 @@ class GoalsFile:
         return (*self.baselines, *self.baseline_models, *self.baseline_functions)
 
     @property
+    def roles(self) -> dict[str, str]:
+        """Columns that play a role other than that of a feature, each with the key that names it."""
+        data = self.data
+        columns = {} if data.weight is None else {data.weight: "data.weight"}
+        columns |= {column: f"baselines.{name}" for name, column in self.baselines.items()}
+        columns |= {data.target: "data.target"} | dict.fromkeys(data.protected, "data.protected")
+        columns |= dict.fromkeys(data.ignore, "data.ignore")
+        return columns if data.split is None else columns | {data.split.column: "data.split"}
+
+    @property
     def card(self) -> dict[str, str]:
         """What the owner says in the report's model card, by heading."""
         texts = {heading: getattr(self.card_section, name) for name, heading in CARD_KEYS.items()}

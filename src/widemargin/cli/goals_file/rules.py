@@ -90,19 +90,12 @@ def contradictions(
 
 def _roles(goals: GoalsFile) -> Iterator[Problem]:
     """Columns that play two roles at once."""
-    data, split = goals.data, goals.data.split
-    taken = {column: f"baselines.{name}" for name, column in goals.baselines.items()} | {data.target: "data.target"}
-    taken |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.ignore, "data.ignore")
-    if split is not None:
-        taken[split.column] = "data.split"
-        if split.train == split.test:
-            text = f"train and test are both {split.train!r}. Name two different values"
-            yield Problem(("data", "split"), text)
-    if data.weight is not None:
-        if data.weight in taken and taken[data.weight] != "data.ignore":
-            text = f"{data.weight!r} is also named by {taken[data.weight]}. Name another column, or drop one"
-            yield Problem(("data", "weight"), text)
-        taken[data.weight] = "data.weight"
+    data, split, taken = goals.data, goals.data.split, goals.roles
+    if split is not None and split.train == split.test:
+        yield Problem(("data", "split"), f"train and test are both {split.train!r}. Name two different values")
+    if data.weight is not None and taken[data.weight] not in ("data.weight", "data.ignore"):
+        text = f"{data.weight!r} is also named by {taken[data.weight]}. Name another column, or drop one"
+        yield Problem(("data", "weight"), text)
     for name in data.protected_as_features:
         if taken.get(name) != "data.protected":
             other = f"is named by {taken[name]}" if name in taken else "is not in data.protected"

@@ -44,25 +44,16 @@ def feature_columns(names: Sequence[str], goals: GoalsFile) -> list[str]:
 
     Protected ones are among them only if `data.protected_as_features` lists them.
     """
-    data = goals.data
+    data, roles = goals.data, goals.roles
     if data.features is not None:
         return [*data.features, *(name for name in data.protected_as_features if name not in data.features)]
-    others = {data.target, data.weight, *data.protected, *data.ignore, *goals.baselines.values()}
-    others -= {*data.protected_as_features}
-    return [name for name in names if name not in others and (data.split is None or name != data.split.column)]
+    return [name for name in names if name not in roles or name in data.protected_as_features]
 
 
 def named_columns(goals: GoalsFile) -> dict[str, str]:
     """Columns that the file names, each with its key."""
-    data = goals.data
-    named = {column: f"baselines.{name}" for name, column in goals.baselines.items()}
-    named |= dict.fromkeys(data.ignore, "data.ignore") | dict.fromkeys(data.words, "data.words")
-    named |= dict.fromkeys(data.protected, "data.protected") | dict.fromkeys(data.features or (), "data.features")
-    if data.split is not None:
-        named[data.split.column] = "data.split"
-    if data.weight is not None:
-        named[data.weight] = "data.weight"
-    return named | {data.target: "data.target"}
+    words, features = goals.data.words, goals.data.features or ()
+    return dict.fromkeys(words, "data.words") | dict.fromkeys(features, "data.features") | goals.roles
 
 
 def split_rows(

@@ -39,8 +39,9 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import Progress as SolverProgress
 
 __all__ = [
-    "TableRows", "TrainingData", "as_external", "estimator_options", "external_rows", "external_set", "is_trained_on",
-    "one_class", "read_data", "rows_of", "warn_of_training_rows", "with_baselines", "with_features",
+    "TableRows", "TrainingData", "as_external", "baseline_labels", "estimator_options", "external_rows",
+    "external_set", "is_trained_on", "one_class", "read_data", "rows_of", "warn_of_training_rows", "with_baselines",
+    "with_features",
 ]  # fmt: skip
 
 
@@ -268,6 +269,15 @@ def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> pa.Table:
             labels = _answer(ask, given, f"baselines.{name}", str(function), where)
         table = table.append_column(name, labels)
     return table
+
+
+def baseline_labels(goals: GoalsFile, tables: Mapping[str | None, pa.Table]) -> dict[str, dict[str | None, Any]]:
+    """The decisions of the earlier models that all tables have, by name and table."""
+    return {
+        name: {source: table[name] for source, table in tables.items()}
+        for name in goals.baseline_names
+        if all(name in table.column_names for table in tables.values())
+    }
 
 
 def _answer(ask: Callable[[pa.Table], Any], table: pa.Table, name: str, what: str, where: str) -> pa.Array:
