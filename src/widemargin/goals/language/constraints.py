@@ -76,8 +76,7 @@ class Expression(Immutable):
     def __add__(self, other: object) -> "Expression":
         return Expression(self.form.plus(self._operand(other, "%s + ...")))
 
-    def __radd__(self, other: object) -> "Expression":
-        return Expression(self._operand(other, "... + %s").plus(self.form))
+    __radd__ = __add__
 
     def __sub__(self, other: object) -> "Expression":
         return Expression(self.form.plus(self._operand(other, "%s - ..."), -1.0))
@@ -345,18 +344,17 @@ class Constraint(Ruled):
 
     # -- its level --------------------------------------------------------------------------------------------------
 
-    def _side_of_level(self) -> str:
-        """The side that holds the level: "lhs" or "rhs"."""
-        if not self.rhs.terms or not self.lhs.terms:
-            return "lhs" if self.rhs.terms else "rhs"
-        if all(len(side.terms) == 1 and side.constant == 0.0 for side in (self.lhs, self.rhs)):
-            if self.lhs.terms[0][0] == 1.0:
-                return "rhs"
-            if self.rhs.terms[0][0] == 1.0:
-                return "lhs"
+    def _side_of_level(self) -> tuple[str, Linear]:
+        """The side that holds the level: "lhs" or "rhs", and its form."""
+        lhs, rhs = self.lhs, self.rhs
+        factors = all(len(side.terms) == 1 and side.constant == 0.0 for side in (lhs, rhs))
+        if not rhs.terms or (lhs.terms and factors and lhs.terms[0][0] == 1.0):
+            return "rhs", rhs
+        if not lhs.terms or (factors and rhs.terms[0][0] == 1.0):
+            return "lhs", lhs
         raise GoalError(
-            f"{self.text} has no single level: {len(self.lhs.terms)} rates stand against {len(self.rhs.terms)}. Write"
-            " all rates on one side and a number on the other, or one rate against a factor times another."
+            f"{self.text} has no single level: {len(lhs.terms)} rates stand against {len(rhs.terms)}. Write all rates"
+            " on one side and a number on the other, or one rate against a factor times another."
         )
 
     @property
@@ -370,7 +368,7 @@ class Constraint(Ruled):
         GoalError
             If no single number stands out.
         """
-        side: Linear = getattr(self, self._side_of_level())
+        _, side = self._side_of_level()
         return side.terms[0][0] if side.terms else side.constant
 
     def at_level(self, level: float) -> "Constraint":
@@ -381,8 +379,8 @@ class Constraint(Ruled):
         GoalError
             If it has no level, or the new one makes no sense there (a recall above 1).
         """
-        number, name = checked_number(level, "a level"), self._side_of_level()
-        side: Linear = getattr(self, name)
+        name, side = self._side_of_level()
+        number = checked_number(level, "a level")
         return self.changed(**{name: Linear(((number, side.terms[0][1]),)) if side.terms else Linear((), number)})
 
     def compared_with_level(self) -> tuple[Linear, Linear | None, bool]:
@@ -401,7 +399,6 @@ class Constraint(Ruled):
         GoalError
             If the constraint has no level.
         """
-        on_right = self._side_of_level() == "rhs"
-        side, other = (self.rhs, self.lhs) if on_right else (self.lhs, self.rhs)
+        name, side = self._side_of_level()
         below = Linear(((1.0, side.terms[0][1]),)) if side.terms else None
-        return other, below, (self.sense == ">=") == on_right
+        return (self.lhs if name == "rhs" else self.rhs), below, (self.sense == ">=") == (name == "rhs")

@@ -69,12 +69,13 @@ class Goal(Keyed):
     True
     """
 
-    __slots__ = ("constraints", "min_rows", "objective", "on_small")
+    __slots__ = ("_populations", "constraints", "min_rows", "objective", "on_small")
 
     objective: Linear
     constraints: tuple[Constraint | Bundle, ...]
     min_rows: int | None
     on_small: str
+    _populations: tuple[Population, ...]
 
     def __init__(
         self,
@@ -89,8 +90,15 @@ class Goal(Keyed):
         object.__setattr__(self, "constraints", tuple(c.inheriting(rows, small) for c in _entries(subject_to)))
         object.__setattr__(self, "min_rows", rows)
         object.__setattr__(self, "on_small", small)
+        populations = dict.fromkeys(self.objective.populations)
+        for constraint in self.constraints:
+            if isinstance(constraint, Constraint):
+                populations |= dict.fromkeys(constraint.lhs.populations + constraint.rhs.populations)
+            elif constraint.population is not None:
+                populations[constraint.population] = None
+        object.__setattr__(self, "_populations", tuple(populations))
         by_name: dict[str | None, Population] = {}
-        for population in self._all_populations:
+        for population in populations:
             first = by_name.setdefault(population.name, population)
             if population.name is not None and first != population:
                 raise GoalError(
@@ -128,40 +136,29 @@ class Goal(Keyed):
         return parse_goal(text, populations, build=cls, max_characters=max_characters)
 
     @property
-    def _all_populations(self) -> tuple[Population, ...]:
-        populations = list(self.objective.populations)
-        for constraint in self.constraints:
-            if isinstance(constraint, Bundle):
-                populations += [] if constraint.population is None else [constraint.population]
-            else:
-                populations += constraint.lhs.populations + constraint.rhs.populations
-        return tuple(dict.fromkeys(populations))
-
-    @property
     def populations(self) -> dict[str, Population]:
         """The named populations, by name, in order of first appearance."""
-        return {population.name: population for population in self._all_populations if population.name is not None}
+        return {population.name: population for population in self._populations if population.name is not None}
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the external data sets."""
-        sources = dict.fromkeys(population.source for population in self._all_populations)
+        sources = dict.fromkeys(population.source for population in self._populations)
         return tuple(source for source in sources if source is not None)
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """Names of the baseline models, in rates and in predicates."""
-        forms = [self.objective]
-        for constraint in self.constraints:
-            forms += [constraint.lhs, constraint.rhs] if isinstance(constraint, Constraint) else []
-        names = [rate.baseline for form in forms for rate in form.rates if rate.baseline is not None]
-        names += [name for population in self._all_populations for name in population.baselines]
+        plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
+        measured: list[Linear | Constraint] = [self.objective, *plain]
+        names = [rate.baseline for item in measured for rate in item.rates if rate.baseline is not None]
+        names += [name for population in self._populations for name in population.baselines]
         return tuple(dict.fromkeys(names))
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """Columns that predicates and bundles look at, on the training rows or in external data sets."""
-        names = [column for population in self._all_populations for column in population.columns]
+        names = [column for population in self._populations for column in population.columns]
         names += [constraint.column for constraint in self.constraints if isinstance(constraint, Bundle)]
         return tuple(dict.fromkeys(names))
 
@@ -268,18 +265,17 @@ def _entries(subject_to: object) -> tuple[Constraint | Bundle, ...]:
         return (subject_to,)
     if isinstance(subject_to, str):
         raise GoalError(f"subject_to got a text, {shown(subject_to)}. Use Goal.parse for texts.")
-    if isinstance(subject_to, (bool, Expression)) or not isinstance(subject_to, Iterable):
+    if not isinstance(subject_to, Iterable):
         raise GoalError(f"subject_to must be a constraint or a list of them. {_refusal(subject_to)}")
-    entries = []
-    for position, entry in enumerate(subject_to):
+    entries = tuple(subject_to)
+    for position, entry in enumerate(entries):
         if not isinstance(entry, (Constraint, Bundle)):
             raise GoalError(f"entry {position} of subject_to is not a constraint. {_refusal(entry)}")
-        entries.append(entry)
-    return tuple(entries)
+    return entries
 
 
 def _refusal(entry: object) -> str:
-    if isinstance(entry, bool) or type(entry).__name__ == "bool":
+    if type(entry).__name__ in ("bool", "bool_"):
         return (
             f"Got {entry}: comparing expressions with == or != gives True or False, not a constraint; for an equality"
             " write two inequalities, expression >= value - d and expression <= value + d."

@@ -10,7 +10,7 @@ populations are added by interval arithmetic, so a range is always an outer boun
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
@@ -169,11 +169,8 @@ def _on_cells(terms: "Iterable[tuple[float, Atom]]", baselines: Sequence[str]) -
     total = np.zeros((2, 2) + (2,) * len(baselines))
     for coefficient, rate in terms:
         assert isinstance(rate, Rate)  # ratios are taken apart before
-        values = rate.definition.row_values
-        if rate.baseline is None:
-            total += coefficient * values[:, :, 0].reshape(2, 2, *(1 for _ in baselines))
-        else:
-            total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
+        values = rate.definition.row_values[:, :, : 1 if rate.baseline is None else 2]
+        total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
     return total
 
 
@@ -355,10 +352,19 @@ class Linear:
     ----------
     terms : tuple of (float, Rate or Ratio)
     constant : float
+    ratios : tuple of Ratio
+        The ratios among the atoms.
+    rates : tuple of Rate
+        Every rate, those inside ratios included, in order of first appearance.
+    populations : tuple of Population
+        Those of the rates, in order of first appearance.
     """
 
     terms: tuple[tuple[float, Atom], ...] = ()
     constant: float = 0.0
+    ratios: tuple[Ratio, ...] = field(init=False, compare=False)
+    rates: tuple[Rate, ...] = field(init=False, compare=False)
+    populations: tuple[Population, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         merged: dict[Atom, float] = {}
@@ -369,9 +375,20 @@ class Linear:
             if not math.isfinite(total):
                 raise GoalError(f"the coefficient of {atom} must be finite, got {total}.")
             merged[atom] = total
-        terms = tuple((coefficient, atom) for atom, coefficient in merged.items() if coefficient != 0.0)
-        object.__setattr__(self, "terms", terms)
+        terms, ratios, rates = [], [], dict[Rate, None]()
+        for atom, coefficient in merged.items():
+            if coefficient != 0.0:
+                terms.append((coefficient, atom))
+                if isinstance(atom, Rate):
+                    rates[atom] = None
+                else:
+                    ratios.append(atom)
+                    rates |= dict.fromkeys(atom.numerator.rates + atom.denominator.rates)
+        object.__setattr__(self, "terms", tuple(terms))
         object.__setattr__(self, "constant", checked_number(self.constant, "the constant of an expression"))
+        object.__setattr__(self, "ratios", tuple(ratios))
+        object.__setattr__(self, "rates", tuple(rates))
+        object.__setattr__(self, "populations", tuple({rate.population: None for rate in rates}))
 
     def plus(self, other: "Linear", factor: float = 1.0) -> "Linear":
         """`self + factor * other`."""
@@ -381,24 +398,6 @@ class Linear:
     def times(self, factor: float) -> "Linear":
         """`factor * self`."""
         return Linear().plus(self, factor)
-
-    @property
-    def ratios(self) -> tuple[Ratio, ...]:
-        """The ratios among the atoms."""
-        return tuple(atom for _, atom in self.terms if isinstance(atom, Ratio))
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """Every rate, those inside ratios included, in order of first appearance."""
-        rates: list[Rate] = []
-        for _, atom in self.terms:
-            rates += [atom] if isinstance(atom, Rate) else atom.numerator.rates + atom.denominator.rates
-        return tuple(dict.fromkeys(rates))
-
-    @property
-    def populations(self) -> tuple[Population, ...]:
-        """Every population, in order of first appearance."""
-        return tuple(dict.fromkeys(rate.population for rate in self.rates))
 
     @property
     def range(self) -> Range:

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn, Self, TypeAlias, TypeGuard, cast
+from typing import Self, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -98,16 +98,11 @@ class Immutable:
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __setattr__(self, name: str, value: object) -> None:
-        self._refuse(f"{name} = {shown(value)}")
-
-    def __delattr__(self, name: str) -> None:
-        self._refuse(f"del {name}")
-
-    def _refuse(self, change: str) -> NoReturn:
+    def __setattr__(self, name: str, *value: object) -> None:
         kind = type(self).__name__.lower()
-        article = "an" if kind[0] in "aeio" else "a"
-        raise AttributeError(f"{article} {kind} cannot be changed: {change}. Make a new one.")
+        raise AttributeError(f"{'an' if kind[0] in 'aeio' else 'a'} {kind} cannot be changed ({name}). Make a new one.")
+
+    __delattr__ = __setattr__
 
 
 class Keyed(Immutable):
@@ -272,12 +267,12 @@ def column_text(column: ColumnName) -> str:
     return column if is_plain_name(column) else f"col({quoted(column)})"
 
 
-def literal_text(value: Literal) -> str:
+def literal_text(value: object) -> str:
     """A string in double quotes; numbers and booleans by their exact `repr`."""
     return quoted(value) if isinstance(value, str) else repr(value)
 
 
-def list_text(values: Iterable[Literal]) -> str:
+def list_text(values: Iterable[object]) -> str:
     """Literals in square brackets."""
     return "[" + ", ".join(map(literal_text, values)) + "]"
 

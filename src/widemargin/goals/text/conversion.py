@@ -12,23 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from widemargin.exceptions import GoalError
+from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import (
-    And,
-    Compare,
-    IsIn,
-    IsNull,
-    IsTrue,
-    Not,
-    Or,
-    Predicate,
-    negative_label,
-    positive_label,
-    predicted_negative,
-    predicted_positive,
-)
 from widemargin.goals.language.rates import RATES
 from widemargin.goals.language.values import (
     ColumnName,
@@ -36,7 +23,7 @@ from widemargin.goals.language.values import (
     checked_column,
     checked_literal,
     checked_number,
-    quoted,
+    literal_text,
     shown,
 )
 
@@ -44,28 +31,27 @@ __all__ = ["Converter", "suggestion"]
 
 T = TypeVar("T")
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
-_COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
-_PREDICATES: dict[str, Callable[..., Predicate]] = {
-    function.__name__: function for function in (positive_label, negative_label, predicted_positive, predicted_negative)
+_PREDICATES: dict[str, Callable[..., predicates.Predicate]] = {
+    name: getattr(predicates, name)
+    for name in ("positive_label", "negative_label", "predicted_positive", "predicted_negative")
 }
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
-    close = difflib.get_close_matches(name[:50], list(known), n=1)
+    close = difflib.get_close_matches(name[:50], list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -122,41 +108,34 @@ class Converter:
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
         if len(node.ops) > 1:
             raise GoalError("a constraint cannot be chained. Write two constraints, each on its own line.")
-        sign = _COMPARISONS.get(type(node.ops[0]))
-        if sign in ("<", ">"):
-            raise GoalError("strict inequalities are not supported, use <= or >=.")
-        if sign not in ("<=", ">="):
+        if not isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        made = left <= right if sign == "<=" else left >= right
-        assert isinstance(made, Constraint)
-        return made
+        constraint = _OPERATORS[type(node.ops[0])](left, right)  # the strict ones are refused
+        assert isinstance(constraint, Constraint)
+        return constraint
 
     def expression(self, node: ast.expr) -> Expression | float:
         """Rates, numbers, `+ - * /`."""
-        first, rest = _spine(node)
-        value = self._operand(first)
-        for sign, right in rest:
-            apply = _ARITHMETIC.get(type(sign))
-            if apply is None:
-                raise GoalError(f"{_source(node)}: expressions use + - * / only.")
-            other = self._operand(right)
-            if apply is operator.truediv and isinstance(other, float) and other == 0.0:
-                raise GoalError(f"{_source(node)}: division by zero.")
-            value = apply(value, other)
-            if isinstance(value, float):
-                value = checked_number(value, "a constant of an expression")
-        return value
-
-    def _operand(self, node: ast.expr) -> Expression | float:
         if isinstance(node, ast.BinOp):
-            return self.expression(node)
+            first, rest = _spine(node)
+            value = self.expression(first)
+            for sign, right in rest:
+                apply, other = _OPERATORS.get(type(sign)), self.expression(right)
+                if apply is None:
+                    raise GoalError(f"{_source(node)}: expressions use + - * / only.")
+                if apply is operator.truediv and isinstance(other, float) and other == 0.0:
+                    raise GoalError(f"{_source(node)}: division by zero.")
+                value = apply(value, other)
+                if isinstance(value, float):
+                    value = checked_number(value, "a constant of an expression")
+            return value
         if isinstance(node, ast.Constant):
             return checked_number(node.value, "a constant of an expression")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            value = self._operand(node.operand)
+            value = self.expression(node.operand)
             return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
@@ -192,10 +171,10 @@ class Converter:
             if argument.arg in given:
                 raise GoalError(f"{name} got the argument {argument.arg} twice.")
             given[argument.arg] = argument.value
-        missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
-        if missing:
-            plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
-            raise GoalError(f"{name} needs the argument {missing[0]}: {name}{plain}.")
+        for parameter in parameters.values():
+            if parameter.default is parameter.empty and parameter.name not in given:
+                plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
+                raise GoalError(f"{name} needs the argument {parameter.name}: {name}{plain}.")
         return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------
@@ -205,12 +184,12 @@ class Converter:
 
         `source` is the name of the data set where `external()` stands first and has none: the left-hand side of `=`.
         """
-        first, rest = _spine(node)
-        if rest:
-            if not all(isinstance(sign, ast.BitAnd) for sign, _ in rest):
-                raise GoalError(f"{_source(node)}: populations are combined by & only.")
+        if isinstance(node, ast.BinOp):
+            first, rest = _spine(node)
             value = self.population(first, source)
-            for _, right in rest:
+            for sign, right in rest:
+                if not isinstance(sign, ast.BitAnd):
+                    raise GoalError(f"{_source(node)}: populations are combined by & only.")
                 value = value & self.population(right)
             return value
         if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
@@ -229,8 +208,7 @@ class Converter:
         for argument in node.keywords:
             if argument.arg == "where":
                 raise GoalError(f"{kind} takes no named arguments; write the condition alone, without where=.")
-            constant = getattr(argument.value, "value", None)
-            text = quoted(constant) if isinstance(constant, str) else ast.unparse(argument.value)
+            text = literal_text(argument.value.value) if isinstance(argument.value, ast.Constant) else "..."
             raise GoalError(f"{kind} takes a condition, no {argument.arg}=; use ==: {argument.arg} == {text}.")
         if kind == "population":
             source = None
@@ -244,33 +222,34 @@ class Converter:
 
     # -- predicates -------------------------------------------------------------------------------------------------
 
-    def predicate(self, node: ast.expr) -> Predicate:
+    def predicate(self, node: ast.expr) -> predicates.Predicate:
         """A condition on a row."""
         if isinstance(node, ast.BoolOp):
             parts = tuple(map(self.predicate, node.values))
-            return And(parts) if isinstance(node.op, ast.And) else Or(parts)
+            return (predicates.And if isinstance(node.op, ast.And) else predicates.Or)(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
-            return Not(self.predicate(node.operand))
+            return predicates.Not(self.predicate(node.operand))
         if isinstance(node, ast.BinOp):
             first, rest = _spine(node)
             value = self.predicate(first)
             for sign, right in rest:
                 if not isinstance(sign, (ast.BitAnd, ast.BitOr)):
                     raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
-                value = (And if isinstance(sign, ast.BitAnd) else Or)((value, self.predicate(right)))
+                value = (predicates.And if isinstance(sign, ast.BitAnd) else predicates.Or)(
+                    (value, self.predicate(right))
+                )
             return value
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
-            pairs = zip(operands, node.ops, operands[1:], strict=False)
-            parts = tuple(self._comparison(left, sign, right) for left, sign, right in pairs)
-            return parts[0] if len(parts) == 1 else And(parts)
+            parts = tuple(map(self._comparison, operands, node.ops, operands[1:]))
+            return parts[0] if len(parts) == 1 else predicates.And(parts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
             if method != "is_null" or node.args or node.keywords:
                 raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(method, ['is_null'])}")
-            return IsNull(self.column(node.func.value))
+            return predicates.IsNull(self.column(node.func.value))
         if self._is_column(node):
-            return IsTrue(self.column(node))
+            return predicates.IsTrue(self.column(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
             if name in _PREDICATES:
@@ -278,22 +257,24 @@ class Converter:
             raise GoalError(f"unknown predicate {shown(name)}.{suggestion(name, [*_PREDICATES, 'col'])}")
         raise GoalError(f'{_source(node)} is no condition. Write for example age >= 30, or sex == "Female".')
 
-    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Predicate:
+    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> predicates.Predicate:
         if isinstance(sign, (ast.In, ast.NotIn)):
-            member = IsIn(self.column(left), self.literals(right))
-            return member if isinstance(sign, ast.In) else Not(member)
-        text = _COMPARISONS.get(type(sign))
-        if text is None:
+            member = predicates.IsIn(self.column(left), self.literals(right))
+            return member if isinstance(sign, ast.In) else predicates.Not(member)
+        compare = _OPERATORS.get(type(sign))
+        if compare is None:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
+        condition: predicates.Predicate
         if not self._is_column(right):
-            return Compare(self.column(left), text, self.literal(right))
-        if self._is_column(left):
+            condition = compare(predicates.Column(self.column(left)), self.literal(right))
+        elif not self._is_column(left):
+            condition = compare(self.literal(left), predicates.Column(self.column(right)))
+        else:
             value = right.id if isinstance(right, ast.Name) else _source(right)
             raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
-        mirrored = text.translate(str.maketrans("<>", "><"))
-        return Compare(self.column(right), mirrored, self.literal(left))
+        return condition
 
     @staticmethod
     def _is_column(node: ast.expr) -> bool:

@@ -36,6 +36,7 @@ __all__ = ["Statement", "Token", "excerpt", "parse_goal", "statements", "too_dee
 G = TypeVar("G")
 
 _ESCAPE = r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_FOREIGN_WORDS = set(keyword.kwlist) - {"and", "or", "not", "in", "True", "False", "None"}
 _TOKEN = re.compile(
     rf"""
       (?P<space>[ \t\f]+)
@@ -43,11 +44,27 @@ _TOKEN = re.compile(
     | (?P<comment>\#[^\n]*)
     | (?P<string>"(?:[^"\\\n]|{_ESCAPE})*"|'(?:[^'\\\n]|{_ESCAPE})*')
     | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
+    | (?P<prefixed>[^\W\d]\w*["'])
+    | (?P<foreign_word>(?:{"|".join(sorted(_FOREIGN_WORDS))})(?!\w))
     | (?P<name>[^\W\d]\w*)
+    | (?P<foreign>\*\*|//|<<|>>|<>|:=)
     | (?P<operator><=|>=|==|!=|[-+*/<>=&|~().,:;\[\]])
+    | (?P<unclosed>["'])
+    | (?P<digit>[0-9])
+    | (?P<percent>%)
+    | (?P<unknown>.)
     """,
     re.VERBOSE,
 )
+_NO_TOKENS = {
+    "prefixed": "prefixed and joined strings are not part of the goal language.",
+    "foreign_word": "{0!r} is not part of the goal language.",
+    "foreign": "{0} is not part of the goal language.",
+    "unclosed": 'this string is never closed on its line, or has an escape other than \\\\ \\" \\n \\t \\xhh \\uhhhh.',
+    "digit": "this is no plain decimal number.",
+    "percent": "unexpected character '%'. Write shares as numbers: 0.6 for 60%.",
+    "unknown": "unexpected character {0!a}.",
+}
 _MINIMIZE = ("minimize", "minimise")
 _SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows, "on_small": checked_on_small}
 
@@ -77,7 +94,7 @@ class Statement:
     @property
     def is_assignment(self) -> bool:
         """Whether it is `name = ...`."""
-        return self.tokens[0].kind in ("name", "string") and [token.text for token in self.tokens[1:2]] == ["="]
+        return self.tokens[0].kind in ("name", "string") and len(self.tokens) > 1 and self.tokens[1].text == "="
 
     def after(self, count: int) -> str:
         """Source after the first `count` tokens."""
@@ -133,12 +150,15 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
     depth, position = 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
-        if match is None:
-            raise refusal(position, _unknown(text[position]))
+        assert match is not None  # every character is some token
         token = Token(match.lastgroup or "", match.group(), position)
         position = match.end()
+        if token.kind in _NO_TOKENS:
+            raise refusal(token.start, _NO_TOKENS[token.kind].format(token.text))
         if token.kind in ("comment", "string") and not token.text.replace("\t", " ").isprintable():
             raise refusal(token.start, "there is a character that cannot be seen; in a string write \\xhh or \\uhhhh.")
+        if token.kind == "number" and len(token.text) > LIMITS.digits:
+            raise refusal(token.start, f"a number of {len(token.text)} characters (at most {LIMITS.digits}).")
         if token.kind in ("space", "comment"):
             continue
         if token.kind == "newline" or token.text == ";":
@@ -151,9 +171,8 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
                 tokens, depth = [], 0
             continue
         before = tokens[-1] if tokens else Token("operator", "", token.start)
-        fault = _fault(before, token)
-        if fault:
-            raise refusal(before.start if token.kind == "operator" else token.start, fault)
+        if before.kind == token.kind == "string":
+            raise refusal(token.start, _NO_TOKENS["prefixed"])
         if token.text in ("(", "["):
             depth += 1
             opened.append(token)
@@ -180,33 +199,6 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
     if opened:
         raise refusal(opened[-1].start, f"the bracket {opened[-1].text!r} is never closed.")
     return complete
-
-
-def _unknown(character: str) -> str:
-    """What is wrong where no token of the language begins."""
-    if character in "\"'":
-        return 'this string is never closed on its line, or has an escape other than \\\\ \\" \\n \\t \\xhh \\uhhhh.'
-    if character in "0123456789.":
-        return "this is no plain decimal number."
-    if character == "%":
-        return "unexpected character '%'. Write shares as numbers: 0.6 for 60%."
-    return f"unexpected character {character!a}."
-
-
-def _fault(before: Token, token: Token) -> str:
-    """Why a token may not stand behind the one before, if so."""
-    joined = before.stop == token.start
-    if token.kind == "name":
-        words = ("and", "or", "not", "in", "True", "False", "None")
-        foreign = keyword.iskeyword(token.text) and token.text not in words
-        return f"{token.text!r} is not part of the goal language." if foreign else ""
-    if token.kind == "string" and (before.kind == "string" or (before.kind == "name" and joined)):
-        return "prefixed and joined strings are not part of the goal language."
-    if token.kind == "number" and len(token.text) > LIMITS.digits:
-        return f"a number of {len(token.text)} characters (at most {LIMITS.digits})."
-    if joined and before.text + token.text in ("**", "//", "<<", ">>", "<>", ":="):
-        return f"{before.text + token.text} is not part of the goal language."
-    return ""
 
 
 def too_deep(tree: ast.expr, limit: int) -> bool:
@@ -282,10 +274,11 @@ class _Reader:
 
     def read(self, statement: Statement) -> None:
         """Take in one statement."""
-        words = [token.text if token.kind == "name" else "" for token in statement.tokens[:2]]
+        tokens = statement.tokens
+        word = tokens[0].text if tokens[0].kind == "name" else ""
         if statement.is_assignment:
-            self._assign(statement, statement.tokens[0])
-        elif words[0] in _MINIMIZE:
+            self._assign(statement, tokens[0])
+        elif word in _MINIMIZE:
             if self.objective_line:
                 line = self.objective_line
                 raise GoalError(f"a second objective; line {line} has one. Add them up in one statement.")
@@ -294,14 +287,14 @@ class _Reader:
                 raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
             self.build(value)  # refuses ratios here, where the line is known
             self.objective, self.objective_line = value, statement.line
-        elif words == ["subject", "to"]:
+        elif word == "subject" and len(tokens) > 1 and tokens[1].text == "to":
             self._constrain(statement)
-        elif words[0] in ("maximize", "maximise"):
+        elif word in ("maximize", "maximise"):
             raise GoalError("maximize is not known; minimize the complement, such as minimize 1 - recall().")
-        elif words[0] in ("subject", "subjectto", "s"):
+        elif word in ("subject", "subjectto", "s"):
             raise GoalError("write subject to, as two words.")
         else:
-            close = suggestion(words[0], [*_MINIMIZE, "subject", "min_rows", "on_small"]) if words[0] else ""
+            close = suggestion(word, [*_MINIMIZE, "subject", "min_rows", "on_small"]) if word else ""
             raise GoalError(
                 f"this is no statement.{close} Statements are: name = population(...), name = external(), "
                 'minimize ..., subject to ..., min_rows = 30, on_small = "drop".'
