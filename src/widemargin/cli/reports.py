@@ -17,7 +17,7 @@ from widemargin.diagnostics import GoalReport
 from widemargin.exceptions import DataError
 
 __all__ = [
-    "FORMAT", "Case", "Suite", "audit_document", "audit_suite", "junit_xml", "write_json", "write_junit", "write_text",
+    "FORMAT", "Case", "Suite", "audit_document", "audit_suite", "junit_xml", "write_json", "write_text",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -146,8 +146,3 @@ def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
         ET.SubElement(parent, "system-out").text = "\n".join(map(printable, suite.output.split("\n")))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def write_junit(suites: Sequence[Suite], path: Path, *, command: str = "audit") -> None:
-    """Write the XML whole or not at all."""
-    write_text(junit_xml(suites, command=command), path)

@@ -82,7 +82,13 @@ def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal
             fair = _fair(rest, column, decided, share, ambition) if len(proposals) <= 2 else None
             proposals += [fair] if fair is not None and _go_together([*proposals, fair]) else []
         for name in guesses.earlier:
-            cap = _churn_cap(rest, name, decided, guesses, share, ambition)
+            earlier = pc.equal(rest[name], pa.scalar(guesses.positive)).to_numpy()
+            changed = float((earlier != decided).mean())
+            bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))
+            promise = min(1.0, _round(bound + _slack(bound, len(decided) * share), up=True))
+            label = f"churn_{name}" if len(name) < 100 and name.isprintable() else "churn"
+            ceiling, looser = (churn(name) <= bound).named(label), (churn(name) <= promise).named(label)
+            cap = Proposal(ceiling, looser, f"a plain model changes {changed:.2f} of the decisions")
             proposals += [cap] if _go_together([*proposals, cap]) else []
         if _scores(rows, rows, guesses, proposed_goal(proposals, promised=False), _SECONDS) is not None:
             break
@@ -169,19 +175,6 @@ def _name(text: str) -> str:
     """A name that needs no quotes."""
     name = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in text.casefold()).split())
     return f"group_{name}"[:100] if not name[:1].isalpha() else name[:100]
-
-
-def _churn_cap(rows: pa.Table, name: str, decided: Flags, guesses: Guesses, share: float, ambition: float) -> Proposal:
-    earlier = pc.equal(rows[name], pa.scalar(guesses.positive)).to_numpy()
-    changed = float((earlier != decided).mean())
-    bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))
-    promise = min(1.0, _round(bound + _slack(bound, len(decided) * share), up=True))
-    label = f"churn_{name}" if len(name) < 100 and name.isprintable() else "churn"
-    return Proposal(
-        (churn(name) <= bound).named(label),
-        (churn(name) <= promise).named(label),
-        f"a plain model changes {changed:.2f} of the decisions",
-    )
 
 
 def _round(value: float, *, up: bool) -> float:

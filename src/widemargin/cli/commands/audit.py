@@ -9,7 +9,7 @@ from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
-from widemargin.cli.reports import audit_document, audit_suite, write_json, write_junit
+from widemargin.cli.reports import audit_document, audit_suite, junit_xml, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import Block, TableBlocks
 from widemargin.cli.tables.training_data import TableRows, rows_of, warn_of_training_rows
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.junit is not None:
-        write_junit([audit_suite(report, suite=str(options.goals))], options.junit)
+        write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
     if not options.json:
         say(f"Model: {candidate.title}", "", str(report))
         if getattr(candidate.last, "enforce", None) == "randomized":

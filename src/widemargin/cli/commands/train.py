@@ -217,7 +217,7 @@ def _report(
 
 def _write_junit(path: Path, goals: GoalsFile, result: _Result | None, refused: str = "") -> None:
     """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
-    from widemargin.cli.reports import Case, Suite, audit_suite, write_junit  # few runs ask for it
+    from widemargin.cli.reports import Case, Suite, audit_suite, junit_xml, write_text  # few runs ask for it
 
     suites, name = [], str(goals.path)
     if result is None:
@@ -234,7 +234,7 @@ def _write_junit(path: Path, goals: GoalsFile, result: _Result | None, refused: 
             suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
         else:
             suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
-    write_junit(suites, path, command="train")
+    write_text(junit_xml(suites, command="train"), path)
 
 
 def _show(result: _Result) -> None:
