@@ -69,8 +69,12 @@ def test_a_level_out_of_range_is_refused(entry: Constraint | Bundle, level: floa
     ],
 )
 def test_what_a_level_is_compared_with(entry: Constraint, above: str, below: str | None, is_floor: bool) -> None:
-    found = entry.compared_with_level()
-    assert (str(found[0]), None if found[1] is None else str(found[1]), found[2]) == (above, below, is_floor)
+    compared = entry.compared_with_level()
+    assert (str(compared[0]), None if compared[1] is None else str(compared[1]), compared[2]) == (
+        above,
+        below,
+        is_floor,
+    )
 
 
 def test_goal_at_another_level_keeps_everything_else() -> None:

@@ -30,7 +30,7 @@ AGE, SEX = col("age"), col("sex")
 
 
 @pytest.mark.parametrize(
-    ("made", "expected", "text"),
+    ("predicate", "expected", "text"),
     [
         (SEX == "Female", Compare("sex", "==", "Female"), 'sex == "Female"'),
         (SEX != "Female", Compare("sex", "!=", "Female"), 'sex != "Female"'),
@@ -57,10 +57,10 @@ AGE, SEX = col("age"), col("sex")
         (predicted_negative('h"'), BaselineSays('h"', False), r'predicted_negative("h\"")'),
     ],
 )
-def test_what_is_written_and_how_it_prints(made, expected, text):
-    assert made == expected
-    assert hash(made) == hash(expected)
-    assert str(made) == text
+def test_what_is_written_and_how_it_prints(predicate, expected, text):
+    assert predicate == expected
+    assert hash(predicate) == hash(expected)
+    assert str(predicate) == text
 
 
 def test_nested_text():

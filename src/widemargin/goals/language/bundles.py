@@ -224,9 +224,11 @@ class Bundle(Ruled):
             "values": list_text,
             "population": str,
         }
-        arguments = {name: (getattr(self, name), write) for name, write in writers.items()}
-        written = [f"{name}={write(value)}" for name, (value, write) in arguments.items() if value is not None]
-        return f"{self.kind}({', '.join([column_text(self.column), *written])})"
+        written = [column_text(self.column)]
+        written += [
+            f"{name}={write(value)}" for name, write in writers.items() if (value := getattr(self, name)) is not None
+        ]
+        return f"{self.kind}({', '.join(written)})"
 
 
 def _short(text: str, length: int) -> str:

@@ -108,12 +108,15 @@ class Converter:
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
         if len(node.ops) > 1:
             raise GoalError("a constraint cannot be chained. Write two constraints, each on its own line.")
-        if not isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        sign = node.ops[0]
+        if isinstance(sign, (ast.Lt, ast.Gt)):
+            raise GoalError("strict inequalities are not supported, use <= or >=.")
+        if not isinstance(sign, (ast.LtE, ast.GtE)):
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        constraint = _OPERATORS[type(node.ops[0])](left, right)  # the strict ones are refused
+        constraint = _OPERATORS[type(sign)](left, right)
         assert isinstance(constraint, Constraint)
         return constraint
 
@@ -123,9 +126,10 @@ class Converter:
             first, rest = _spine(node)
             value = self.expression(first)
             for sign, right in rest:
-                apply, other = _OPERATORS.get(type(sign)), self.expression(right)
+                apply = _OPERATORS.get(type(sign))
                 if apply is None:
                     raise GoalError(f"{_source(node)}: expressions use + - * / only.")
+                other = self.expression(right)
                 if apply is operator.truediv and isinstance(other, float) and other == 0.0:
                     raise GoalError(f"{_source(node)}: division by zero.")
                 value = apply(value, other)

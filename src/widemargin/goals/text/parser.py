@@ -44,10 +44,9 @@ _TOKEN = re.compile(
     | (?P<comment>\#[^\n]*)
     | (?P<string>"(?:[^"\\\n]|{_ESCAPE})*"|'(?:[^'\\\n]|{_ESCAPE})*')
     | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
-    | (?P<prefixed>[^\W\d]\w*["'])
     | (?P<foreign_word>(?:{"|".join(sorted(_FOREIGN_WORDS))})(?!\w))
     | (?P<name>[^\W\d]\w*)
-    | (?P<foreign>\*\*|//|<<|>>|<>|:=)
+    | (?P<foreign>\*\*|//|(?:<<|>>|<>|:=)(?!=))
     | (?P<operator><=|>=|==|!=|[-+*/<>=&|~().,:;\[\]])
     | (?P<unclosed>["'])
     | (?P<digit>[0-9])
@@ -57,7 +56,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NO_TOKENS = {
-    "prefixed": "prefixed and joined strings are not part of the goal language.",
     "foreign_word": "{0!r} is not part of the goal language.",
     "foreign": "{0} is not part of the goal language.",
     "unclosed": 'this string is never closed on its line, or has an escape other than \\\\ \\" \\n \\t \\xhh \\uhhhh.',
@@ -171,8 +169,9 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
                 tokens, depth = [], 0
             continue
         before = tokens[-1] if tokens else Token("operator", "", token.start)
-        if before.kind == token.kind == "string":
-            raise refusal(token.start, _NO_TOKENS["prefixed"])
+        prefixed = before.kind == "name" and before.stop == token.start
+        if token.kind == "string" and (prefixed or before.kind == "string"):
+            raise refusal(token.start, "prefixed and joined strings are not part of the goal language.")
         if token.text in ("(", "["):
             depth += 1
             opened.append(token)
