@@ -27,7 +27,7 @@ from widemargin._typing import (
     Singles,
     Table,
 )
-from widemargin.distributed.sweep import side_by_side
+from widemargin.distributed.workers import side_by_side
 from widemargin.estimators._binary import BinaryGoalMixin, refuse_one_class
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.kernel_svm.advice import refuse_overflow

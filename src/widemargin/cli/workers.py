@@ -32,7 +32,7 @@ def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
 
 def by_pieces(function: Callable[[Any], Any], blocks: TableBlocks, workers: str) -> Iterator[Any]:
     """What a function says of every piece of the table, in order."""
-    from widemargin.distributed.sweep import side_by_side
+    from widemargin.distributed.workers import side_by_side
 
     with connected(workers) as found:
         yield from side_by_side(function, blocks.cut(), found)

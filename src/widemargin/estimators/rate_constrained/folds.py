@@ -29,7 +29,7 @@ import scipy.stats
 from sklearn.model_selection import StratifiedKFold, check_cv
 
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
+from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.training import (
     CheckedRows,

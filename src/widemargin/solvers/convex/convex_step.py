@@ -158,17 +158,13 @@ class ConvexStep:
             return (Stage(name),)
         if self.n_features <= options.wide:
             return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
-        if sub.n_constraints > options.few or self._dominated(sub.rows):
+        rows: RowBlocks = sub.rows
+        if rows.n_rows not in self._lopsided:  # whether one column is much larger than the others
+            squares, _ = rows.diagonal(np.ones(rows.n_rows))
+            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > options.lopsided * float(squares.sum())
+        if sub.n_constraints > options.few or self._lopsided[rows.n_rows]:
             return (Stage("newton"),)
         return Stage("cutting-plane", {"max_epochs": options.epochs}), Stage("newton")
-
-    def _dominated(self, rows: RowBlocks) -> bool:
-        """Whether one column is much larger than the others."""
-        if rows.n_rows not in self._lopsided:
-            squares, _ = rows.diagonal(np.ones(rows.n_rows))
-            share = self.options.lopsided * float(squares.sum())
-            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > share
-        return self._lopsided[rows.n_rows]
 
     def __call__(
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget

@@ -50,9 +50,6 @@ class SampleOptions:
     worth: float = 0.5
 
 
-DEFAULTS = SampleOptions()
-
-
 @runtime_checkable
 class SampledProblem(Protocol):
     """What drawing a sample asks of a ramp problem."""
@@ -86,7 +83,7 @@ def sampled(problem: P, seed: int = 0) -> P | None:
     """The problem on a sample of its rows; None where there are too few of them for that to save time."""
     if not isinstance(problem, SampledProblem):
         return None
-    rows, options = problem.rows, DEFAULTS
+    rows, options = problem.rows, SampleOptions()
     if isinstance(rows, GramRows) or (rows.n_rows <= options.rows and rows.n_stored <= options.numbers):
         return None
     # With few rows a feature the sample could be separated, and would lead away.
@@ -124,7 +121,7 @@ def draw(cell: Cells, n_cells: int, share: float, rng: np.random.Generator) -> I
 
 def _chance(count: Ints, share: float) -> Floats:
     """Chance of a row of each cell to be drawn, from the rows of each."""
-    least = min(DEFAULTS.least, max(1, int(count.sum()) // (4 * count.shape[0])))
+    least = min(SampleOptions.least, max(1, int(count.sum()) // (4 * count.shape[0])))
     chance: Floats = np.maximum(share, least / np.maximum(count, 1))
     return chance
 

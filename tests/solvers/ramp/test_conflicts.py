@@ -16,7 +16,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex import newton
-from widemargin.solvers.ramp.feasibility import diagnose, impossible_subset, lower_bound
+from widemargin.solvers.ramp.conflicts import diagnose, impossible_subset, lower_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import enforce
 

@@ -13,7 +13,6 @@ missed: a model that meets everything.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +21,10 @@ from scipy.optimize import linprog
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
-from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, enforce
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem
+from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, Measures, enforce
 
-__all__ = ["Diagnosis", "DiagnosisOptions", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
+__all__ = ["Diagnosis", "DiagnosisOptions", "diagnose", "impossible_subset", "lower_bound"]
 
 
 @dataclass(frozen=True)
@@ -61,20 +60,6 @@ class DiagnosisOptions:
 
 OPTIONS = DiagnosisOptions()
 """Those of every fit."""
-
-
-class DividedProblem(EnforcedProblem, Protocol):
-    """A problem that can be asked about some of its constraints."""
-
-    @property
-    def coef(self) -> CellCoefficients: ...
-    @property
-    def cell_weight(self) -> Floats: ...
-    @property
-    def gamma(self) -> Floats: ...
-    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> Self:
-        """The constraints `kept` only; with `objective=j` what j bounds is minimised."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -182,9 +167,9 @@ class _Model:
 class _Search:
     """The models found so far, and how to find more."""
 
-    problem: DividedProblem
+    problem: RampProblem
     convex: ConvexSolver
-    measures: Callable[[DividedProblem], Measures]
+    measures: Callable[[RampProblem], Measures]
     budget: Budget
     models: list[_Model]
     searches: int = 0
@@ -217,9 +202,9 @@ class _Search:
 
 
 def diagnose(
-    problem: DividedProblem,
+    problem: RampProblem,
     convex: ConvexSolver,
-    measures: Callable[[DividedProblem], Measures],
+    measures: Callable[[RampProblem], Measures],
     found: Candidate,
     *,
     budget: Budget,
@@ -228,7 +213,7 @@ def diagnose(
 
     Parameters
     ----------
-    problem : DividedProblem
+    problem : RampProblem
     convex : callable
     measures : callable
         Gives the measures (0/1 or ramp rates) of the problem and of its parts.
@@ -257,7 +242,14 @@ def diagnose(
         model = search.nearest(j, _without(conflict, j))
         if model.misses(_without(conflict, j)) <= 0.0:
             nearest[j] = model.w, model.b
-    best = _candidate(search, found)
+    # The best of all: the first model, or the one among the others that violates least.
+    everything, best = range(problem.n_constraints), found
+    least = min(search.models, key=lambda model: model.misses(everything))
+    if least.misses(everything) < found.violation:
+        best = replace(
+            found, w=least.w, b=least.b, objective=search.own.objective(least.w, least.b), excess=least.excess,
+            before_shift=least.excess, shifted=True, how="the model is from the search for the least violation",
+        )  # fmt: skip
     return Diagnosis(conflict, irreducible, bool(impossible), nearest, best, search.searches)
 
 
@@ -290,17 +282,3 @@ def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...]
 
 def _without(constraints: tuple[int, ...], j: int) -> tuple[int, ...]:
     return tuple(i for i in constraints if i != j)
-
-
-def _candidate(search: _Search, found: Candidate) -> Candidate:
-    """The first model, or the one among the others that violates least."""
-    everything = range(search.problem.n_constraints)
-    best = min(search.models, key=lambda model: model.misses(everything))
-    if best.misses(everything) >= found.violation:
-        return found
-    objective = search.own.objective(best.w, best.b)
-    how = "the model is from the search for the least violation"
-    return replace(
-        found, w=best.w, b=best.b, objective=objective, excess=best.excess, before_shift=best.excess, shifted=True,
-        how=how,
-    )  # fmt: skip
