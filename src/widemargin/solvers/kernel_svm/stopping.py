@@ -252,7 +252,7 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
     ) -> None:
         super().__init__(stage, budget, 0.0 if tol is None else tol, lambda point: (point[0].copy(), point[1].copy()))
         self.rule = HoldOut(problem) if tol is None else None
-        self._problem, self._stage, self._without_tol, self._schedule = problem, stage, tol is None, schedule
+        self._problem, self._stage, self._schedule = problem, stage, schedule
         self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
         n = problem.n_rows
         self._head_start = n * max(schedule.head_start_rows, n // schedule.head_start_share)
@@ -319,9 +319,7 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         The rule of rows held out knows the best model if it has judged one. `coef` and `scores` become those of the
         result.
         """
-        limit = self.tol
-        if self._without_tol:
-            limit = np.inf if ended else -1.0
+        limit = self.tol if self.rule is None else np.inf if ended else -1.0
         if self.rule is not None and self.rule.best is not None:
             coef[:], scores[:] = self.rule.best.coef, self.rule.best.scores
             self.point, self.primal, self.dual = None, np.inf, -np.inf

@@ -125,20 +125,16 @@ def solve(
     """
     budget = budget or Budget()
     if problem.fit_intercept and np.unique(problem.y[problem.upper > 0.0]).shape[0] < 2:
-        return _constant(problem, budget)
+        # Rows of one class at most: a constant has no loss.
+        zero = np.zeros(problem.n_rows)
+        return SBPResult(
+            zero, optimal_bias(problem, zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
+            budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
+        )  # fmt: skip
     form = _CForm(problem)
     direction = Direction(problem, options, start)
     sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
     return run(
         problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True,
         least=options.least_steps,
-    )  # fmt: skip
-
-
-def _constant(problem: KernelProblem, budget: Budget) -> SBPResult:
-    """The solution where there are rows of one class at most: a constant without loss."""
-    zero = np.zeros(problem.n_rows)
-    return SBPResult(
-        zero, optimal_bias(problem, zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
-        budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
     )  # fmt: skip

@@ -102,11 +102,6 @@ class Direction:
             self.scale = 1.0 / np.sqrt(self.square) if self.square > 0.0 else 1.0
         self.mean_coef, self.mean_scores = self.scale * self.coef, self.scale * self.scores
 
-    @property
-    def flat(self) -> bool:
-        """Whether K(x, x) = 0 for every row, so that every direction is 0."""
-        return self.largest == 0.0
-
     def advance(self, rows: Ints, mass: Floats, *, cache: bool) -> float:
         """One step along `sum_k mass[k] y_k phi(x_k)` over different rows; the weight it has in the average.
 
@@ -197,13 +192,16 @@ class Sampler:
         if self._fresh and self._drawn % self._every == 0:
             self._refill(scores, level)
         self._drawn += 1
-        rows, weight = self._candidates(scores, level)
-        if self._fresh and any(part.sum() <= 0.0 for part in self._split(rows, weight)):
+        for attempt in range(2):
+            rows = self.pool if self._fresh else self._everything
+            weight = self._water.covered(scores, level, rows)
+            rows, weight = rows[weight > 0.0], weight[weight > 0.0]
+            if attempt or not self._fresh or all(part.sum() > 0.0 for part in self._split(rows, weight)):
+                break
             self._refill(scores, level)  # a class has no covered row in the pool
-            rows, weight = self._candidates(scores, level)
         chosen, masses = [], []
         sides = self._split(rows, weight)
-        self._law = rows, np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)
+        self._law = rows, _half_on_each(sides)
         if self._batch == 1:  # a single row, as published
             sides = [sides[self._rng.integers(len(sides))]]
         for part in sides:
@@ -225,13 +223,7 @@ class Sampler:
         sides = self._split(np.arange(mass.shape[0]), mass)
         if any(part.sum() <= 0.0 for part in sides):
             return None
-        return np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)  # type: ignore[no-any-return]
-
-    def _candidates(self, scores: Floats, level: Level) -> tuple[Ints, Floats]:
-        pool = self.pool if self._fresh else self._everything
-        weight = self._water.covered(scores, level, pool)
-        inside = weight > 0.0
-        return pool[inside], weight[inside]
+        return _half_on_each(sides)
 
     def _split(self, rows: Ints, weight: Floats) -> list[Floats]:
         """The weights of each basin, 0 elsewhere."""
@@ -273,3 +265,9 @@ class Sampler:
             self.pool = np.concatenate((self.pool[~still], self.pool[still]))[self.pool.shape[0] - room :]
         self.pool = np.concatenate((self.pool, new))
         self._rows.cached(self.pool)
+
+
+def _half_on_each(sides: list[Floats]) -> Floats:
+    """The law that gives the same mass to every side, within a side by weight."""
+    law: Floats = np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)
+    return law

@@ -54,15 +54,8 @@ class _SlackForm:
         assert best is not None
         margin = best.gamma
         divisor = margin if margin > 0.0 else 1.0
-        return Judged(
-            scale / divisor * coef,
-            scale / divisor * scores,
-            best.bias / divisor,
-            -margin,
-            margin,
-            self.nu,
-            best.covered,
-        )
+        coef, scores = scale / divisor * coef, scale / divisor * scores
+        return Judged(coef, scores, best.bias / divisor, -margin, margin, self.nu, best.covered)
 
     def bound(self, mass: Floats, norm: float) -> float:
         rows = self._counts

@@ -134,27 +134,23 @@ class WaterLevel:
         bands = [self._reach, 8.0 * self._reach] if math.isfinite(self._reach) and self._reach > 0.0 else []
         for reach in (*bands, math.inf):
             pieces = self._pieces(scores, reach)
-            found = rule(pieces) if pieces is not None else None
-            if found is not None:
+            level = rule(pieces) if pieces is not None else None
+            if level is not None:
                 break
-        assert found is not None and pieces is not None  # the last band holds every row
-        self._last = found
-        self._reach = self._next_reach(found, pieces, reach)
-        return found
-
-    def _next_reach(self, level: Level, at: _Pieces, reach: float) -> float:
-        """How far from this level the `near` rows above and below it lie; beyond a band that holds fewer, twice it."""
-        if not math.isfinite(level.positive):
-            return math.inf
-        found = 0.0
-        for rows, base, height in zip(at.rows, at.base, (level.positive, level.negative), strict=True):
-            k = int(np.searchsorted(rows, height))
-            if (k < self._near and base[0] > 0.0) or (k + self._near >= rows.shape[0] and base[2] < math.inf):
-                return 2.0 * reach
+        assert level is not None and pieces is not None  # the last band holds every row
+        self._last, self._reach = level, 0.0 if math.isfinite(level.positive) else math.inf
+        # The next band reaches to the `near` rows above and below; where this band holds fewer, twice as far.
+        for rows, base, height in zip(pieces.rows, pieces.base, (level.positive, level.negative), strict=True):
+            k, near = int(np.searchsorted(rows, height)), self._near
+            if math.isinf(self._reach):
+                break
+            if (k < near and base[0] > 0.0) or (k + near >= rows.shape[0] and base[2] < math.inf):
+                self._reach = 2.0 * reach
+                break
             if rows.shape[0] > 0:
-                far = max(height - rows[max(0, k - self._near)], rows[min(k + self._near, rows.shape[0] - 1)] - height)
-                found = max(found, float(far))
-        return found
+                far = max(height - rows[max(0, k - near)], rows[min(k + near, rows.shape[0] - 1)] - height)
+                self._reach = max(self._reach, float(far))
+        return level
 
     def _pieces(self, scores: Floats, reach: float) -> _Pieces | None:
         last = self._last or Level(0.0, 0.0, 0.0)
@@ -272,17 +268,9 @@ def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[floa
 
 @kernel
 def collect(
-    scores: Floats,
-    y: Floats,
-    basin: npt.NDArray[np.int8],
-    weight: Floats,
-    low: Floats,
-    high: Floats,
-    value: Floats,
-    mass: Floats,
-    count: Ints,
-    base: Floats,
-) -> None:
+    scores: Floats, y: Floats, basin: npt.NDArray[np.int8], weight: Floats, low: Floats, high: Floats, value: Floats,
+    mass: Floats, count: Ints, base: Floats,
+) -> None:  # fmt: skip
     """Sum what lies below a band of responses `y * scores`, and gather what lies inside.
 
     Parameters
@@ -322,16 +310,9 @@ def collect(
 
 @kernel
 def merge(
-    first: Floats,
-    first_mass: Floats,
-    second: Floats,
-    second_mass: Floats,
-    base: Floats,
-    two: bool,
-    end: Floats,
-    total: Floats,
-    level: Floats,
-) -> int:
+    first: Floats, first_mass: Floats, second: Floats, second_mass: Floats, base: Floats, two: bool, end: Floats,
+    total: Floats, level: Floats,
+) -> int:  # fmt: skip
     """The pieces between rows: as the covered weight of a basin grows, the levels stay and then jump to the next row.
 
     Parameters
