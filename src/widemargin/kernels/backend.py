@@ -17,12 +17,11 @@ from sklearn.metrics.pairwise import manhattan_distances
 from widemargin._threads import in_threads
 from widemargin._typing import Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.kernels.byte_rows import ByteRows, Words, byte_rows_of
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import LOG2_E, gaussian
-from widemargin.kernels.mostly_zero import Entries, MostlyZero, is_mostly_zero, list_entries
+from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, fill, list_entries, pack
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "pack", "usable_name"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "usable_name"]
 
 
 logger = logging.getLogger("widemargin")
@@ -35,13 +34,13 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
-    packed : MostlyZero, ByteRows or None
+    packed : PackedRows or None
         These rows packed for products, where X allows it; a slice shares it with the whole.
     first : int
         Number of the first row in `packed`.
     """
 
-    def __init__(self, X: Any, square: Any, packed: MostlyZero | ByteRows | None = None, first: int = 0) -> None:
+    def __init__(self, X: Any, square: Any, packed: PackedRows | None = None, first: int = 0) -> None:
         self.X, self.square, self.packed, self.first = X, square, packed, first
         self._words: tuple[float, Words | None] | None = None
 
@@ -215,17 +214,6 @@ def squared_norms(X: Matrix) -> Reals:
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
 
 
-def pack(X: Reals) -> MostlyZero | ByteRows | None:
-    """Dense rows packed for products; None where BLAS is as fast.
-
-    Matches are counted faster than bytes are multiplied, and bytes are multiplied faster than single entries.
-    """
-    mostly_zero = MostlyZero(X) if is_mostly_zero(X) else None
-    if mostly_zero is not None and mostly_zero.value:
-        return mostly_zero
-    return byte_rows_of(X) or mostly_zero
-
-
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
     if right.packed is None or sp.issparse(left.X):
@@ -233,12 +221,8 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
     fused = kernel.name == "rbf" and out.dtype == np.float32
     ends = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
-    task = squares, -kernel.gamma * LOG2_E, *ends, out, rows
-    if isinstance(right.packed, ByteRows):
-        filled = right.packed.fill(left.words(right.packed), *task)
-    else:
-        filled = right.packed.fill(left.entries, *task)
-    if not filled:
+    listed = left.words(right.packed) if isinstance(right.packed, ByteRows) else left.entries
+    if not fill(right.packed, listed, squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
     if not fused:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)

@@ -227,9 +227,15 @@ class KernelRows:
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
         width = max(1, min(2048, self.at_once // rows.shape[0]))
-        for left in range(0, self.n_rows, width):
-            tile = slice(left, min(left + width, self.n_rows))
-            self._buffer[places, tile] = self.block(rows, tile)
+        few = None if self._given is not None else self._rows[rows]
+        for first in range(0, self.n_rows, width):
+            tile = slice(first, min(first + width, self.n_rows))
+            if few is None:
+                self._buffer[places, tile] = self.block(rows, tile)
+            else:
+                self._buffer[places, tile] = self._backend.block(self.kernel, few, self._rows[tile])
+        if few is not None:
+            self._count.evaluations += rows.shape[0] * self.n_rows
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.

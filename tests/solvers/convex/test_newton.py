@@ -557,7 +557,7 @@ def test_what_moved_is_within_the_tolerance_afterwards(seed: int, tol: float) ->
     rng = np.random.default_rng(seed)
     known, curvature = rng.random((2, 30)) * (rng.random((2, 30)) < 0.6)
     before, change = known.copy(), np.empty(30)
-    loops.moved(curvature, known, tol, change)
+    moved(curvature, known, tol, change)
     np.testing.assert_allclose(before + change, known, rtol=0, atol=1e-15)
     assert np.all(np.abs(known - curvature) <= tol * curvature)
 

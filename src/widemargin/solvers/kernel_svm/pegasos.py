@@ -14,7 +14,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
 
 __all__ = ["pegasos", "solve"]
@@ -67,7 +67,7 @@ def solve(
     KernelError
         If a squared norm comes out negative.
     """
-    refuse_bias(problem, "Pegasos")
+    problem.refuse_bias("Pegasos")
     iterates, rng = stochastic.Iterates(problem, start), np.random.default_rng(seed)
     if start is not None:
         iterates.arrays[4][Now.STEPS] = problem.n_rows

@@ -15,7 +15,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
 __all__ = ["ITERATES", "perceptron", "solve"]
@@ -64,7 +64,7 @@ def solve(
     CapabilityError
         If the problem has a bias; if `tol` is None and no row is held out.
     """
-    refuse_bias(problem, "the Perceptron")
+    problem.refuse_bias("the Perceptron")
     iterates, rng = stochastic.Iterates(problem, start, checked=False), np.random.default_rng(seed)
     counts = problem.upper > 0.0
     size = problem.upper / max(float(problem.upper[counts].mean()) if counts.any() else 1.0, 1e-300)

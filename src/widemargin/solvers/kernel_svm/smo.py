@@ -22,17 +22,7 @@ import numpy as np
 from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    refuse_small_cache,
-    responses,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["SMOOptions", "solve"]
@@ -106,7 +96,7 @@ def solve(
         If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
-    refuse_small_cache(problem)
+    problem.refuse_small_cache()
     most = max(options.most_steps, 100 * problem.n_rows) if max_iter is None else max_iter
     run = _Run(problem, start, KernelRecorder(problem, "smo", budget, tol), options)
     try:
@@ -130,7 +120,7 @@ class _Part:
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
         self.index, self.coef = index, run.coef[index]
         self.gradient = problem.y[index] - run.scores[index]
-        lower, upper = bounds(problem)
+        lower, upper = problem.bounds()
         self.lower, self.upper = lower[index], upper[index]
         self.diagonal = run.diagonal[index].astype(self.rows.dtype)
         self._room = np.empty((5, m), self.rows.dtype)
@@ -204,7 +194,7 @@ class _Run:
         self, problem: KernelProblem, start: Floats | None, recorder: KernelRecorder, options: SMOOptions
     ) -> None:
         self.problem, self.recorder, self.options, self.steps, self.ended = problem, recorder, options, 0, False
-        self.coef = feasible(problem, start)
+        self.coef = problem.feasible(start)
         self.scores = responses(problem.rows, self.coef)
         self.diagonal = problem.rows.diagonal()
         self._dual = float(problem.y @ self.coef - 0.5 * self.coef @ self.scores)
@@ -294,8 +284,8 @@ class _Run:
         problem, part = self.problem, self._part
         self._write_back()
         if part.whole:
-            intercept = optimal_bias(problem, self.scores)
-            facts = values(problem, self.coef, self.scores, intercept)._asdict()
+            intercept = problem.optimal_bias(self.scores)
+            facts = problem.values(self.coef, self.scores, intercept)._asdict()
         else:
             intercept = 0.5 * sum(part.sides()) if problem.fit_intercept else 0.0
             facts = {"dual": self._dual, "violation": left}

@@ -17,13 +17,7 @@ import numpy.typing as npt
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    optimal_bias,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, significantly_negative
 from widemargin.solvers.recorder import Recorder
 
 __all__ = ["HoldOut", "HoldOutOptions", "Iterate", "KernelRecorder", "Schedule", "choose_rows", "could_gain"]
@@ -332,13 +326,13 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         `coef` and `scores` too; its primal value is bounded by the largest dual value.
         """
         problem = self._problem
-        intercept = optimal_bias(problem, scores)
-        at = values(problem, coef, scores, intercept)
+        intercept = problem.optimal_bias(scores)
+        at = problem.values(coef, scores, intercept)
         dual, converged = at.dual, at.violation <= tol
         if not converged:
             if self.restore(at.primal, coef, scores):
-                intercept = optimal_bias(problem, scores)
-                at = values(problem, coef, scores, intercept)
+                intercept = problem.optimal_bias(scores)
+                at = problem.values(coef, scores, intercept)
             dual = max(dual, self.dual)
         # Steps along pairs need not meet what makes a kernel indefinite; the norm of the solution may.
         square, size = float(coef @ scores), float(np.abs(coef).sum()) ** 2

@@ -19,7 +19,7 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
-from widemargin.solvers.kernel_svm.problem import KernelProblem, optimal_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["CFormOptions", "solve"]
 
@@ -66,7 +66,7 @@ class _CForm:
         gamma = level.gamma
         if math.isinf(gamma):  # w = 0 is best along this direction
             coef, scores, square = np.zeros_like(coef), np.zeros_like(scores), 0.0
-            intercept = optimal_bias(problem, scores)
+            intercept = problem.optimal_bias(scores)
         else:
             coef, scores, intercept = coef / gamma, scores / gamma, level.bias / gamma
             square /= gamma * gamma
@@ -128,7 +128,7 @@ def solve(
         # Rows of one class at most: a constant has no loss.
         zero = np.zeros(problem.n_rows)
         return SBPResult(
-            zero, optimal_bias(problem, zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
+            zero, problem.optimal_bias(zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
             budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
         )  # fmt: skip
     form = _CForm(problem)

@@ -21,15 +21,7 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    responses,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder, could_gain
 
 __all__ = ["NestedOptions", "covered", "solve"]
@@ -147,7 +139,7 @@ class _Run:
         exact: bool, positive: bool,
     ) -> None:  # fmt: skip
         self.problem, self.budget, self.goal, self.options, self.exact = problem, budget, goal, options, exact
-        self.coef = feasible(problem, start)
+        self.coef = problem.feasible(start)
         self.stale = _StaleScores(problem, self.coef)
         self.recorder = KernelRecorder(problem, "nested dual", budget, goal)  # of the looks at all rows
         self.rounds, self.intercept, self.dual = 0, 0.0, 0.0
@@ -190,11 +182,11 @@ class _Run:
         for tol in (max(goal, self.options.first_check), goal, *[goal] * self.options.most_checks):
             self._solve(active, tol)
             self.stale.refresh(active)
-            at = values(problem, self.coef, scores, optimal_bias(problem, scores))
+            at = problem.values(self.coef, scores, problem.optimal_bias(scores))
             self.recorder.note(self.coef, scores, at._asdict() | {"rows": float(problem.n_rows)})
             if self.budget.exhausted or at.violation <= goal:
                 return
-            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *bounds(problem))
+            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *problem.bounds())
             outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
             if outside.shape[0]:  # where one row is missing, those with a small margin are about to be
                 near = self._active(np.arange(problem.n_rows))
@@ -209,7 +201,7 @@ class _Run:
             return loss
         part = replace(problem, y=problem.y[loss], upper=problem.upper[loss])
         scores = self.stale.scores[loss]
-        margin = part.y * (scores + optimal_bias(part, scores))
+        margin = part.y * (scores + part.optimal_bias(scores))
         near: Ints = loss[(coef[loss] != 0.0) | (margin < self.options.margin)]
         return near
 
@@ -259,7 +251,7 @@ class _Run:
         self.recorder.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
         if self.coef is not last and self.budget.exhausted:
             old = stale.scores[active]
-            if result.primal > values(part, last[active], old, optimal_bias(part, old)).primal:
+            if result.primal > part.values(last[active], old, part.optimal_bias(old)).primal:
                 self.coef = last  # the guess has not made up for its start
                 return
         self.coef[active] = result.coef
@@ -303,7 +295,7 @@ class _StaleScores:
         unused = np.ones(problem.n_rows, dtype=bool)
         unused[active] = False
         while True:  # the bias moves with the scores, and with it the rows that could matter
-            margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
+            margin = problem.y * (self.scores + problem.optimal_bias(self.scores))
             wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
             if not wanted.any():
                 return

@@ -19,15 +19,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import (
-    KernelMatrix,
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder
 
 __all__ = ["SpatialOptions", "TiledMatrix", "solve"]
@@ -126,7 +118,7 @@ def solve(
     sizes = [n]
     while start is None and sizes[0] > options.first * options.growth // 2:
         sizes.insert(0, max(options.first, sizes[0] // options.growth))
-    coef = feasible(problem, start)
+    coef = problem.feasible(start)
     goal = options.loose if tol is None else tol
     history: list[dict[str, float]] = []
     rounds, indefinite = 0, False
@@ -169,7 +161,7 @@ class _Stage:
 
     def run(self, tol: float, rule: HoldOut | None = None) -> None:
         """Rounds until the violation is at most `tol`, the rule has seen enough, or the budget ends."""
-        lower, upper = bounds(self.part)
+        lower, upper = self.part.bounds()
         try:
             while True:
                 left = working_set.violation(self.part, self.coef, self.scores, self.options.worst, lower, upper)
@@ -178,7 +170,7 @@ class _Stage:
                     self.settled = rule.look(spent, self.coef, self.scores, left.middle) or left.size <= tol
                 done = left.size <= tol or self.settled or self.budget.exhausted
                 if done or self.rounds % self.options.every == 0:
-                    at = values(self.part, self.coef, self.scores, left.middle)
+                    at = self.part.values(self.coef, self.scores, left.middle)
                     facts = at._asdict() | {"violation": left.size, "rows": float(self.part.n_rows)}
                     self.recorder.note(self.coef, self.scores, facts)
                     self.budget.tell("spatial dual", self.rounds, at.dual, at.primal - at.dual, left.size)
@@ -201,7 +193,7 @@ class _Stage:
             self.coef, self.scores = rule.best.coef, rule.best.scores
             self.recorder.point = None  # the rule knows better than the primal value
         elif self.budget.exhausted:
-            at = values(self.part, self.coef, self.scores, optimal_bias(self.part, self.scores))
+            at = self.part.values(self.coef, self.scores, self.part.optimal_bias(self.scores))
             self.recorder.restore(at.primal, self.coef, self.scores)
 
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:

@@ -17,16 +17,7 @@ from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    refuse_small_cache,
-    responses,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["Block", "Violation", "WorkingSetOptions", "solve", "violation"]
@@ -112,9 +103,9 @@ def solve(
         If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
-    refuse_small_cache(problem)
-    lower, upper = bounds(problem)
-    coef = feasible(problem, start)
+    problem.refuse_small_cache()
+    lower, upper = problem.bounds()
+    coef = problem.feasible(start)
     scores = responses(problem.rows, coef) if scores is None else scores
     size = min(max(options.size, 2 if problem.fit_intercept else 1), problem.rows.capacity, problem.n_rows)
     block = Block(problem, size, budget, options)
@@ -126,7 +117,7 @@ def solve(
         while True:
             # A quarter of the set from either side: new rows are one half of it.
             left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
-            facts = values(problem, coef, scores, left.middle)._asdict() | {"violation": left.size}
+            facts = problem.values(coef, scores, left.middle)._asdict() | {"violation": left.size}
             ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
             if ended or budget.exhausted:
                 break
