@@ -16,7 +16,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem
@@ -132,9 +132,4 @@ def solve(
             budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
         )  # fmt: skip
     form = _CForm(problem)
-    direction = Direction(problem, options, start)
-    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
-    return run(
-        problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True,
-        least=options.least_steps,
-    )  # fmt: skip
+    return run(problem, form, options, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed)

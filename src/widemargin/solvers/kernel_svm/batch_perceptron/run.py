@@ -9,8 +9,8 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import Direction, Sampler
-from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, HoldOutOptions
 from widemargin.solvers.recorder import Recorder
@@ -58,6 +58,8 @@ class Judged(NamedTuple):
 class Form(Protocol):
     """What tells the two forms apart."""
 
+    water: WaterLevel
+
     def level(self, direction: Direction) -> Level:
         """Level of the responses of `direction.scores`."""
         ...
@@ -77,8 +79,8 @@ def relative_weight(problem: KernelProblem) -> Floats:
 
 
 def run(
-    problem: KernelProblem, form: Form, direction: Direction, sampler: Sampler, *, tol: float | None, budget: Budget,
-    max_iter: int, cache: bool, least: int,
+    problem: KernelProblem, form: Form, options: BatchOptions, *, tol: float | None, start: Floats | None = None,
+    budget: Budget | None, max_iter: int, seed: int, cache: bool = True,
 ) -> SBPResult:  # fmt: skip
     """Move a direction until the stopping rule of `tol` holds, or the budget ends.
 
@@ -86,19 +88,21 @@ def run(
     ----------
     problem : KernelProblem
     form : Form
-    direction : Direction
-    sampler : Sampler
+    options : BatchOptions
     tol : float or None
         Largest relative gap; None stops by the rows held out.
-    budget : Budget
+    start : ndarray of shape (n,), optional
+        Coefficients of a direction to begin from.
+    budget : Budget or None
     max_iter : int
         Largest number of steps.
-    cache : bool
+    seed : int
+    cache : bool, default=True
         Whether the rows of a step go through the cache.
-    least : int
-        Steps before the first look at the rows held out.
     """
-    rule = HoldOut(problem, least=least) if tol is None else None
+    budget, direction = budget or Budget(), Direction(problem, options, start)
+    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
+    rule = HoldOut(problem, least=options.least_steps) if tol is None else None
     errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
     # The average is the better the later it is, so no best point is remembered.
     recorder = Recorder[Judged]("batch perceptron", budget, 0.0, lambda point: point)
