@@ -61,8 +61,8 @@ def test_new_rows_of_several_values_against_rows_of_one():
     made = KernelRows(Kernel("rbf", 0.3), X)
     wanted = gaussian(new, X, 0.3) @ np.arange(300.0)
     np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-5)
-    assert not MostlyZero(X).fill(
-        list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
+    assert not packed_rows.fill(
+        MostlyZero(X), list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
     )
 
 

@@ -98,6 +98,7 @@ class NumpyBackend:
             # a value), and 256 MB for a copy is little beside the cache.
             narrow = X.shape[1] <= 1000 and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= 256 << 20
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
+        # CSR rows that are too wide for a dense copy stay as they are.
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
         packed = pack(X) if products and not sp.issparse(X) else None
@@ -124,6 +125,7 @@ class NumpyBackend:
             def part(first: int, last: int) -> None:
                 gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
 
+            # Powers are most of the time of a block, and they share nothing.
             in_threads(len(left), max(1, self.worth // max(1, len(right))), part)
             return np.asarray(block)
         return np.asarray(_finish(np, kernel, block, left.square, right.square))
@@ -157,6 +159,7 @@ class TorchBackend:
         copied = np.array(X, dtype=dtype)
         square = squared_norms(copied) if kernel.name == "rbf" else None  # in double precision, as NumPy's
         try:
+            # Norms are rounded once, from double precision, whatever the device computes in.
             placed, norms = (
                 None if part is None else self._torch.from_numpy(part).to(self._device) for part in (copied, square)
             )
@@ -199,6 +202,7 @@ def usable_name(name: str) -> str:
         return "numpy"
     if name != "numpy":
         try:
+            # The cheapest way to find out is to place a row there.
             backend_named(name).place(np.zeros((1, 1)), Kernel("linear"), np.float32)
         except CapabilityError as error:
             logger.info("%s Predicting by NumPy.", error)
@@ -209,6 +213,7 @@ def usable_name(name: str) -> str:
 def squared_norms(X: Matrix) -> Reals:
     """Squared Euclidean norms of the rows, shape (n,), summed in double precision, in the precision of X."""
     if not isinstance(X, np.ndarray):
+        # Double precision: the distance of near rows is a small difference of large norms.
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
@@ -218,6 +223,7 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
     if right.packed is None or sp.issparse(left.X):
         return False
+    # The Gaussian is finished in the same pass, while the products are in the cache.
     fused = kernel.name == "rbf" and out.dtype == np.float32
     ends = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
@@ -238,6 +244,7 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
         If a power of a polynomial kernel is not a finite number: a broken power of a negative number, or an overflow.
     """
     if kernel.name == "rbf":
+        # |x - y|^2 = |x|^2 - 2 <x, y> + |y|^2.
         block *= -2.0
         block += left[:, None]
         block += right
@@ -251,6 +258,7 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
         return xp.tanh(block, out=block)
     if kernel.name != "poly":
         return block
+    # Powers that overflow are found below, with an error that says what to do.
     with np.errstate(all="ignore"):
         values = block**kernel.degree
     if not bool(xp.isfinite(values).all()):

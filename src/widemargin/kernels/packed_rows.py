@@ -36,8 +36,6 @@ Int32s: TypeAlias = npt.NDArray[np.int32]
 Uint32s: TypeAlias = npt.NDArray[np.uint32]
 Packed: TypeAlias = Reals | Flags
 
-LARGEST = 255
-
 
 def is_mostly_zero(X: Reals) -> bool:
     """Whether at most a fifth of the entries are not 0: with more of them BLAS, which skips none, is as fast."""
@@ -99,6 +97,7 @@ class MostlyZero:
         largest, smallest = float(self._X.max()), float(self._X.min())
         value = largest if largest > 0.0 else smallest
         counted = np.count_nonzero(self._X, axis=1)
+        # Counts are kept in bytes, so no row may have more than 255 entries.
         same = np.count_nonzero(value == self._X) == counted.sum()
         return value if same and counted.max() <= np.iinfo(np.uint8).max else 0.0
 
@@ -107,6 +106,7 @@ class MostlyZero:
         n, d = self._X.shape
         dtype = np.dtype(np.uint8) if self.value else self._X.dtype
         fit = (1 << 21) // ((d + 1) * dtype.itemsize)  # a tile of about 2 MB stays in the second cache
+        # A power of two of rows, within what keeps the loops long and the tile in the cache.
         tile = int(np.clip(1 << max(0, fit.bit_length() - 1), 128, 4096 if self.value else 512))
         packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=dtype)
         for t in range(packed.shape[0]):
@@ -147,6 +147,7 @@ def byte_rows_of(X: Reals) -> "ByteRows | None":
     smallest, largest = smallest_and_largest(X)
     if smallest == 0.0:
         return None
+    # The smallest number is a few units, so the ratio to the largest tells how many.
     unit = largest / round(largest / smallest)
     words = _words(X, unit)
     return None if words is None else ByteRows(words, unit)
@@ -157,6 +158,7 @@ def _words(X: Reals, unit: float) -> Uint32s | None:
 
     A number may be wrong by four units of its rounding: whoever divided the bytes by 255 has rounded, too.
     """
+    # Columns are filled up to a multiple of four by zeros.
     words = np.zeros((X.shape[0], -(-X.shape[1] // 4)), np.uint32)
     return words if fill_words(X, unit, 4.0 * float(np.finfo(X.dtype).eps), words) else None
 
@@ -181,6 +183,7 @@ class ByteRows:
     def tiles(self) -> Signs:
         """Signed bytes, shape (tiles, groups, 4 COLUMNS)."""
         n, groups = self._words.shape
+        # Filled up to whole tiles, so that the loops need no special last one.
         whole = np.zeros((-(-n // COLUMNS) * COLUMNS, groups), np.uint32)
         np.bitwise_xor(self._words, np.uint32(0x80808080), out=whole[:n])  # 128 less, byte by byte
         tiles = whole.reshape(-1, COLUMNS, groups).transpose(0, 2, 1)
@@ -195,6 +198,7 @@ class ByteRows:
 
         Where they are packed themselves they begin with row `first` of `packed`.
         """
+        # Rows that are packed already in the same unit need not be read again.
         if packed is not None and packed.unit == self.unit:
             words = packed._words[first : first + X.shape[0]]
         else:
@@ -386,7 +390,7 @@ def smallest_and_largest(X: Reals) -> tuple[float, float]:
                     return 0.0, 0.0
                 smallest, largest = min(smallest, x), max(largest, x)
         # Looked at after every row, so that other data are given up early; 1% is room for rounded numbers.
-        if largest > 1.01 * LARGEST * smallest:
+        if largest > 1.01 * 255 * smallest:
             return 0.0, 0.0
     return (smallest, largest) if largest > 0.0 else (0.0, 0.0)
 
@@ -400,7 +404,7 @@ def fill_words(X: Reals, unit: float, accuracy: float, words: Uint32s) -> bool:
             x = float(X[i, k])
             if x != 0.0:
                 units = np.floor(x / unit + 0.5)
-                if not 0.0 <= units <= LARGEST or abs(x - units * unit) > accuracy * x:
+                if not 0.0 <= units <= 255 or abs(x - units * unit) > accuracy * x:
                     return False
                 words[i, k // 4] |= np.uint32(units) << np.uint32(8 * (k % 4))
     return True

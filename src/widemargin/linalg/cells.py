@@ -47,6 +47,7 @@ class CellCoefficients(NamedTuple):
         cls, alpha0: Floats, beta0: Floats, indptr: Integers, column: Integers, alpha: Floats, beta: Floats
     ) -> "CellCoefficients":
         """From entries with two coefficients >= 0 each, shapes (nnz,)."""
+        # An entry with two positive coefficients becomes two, as the sign says the side.
         signed = np.column_stack([alpha, -beta])
         used = signed != 0.0
         before = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
@@ -78,6 +79,7 @@ class CellCoefficients(NamedTuple):
 
     def per_cell(self, multipliers: Floats) -> tuple[Floats, Floats]:
         """Lagrangian coefficients `A = alpha0 + alpha v` and `B = beta0 + beta v` of each cell, shapes (k,)."""
+        # The Lagrangian is linear in the multipliers, cell by cell.
         A, B = self.alpha0.copy(), self.beta0.copy()
         add_weighted(*self.entries, multipliers, A, B)
         return A, B
@@ -92,12 +94,14 @@ class CellCoefficients(NamedTuple):
     def of_column(self, j: int) -> tuple[Floats, Floats]:
         """Coefficients of constraint j by cell, `alpha` and `beta`, shapes (k,)."""
         one = np.zeros(int(self.column.max(initial=j)) + 1)
+        # The multipliers that pick out one constraint.
         one[j] = 1.0
         both = self.change(one)
         return both[: self.n_cells], both[self.n_cells :]
 
     def columns(self, kept: Ints) -> "CellCoefficients":
         """The same with the constraints `kept` only (increasing numbers), numbered anew."""
+        # The entries lie by cell, so their starts follow from how many are left before.
         mine = np.isin(self.column, kept)
         before = np.concatenate([[0], np.cumsum(mine)])
         return self._replace(

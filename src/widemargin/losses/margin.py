@@ -44,6 +44,7 @@ def rho(kind: int, u: float) -> float:
     """The loss at scale 1 of the distance u."""
     a = abs(u)
     if kind == CATONI:
+        # Beyond the knee the loss goes on as a line, whose slope is TOP.
         c = min(a, KNEE)
         return c * c * (0.5 - c * c / 24.0) + (a - c) * TOP
     if a < 0.5:
@@ -66,6 +67,7 @@ def psi_slope(kind: int, u: float) -> float:
     if kind == CATONI:
         c = min(abs(u), KNEE)
         return max(0.0, 1.0 - 0.5 * c * c)
+    # The derivative of tanh is 1 - tanh^2.
     t = float(np.tanh(u))
     return 1.0 - t * t
 
@@ -77,6 +79,7 @@ def sum_losses(kind: int, level: float, scale: float, m: Floats, weight: Floats,
     for i in range(m.shape[0]):
         u = (level - m[i]) / scale
         total += weight[i] * rho(kind, u)
+        # phi' = -s psi: the margin falls as the distance u grows.
         slope[i] = -scale * weight[i] * psi(kind, u)
     return scale * scale * total
 

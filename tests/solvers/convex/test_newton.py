@@ -471,7 +471,7 @@ def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch
     """Wide dense rows: a copy in float32 steers, the point is certified by the rows themselves."""
     sub = random_subproblem(5, 400, 30, 2)
     exact = solve(sub, tol=1e-7)
-    monkeypatch.setattr("widemargin.linalg.matrix_blocks._WIDE", 10)
+    monkeypatch.setattr("widemargin.linalg.matrix_blocks.RowBlocks.wide", 10)
     options = NewtonOptions(broad=10, system=SystemOptions(single_factor=10))
     short = replace(sub, rows=RowBlocks([(block.X[block.row_of], None) for block in sub.rows.blocks]))
     factors: list[Any] = []

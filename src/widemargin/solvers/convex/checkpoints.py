@@ -118,14 +118,14 @@ def _sketch(sub: ConstrainedHinge) -> list[float]:
     # One look at the features with a fixed direction tells other rows apart, whatever their order in blocks.
     direction = np.random.default_rng(0).standard_normal(rows.n_features)
     rows.n_passes += 1
-    sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))
+
+    def sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
+        (direction, n_cells), problem = message, block.data
+        z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
+        return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
+
+    sums: Floats = rows.blocks.sum(sketch_of, (direction, sub.coef.n_cells))
     return [float(value) for value in sums.ravel()]
-
-
-def _sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
-    (direction, n_cells), problem = message, block.data
-    z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
-    return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
 
 
 def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
@@ -134,6 +134,7 @@ def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: 
     digest = hashlib.sha256(solver.encode())
     parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
     parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
+    # A warm start changes the result, within the tolerance.
     parts += [] if start is None else [start.w, np.array([start.b]), start.v]
     for part in parts:
         digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
@@ -151,6 +152,7 @@ def _result(entry: dict[str, Any]) -> ConvexResult:
 
 def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:
     body = json.dumps({"steps": steps, "rows": rows}, default=lambda array: array.tolist())
+    # The digest tells a file that was cut off from one that is whole.
     data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body}
     try:
         replace_file(path, json.dumps(data).encode())

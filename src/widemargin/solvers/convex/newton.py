@@ -118,6 +118,7 @@ class LinearRun(ProximalRun):
             self.hinges = BlockPasses(sub, self.w, self.b, system, warm=start is not None, iterative=self.iterative)
             return
         n = sub.rows.n_rows
+        # Shares steer the proximal steps, so they are kept in double precision while they move.
         shares = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
         # The scores are changed in place from here on, so nobody else may remember them.
         scores = sub.scores(self.w, self.b)
@@ -138,6 +139,7 @@ class LinearRun(ProximalRun):
         near = 0.0 if first else self.options.ahead * self.reach / self.delta
         self.slopes = self.hinges.slopes(step, vh, active, Width(self.delta, near, first, afresh))
         rise, fall = self.slopes[0], self.slopes[1]
+        # The derivative by b has the opposite sign, as scores are X w - b.
         gradient = rise[:d] - fall[:d] + self.sub.lam * self.w
         if self.sub.fit_intercept:
             gradient = np.append(gradient, fall[d] - rise[d])

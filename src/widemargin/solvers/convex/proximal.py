@@ -265,6 +265,7 @@ class ProximalRun(ABC):
     def advance(self, *, slow: bool) -> None:
         """One proximal step: the slopes become the new centre, the width shrinks, tau grows where constraints lag."""
         options = self.options
+        # How far the constraints still are from their multipliers' optimality.
         lag = float(np.abs(self.here.vh - self.v).max(initial=0.0)) / self.tau
         # Multipliers that still move much need a stiffer wall.
         if lag > 0.3 * self.lag:
@@ -272,6 +273,7 @@ class ProximalRun(ABC):
         self.lag = lag
         self.hinges.adopt(self.delta)
         self.v = self.here.vh
+        # A gap that stops shrinking is held up by the smoothing, so the width may go on falling.
         least = options.last_width if slow else options.least_width
         before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
         # Curvatures are one over the width, so those of the rows that stay change by one factor.

@@ -61,10 +61,12 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float, 
             system = _System(H, A, x, z)
         except np.linalg.LinAlgError:
             break
+        # Predictor: all complementarity at once, to see how far that goes.
         dx, _, dz = system.solve(-x * z, dual_left, primal_left)
         # The affine direction shows how much complementarity a step can take away; Mehrotra aims at its cube.
         ahead = float((x + _length(x, dx) * dx) @ (z + _length(z, dz) * dz))
         target = (ahead / gap) ** 3 * gap / n
+        # Corrector: the same factor, with the target and the product of the first changes.
         dx, dy, dz = system.solve(target - x * z - dx * dz, dual_left, primal_left)
         # One length for x and z: the programme is quadratic, so the two are tied by the gradient.
         step = min(1.0, 0.99 * min(_length(x, dx), _length(z, dz)))
@@ -93,6 +95,7 @@ class _System:
 
     def solve(self, product: Floats, dual_left: Floats, primal_left: Floats) -> tuple[Floats, Floats, Floats]:
         """Step (dx, dy, dz) to `z dx + x dz = product` that takes away what is left of the other two equations."""
+        # The equalities are few: their system is all that is left after x and z.
         right = cholesky.solve(self._factor, product / self._x - dual_left)
         dy = cholesky.solve(self._small, primal_left - self._A @ right)
         dx = right + self._across @ dy

@@ -50,6 +50,9 @@ class SampleOptions:
     worth: float = 0.5
 
 
+DEFAULTS = SampleOptions()
+
+
 @runtime_checkable
 class SampledProblem(Protocol):
     """What drawing a sample asks of a ramp problem."""
@@ -83,7 +86,7 @@ def sampled(problem: P, seed: int = 0) -> P | None:
     """The problem on a sample of its rows; None where there are too few of them for that to save time."""
     if not isinstance(problem, SampledProblem):
         return None
-    rows, options = problem.rows, SampleOptions()
+    rows, options = problem.rows, DEFAULTS
     if isinstance(rows, GramRows) or (rows.n_rows <= options.rows and rows.n_stored <= options.numbers):
         return None
     # With few rows a feature the sample could be separated, and would lead away.
@@ -121,7 +124,8 @@ def draw(cell: Cells, n_cells: int, share: float, rng: np.random.Generator) -> I
 
 def _chance(count: Ints, share: float) -> Floats:
     """Chance of a row of each cell to be drawn, from the rows of each."""
-    least = min(SampleOptions.least, max(1, int(count.sum()) // (4 * count.shape[0])))
+    # Where cells are many, so many rows of each would be most of all rows.
+    least = min(DEFAULTS.least, max(1, int(count.sum()) // (4 * count.shape[0])))
     chance: Floats = np.maximum(share, least / np.maximum(count, 1))
     return chance
 
@@ -138,6 +142,7 @@ def spread_shares(z: Floats) -> tuple[Shares, Shares]:
     width = 0.1  # of the scores that are near enough to the kink of a hinge for a slope between 0 and 1
     up, um = ((0.5 + sign * z) / width for sign in (1.0, -1.0))
     for slope in (up, um):
+        # On the kink itself the slope is a half.
         slope += 0.5
         np.clip(slope, 0.0, 1.0, out=slope)
     return up.astype(np.float32), um.astype(np.float32)

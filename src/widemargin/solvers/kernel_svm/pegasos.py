@@ -70,8 +70,11 @@ def solve(
     problem.refuse_bias("Pegasos")
     iterates, rng = stochastic.Iterates(problem, start), np.random.default_rng(seed)
     if start is not None:
+        # Counted from a whole pass: the first long steps would throw a start away.
         iterates.arrays[4][Now.STEPS] = problem.n_rows
+    # The regulariser in Pegasos' units, where the losses are a mean.
     lam = 1.0 / max(float(problem.upper.sum()), 1e-300)
+    # The optimum lies in this ball (Theorem 1 of the paper).
     radius = lam**-0.5 if project else np.inf
     diagonal, y = problem.rows.diagonal(), problem.y
 

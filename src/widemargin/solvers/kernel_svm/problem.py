@@ -86,6 +86,7 @@ class WholeMatrix:
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`."""
         if columns is None:
+            # All columns are wanted, so nothing of the matrix has to be copied.
             add_rows(self._K, rows.astype(np.int64), change, scores)
         else:
             add_rows(self.block(rows, columns), np.arange(rows.shape[0]), change, scores)
@@ -148,14 +149,18 @@ class KernelProblem:
         Values
         """
         y, upper = self.y, self.upper
+        # The coefficients hold y_i a_i, so that |w|^2 = coef' K coef needs no labels.
         square = float(coef @ scores)
         hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
+        # Both values as in the head of this file.
         primal, dual = 0.5 * square + float(upper @ hinge), float(y @ coef) - 0.5 * square
         gradient = y - scores  # of the dual along y
         a = y * coef
+        # A coefficient may grow where a_i may, or, for a negative row, where a_i may shrink.
         up = np.where(y > 0, a < upper, a > 0)
         low = np.where(y > 0, a > 0, a < upper)
         if self.fit_intercept:
+            # LIBSVM's measure: with a bias two variables move together, so it is a difference of two gradients.
             highest = gradient[up].max(initial=-np.inf)
             lowest = gradient[low].min(initial=np.inf)
             return Values(primal, dual, float(max(0.0, highest - lowest)))
@@ -172,6 +177,7 @@ class KernelProblem:
         counts = self.upper > 0.0  # rows held out have no kink
         if not (self.fit_intercept and counts.any()):
             return 0.0
+        # Left of its kink a positive row has a loss, right of it a negative row has one.
         kinks, upper = (self.y - scores)[counts], self.upper[counts]
         order = np.argsort(kinks, kind="stable")
         positive = float(upper[self.y[counts] > 0].sum())
@@ -184,6 +190,7 @@ class KernelProblem:
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Least and largest value of every coefficient, shapes (n,)."""
+        # A positive row has its coefficient in [0, C_i], a negative one in [-C_i, 0].
         signed = self.y * self.upper
         return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
 
@@ -192,6 +199,7 @@ class KernelProblem:
         if start is None:
             return np.zeros(self.n_rows)
         coef = np.clip(start, *self.bounds()).astype(np.float64)
+        # A sum of 0 that is off by rounding only is left as it is: the start may be an optimum.
         if self.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
             balance(coef)
         return coef
@@ -273,6 +281,7 @@ KernelSolver = Callable[..., KernelResult]
 
 def responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
+    # Only support vectors cost kernel rows.
     scores, support = np.zeros(rows.n_rows), np.flatnonzero(coef)
     rows.add(support, coef[support], scores)
     return scores

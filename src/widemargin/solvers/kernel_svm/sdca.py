@@ -70,10 +70,12 @@ def solve(
     scores = responses(problem.rows, coef)
     largest = float(diagonal.max(initial=0.0))
     limit = 1e-3 if tol is None else tol  # at LIBSVM's tolerance the hold-out rule has nothing left to choose from
+    # Looks cost a pass over the scores, so the recorder spaces them by the work done.
     recorder, rng = KernelRecorder(problem, "sdca", budget, tol), np.random.default_rng(seed)
     visits, converged = 0, False
 
     def moves(rows: Ints) -> Bools:
+        # The dual along a coefficient is a parabola: its slope says whether it wants to move.
         slope = problem.y[rows] - scores[rows]
         rises: Bools = (slope > 0.0) & (coef[rows] < upper[rows])
         return rises | ((slope < 0.0) & (coef[rows] > lower[rows]))
@@ -82,6 +84,7 @@ def solve(
         return coordinate_ascent(draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores)
 
     def look(visits: int) -> bool:
+        # A norm that comes out negative shows a kernel that is not positive semi-definite.
         squared_norm(coef, scores, largest, problem.rows.dtype)  # raises where it is negative
         at = problem.values(coef, scores, 0.0)
         return recorder.watch(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit

@@ -97,6 +97,7 @@ def solve(
     """
     budget = budget or Budget()
     problem.refuse_small_cache()
+    # Many rows need many steps; so the limit of LIBSVM grows with them.
     most = max(options.most_steps, 100 * problem.n_rows) if max_iter is None else max_iter
     run = _Run(problem, start, KernelRecorder(problem, "smo", budget, tol), options)
     try:
@@ -123,6 +124,7 @@ class _Part:
         lower, upper = problem.bounds()
         self.lower, self.upper = lower[index], upper[index]
         self.diagonal = run.diagonal[index].astype(self.rows.dtype)
+        # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)
         self._lanes = np.empty(pair_steps.LANES, self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
@@ -142,6 +144,7 @@ class _Part:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
         if not self._pairs:  # the variable that gains most, and its companion
             state = self._state
+            # The look at the violation has found this variable already.
             i, _ = self._best or pair_steps.most_gaining(*state, self._gain)
             if i < 0:
                 return 0.0, np.inf
@@ -174,6 +177,7 @@ class _Part:
         if self._pairs:
             up, down = self._room[0], self._room[1]
             return float(up[pair_steps.peak(up, self._lanes)]), -float(down[pair_steps.peak(down, self._lanes)])
+        # Without a bias a gradient has to be compared with 0 alone.
         worst = self.violation()
         return worst, -worst
 
@@ -183,6 +187,7 @@ class _Part:
         # At the upper bound with a gradient above all that can go up, a variable has no partner: it will stay.
         held = (self.coef >= self.upper) & (self.gradient > highest)
         held |= (self.coef <= self.lower) & (self.gradient < lowest)
+        # Rows held out have both bounds at 0: they never move, but their scores are wanted.
         alive: Bools = ~held | (self.lower == self.upper)
         return alive
 
@@ -205,11 +210,13 @@ class _Run:
     @property
     def indefinite(self) -> bool:
         """Whether a step met negative curvature beyond rounding."""
+        # Single steps meet the diagonal alone, pairs meet the curvature along both.
         flattest = self._flattest if self.problem.fit_intercept else self.diagonal.min(initial=np.inf)
         return significantly_negative(flattest, float(np.abs(self.diagonal).max(initial=0.0)))
 
     def go(self, tol: float, most: int, shrinking: bool, budget: Budget) -> None:
         """Steps until the violation of all rows is at most `tol`, or a limit is met."""
+        # Small problems try to leave rows out after as many steps as they have rows.
         interval = max(1, min(self.problem.n_rows, self.options.interval))
         restored, last = False, 0
         while True:
@@ -221,6 +228,7 @@ class _Run:
                 restored, last = True, self.steps
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
+            # A look at the end is due in any case: it is what the history says of the result.
             if (self.recorder.due(self.steps) or optimal) and self._look(left):
                 self.ended = True
                 return
@@ -234,6 +242,7 @@ class _Run:
             if gain == 0.0:  # rounding leaves nothing
                 return
             self.steps += 1
+            # The dual value follows the steps, because scores of rows left out are not known.
             self._dual += gain
             self._flattest = min(self._flattest, curvature)
 
@@ -260,6 +269,7 @@ class _Run:
 
         Where these are the same as before, the part and its cached rows stay.
         """
+        # All rows take part for the moment, to see who violates.
         before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
         if self._part.violation() <= tol:
             return
@@ -273,6 +283,7 @@ class _Run:
     def _leave_out(self, alive: Bools) -> None:
         """Go on with the part's rows that are alive, where that saves enough."""
         part = self._part
+        # A shorter part loses its cached rows, so it must be much shorter.
         if alive.sum() > self.options.shrunk * alive.shape[0]:
             return
         self._write_back()
@@ -287,6 +298,7 @@ class _Run:
             intercept = problem.optimal_bias(self.scores)
             facts = problem.values(self.coef, self.scores, intercept)._asdict()
         else:
+            # Rows that are left out have no scores, so the middle of the two sides stands for the bias.
             intercept = 0.5 * sum(part.sides()) if problem.fit_intercept else 0.0
             facts = {"dual": self._dual, "violation": left}
         return self.recorder.watch(self.steps, self.coef, self.scores, intercept, facts)

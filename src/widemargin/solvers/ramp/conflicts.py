@@ -96,6 +96,7 @@ def lower_bound(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, mult
     The minimum over `0 <= P[c] <= W[c]` is taken cell by cell. Above 0, no classifier meets the constraints of positive
     multiplier together.
     """
+    # Each cell takes the cheaper of its two predictions, whatever the others do.
     positive, negative = np.split(coef.change(multipliers), 2)
     return float(np.minimum(positive, negative) @ cell_weight - multipliers @ gamma)
 
@@ -115,6 +116,7 @@ def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats
     tuple of int
         Increasing.
     """
+    # A proof over all constraints first: without one there is nothing to reduce.
     everything = np.arange(gamma.shape[0])
     left = _certificate(coef, cell_weight, gamma, everything)
     for j in left:
@@ -133,6 +135,7 @@ def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, amo
         return among
     # unknowns are the weight P[c] predicted positive in each cell, and the violation of each constraint
     part, k, m = coef.columns(among), coef.n_cells, among.shape[0]
+    # What a unit of weight adds to each constraint when it turns positive.
     change = sp.csr_array((part.value, part.column, part.indptr), shape=(k, m)).T
     fixed = part.totals(np.zeros(k), cell_weight, m)[1]
     solved = linprog(
@@ -185,6 +188,7 @@ class _Search:
     def least(self, j: int, others: Sequence[int]) -> _Model:
         """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
         part = self.problem.restricted(others, objective=j)
+        # A known model that meets the others, or nearly, spares the search its first steps.
         near = [model for model in self.models if model.misses(others) <= OPTIONS.near]
         start = min(near, key=lambda model: float(model.excess[j]), default=None)
         measures = self.measures(part)
@@ -193,6 +197,7 @@ class _Search:
             start=None if start is None else (start.w, start.b), budget=self.budget,
         ).best  # fmt: skip
         self.searches += 1
+        # Every model is measured by all constraints: it may be the answer to another question.
         self.models.append(_Model(found.w, found.b, self.own.excess(found.w, found.b)))
         return self.nearest(j, others)
 
@@ -234,10 +239,12 @@ def diagnose(
             if not search.over:
                 search.least(j, _without(impossible, j))
     else:
+        # What is missed is suspect, and so is what pulls hard at the solution.
         solution = found.solution
         suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     nearest = {}
+    # How near each bound can be come to, if all others of the conflict are met.
     for j in conflict:
         model = search.nearest(j, _without(conflict, j))
         if model.misses(_without(conflict, j)) <= 0.0:

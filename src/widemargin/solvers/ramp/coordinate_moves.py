@@ -109,6 +109,7 @@ def best_step(
         Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
     """
     objective, excess = problem.values(problem.hard_mass(z)) if here is None else here
+    # Rows that the direction does not move never turn.
     moving = x != 0.0
     if not moving.all():
         row, x = row[moving], x[moving]
@@ -120,9 +121,11 @@ def best_step(
     work = np.empty_like(excess)
     length = 0.0
     for sign, last in ((1.0, limits[1]), (-1.0, -limits[0])):
+        # Only turns ahead are met when going this way.
         mine = np.flatnonzero(sign * turn > 0.0)
         distance = sign * turn[mine]
         best[2] = abs(length)
+        # The second way has to beat what the first one has found.
         before = best.copy()
         walk(
             distance, np.argsort(distance, kind="stable"), row[mine], sign * x[mine] > 0.0, problem.weight,
@@ -196,6 +199,7 @@ def _try(
     """Violation, objective, feature and length of each feature's best move that helps, the best first."""
     now, found = (_violation(excess), objective), []
     for j in features:
+        # The present rates are the same for every feature, so they are handed on.
         step = best_step(problem, z, *columns[j], here=(objective, excess))
         if (step.violation, step.objective) < now:
             found.append((step.violation, step.objective, j, step.length))
@@ -227,6 +231,7 @@ class _Columns:
                 rows.append(np.arange(block.start, block.start + block.row_of.shape[0]))
                 entries.append(block.X[block.row_of, j].astype(np.float64))
             else:
+                # A column of sparse rows lies in one piece in CSC order.
                 place = slice(part.indptr[j], part.indptr[j + 1])
                 rows.append(part.indices[place].astype(np.int64) + block.start)
                 entries.append(part.data[place].astype(np.float64))

@@ -222,6 +222,7 @@ class _Walk:
     def step(self, rho: float, tol: float) -> bool:
         """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
         sub: ConstrainedHinge = self.problem.majorise(self.z)
+        # The majoriser is tight here, so whatever lowers it lowers the merit.
         before, here = self.merit(rho), (self.objective, self.excess)
         state = self.state
         # a step solved too loosely may raise the merit; it is then solved ten times as exactly, once
@@ -291,6 +292,7 @@ def minimise_ramp(
     began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
+    # A warm start is nearer than what a sample could say.
     walk = _from_sample(problem, convex, options, start, budget) if state is None else None
     if walk is None:
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
@@ -310,9 +312,11 @@ def _from_sample(
 
     Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the sample's.
     """
+    # A tenth of the rows leads most of the way at a tenth of the cost.
     few = sampled(problem)
     if few is None:
         return None
+    # Nothing of the sample is certified, so it needs no exact last step.
     loose = replace(options, tol=options.loose_tol)
     first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
     w, b = (first.w, first.b) if options.steps else start
@@ -321,6 +325,7 @@ def _from_sample(
         warm = first.last.state
         state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
     walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
+    # What the sample took belongs to the run.
     walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
     return walk
 

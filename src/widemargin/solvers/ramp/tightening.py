@@ -282,6 +282,7 @@ def enforce(
         overshot = not gained and latest.violation > 0.0  # gave back too much: once more, from the other side
         if not gained and (retried or not overshot):
             break
+        # A round that overshot is tried once more, from the other side.
         retried = overshot
     if moves is not None and finest.violation > 0.0 and not budget.exhausted:
         finest = moves.repair(finest, budget)
@@ -340,6 +341,7 @@ def enforce_from_two_starts(
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first
     try:
+        # The SVM without constraints, with the threshold that meets them best.
         plain = _plain(problem, convex, options, budget)
         shifted = hard.judge(plain)
         rival = first.best if measures is hard else hard.judge(first.best.solution)
@@ -351,6 +353,7 @@ def enforce_from_two_starts(
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
         return first
+    # The baseline counts as a search of its own, so that its steps are reported too.
     svm = Enforced(itself, 0, plain.n_steps, plain.n_iter, plain.n_epochs, plain.history)
     return first.followed_by(svm).followed_by(again)
 

@@ -62,6 +62,7 @@ class _CForm:
     def judge(self, coef: Floats, scores: Floats) -> Judged:
         problem = self._problem
         square = max(float(coef @ scores), 0.0)
+        # The line search over scale and bias: the best multiple of this direction.
         level = self._of_average.of_norm(scores, square / self._C)
         gamma = level.gamma
         if math.isinf(gamma):  # w = 0 is best along this direction
@@ -72,6 +73,7 @@ class _CForm:
             square /= gamma * gamma
         loss = float(problem.upper @ np.maximum(0.0, 1.0 - problem.y * (scores + intercept)))
         norm = math.sqrt(square)
+        # nu = mean hinge loss / |w|, where this solution lies on the front.
         nu = loss / (float(problem.upper.sum()) * norm) if norm > 0.0 else math.inf
         return Judged(
             coef, scores, intercept, 0.5 * square + loss, 1.0 / norm if norm > 0.0 else 0.0, nu, level.covered
@@ -79,8 +81,10 @@ class _CForm:
 
     def bound(self, mass: Floats, norm: float) -> float:
         rows = self._counts & (mass > 0.0)
+        # The dual point s p must stay within C, row by row.
         scale = float((self._problem.upper[rows] / mass[rows]).min(initial=math.inf))
         if norm > 0.0:
+            # The top of the parabola s - s^2/2 |..|^2, if the bounds let it be reached.
             scale = min(scale, 1.0 / norm**2)
         return scale - 0.5 * (scale * norm) ** 2
 

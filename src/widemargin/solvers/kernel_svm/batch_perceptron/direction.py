@@ -94,6 +94,7 @@ class Direction:
         if diagonal.min(initial=0.0) < 0.0:
             raise _indefinite(float(diagonal.min()))
         self.largest = float(diagonal.max(initial=0.0))
+        # eta_0 of Algorithm 1.
         self._first_step = 1.0 / np.sqrt(self.largest) if self.largest > 0.0 else 0.0
         self.coef, self.scores, self.square, self.scale, self.steps = np.zeros(n), np.zeros(n), 0.0, 1.0, 0
         if start is not None and np.any(start):
@@ -108,6 +109,7 @@ class Direction:
         `cache` says whether the rows go through the cache, or are computed afresh and not kept.
         """
         self.steps += 1
+        # eta_t = eta_0 / sqrt(t), divided by the scale in which the arrays are kept.
         step = self._first_step / np.sqrt(self._offset + self.steps)
         change = step / self.scale * self._problem.y[rows] * mass
         before = self.scores[rows]
@@ -120,7 +122,9 @@ class Direction:
         gained = float(change @ (self.scores[rows] - before))  # squared norm of the step
         if significantly_negative(gained, self.largest * float(np.abs(change).sum()) ** 2):
             raise _indefinite(gained / float(np.abs(change).sum()) ** 2)
+        # |v + d|^2 = |v|^2 + 2 <v, d> + |d|^2, from the scores before and after the step.
         self.square = max(0.0, self.square + 2.0 * float(change @ before) + gained)
+        # The projection onto the unit ball.
         if self.scale * self.scale * self.square > 1.0:
             self.scale = 1.0 / np.sqrt(self.square)
         if self.scale < 1e-4:  # the arrays would grow beyond what their digits can tell apart
@@ -128,6 +132,7 @@ class Direction:
             self.scores *= self.scale
             self._measure()
             self.scale = 1.0
+        # Weights t^power, as a running average.
         share = (self._power + 1.0) / (self.steps + self._power)
         average(self.mean_coef, self.coef, self.scale, share)
         average(self.mean_scores, self.scores, self.scale, share)
@@ -177,6 +182,7 @@ class Sampler:
         self, problem: KernelProblem, water: WaterLevel, options: BatchOptions, rng: np.random.Generator
     ) -> None:
         self._rows, self._water, self._rng = problem.rows, water, rng
+        # A batch larger than the cache could not be fetched at once.
         fits = problem.rows.capacity >= problem.n_rows
         self._batch = options.batch if fits else max(1, min(options.batch, problem.rows.capacity))
         self._two = problem.fit_intercept
@@ -236,11 +242,13 @@ class Sampler:
         """All rows, or `count` drawn by weight, with masses of sum 1."""
         inside = np.flatnonzero(weight)
         rows, weight = rows[inside], weight[inside]
+        # Few covered rows: all of them give the exact supergradient.
         if rows.shape[0] <= count:
             return rows, weight / weight.sum()
         if weight.min() == weight.max():
             drawn = self._rng.choice(rows.shape[0], count, replace=False, shuffle=False)
             return rows[drawn], np.full(count, 1.0 / count)
+        # With replacement, by weight; equal draws are one row of a larger mass.
         sums = np.cumsum(weight)
         drawn = np.searchsorted(sums, self._rng.random(count) * sums[-1], side="right")
         different, times = np.unique(np.minimum(drawn, rows.shape[0] - 1), return_counts=True)
@@ -259,6 +267,7 @@ class Sampler:
         new = np.concatenate(fresh_rows)
         if new.shape[0] == 0:
             return
+        # The pool has to fit into the cache: uncovered rows go first, then the oldest.
         room = self._rows.capacity - new.shape[0]
         if self.pool.shape[0] > room:
             still = self._water.covered(scores, level, self.pool) > 0.0

@@ -44,6 +44,7 @@ class _SlackForm:
         scale, best = 1.0, None
         factors = {1.0 / norm} if norm > 0.0 else {1.0}
         if norm > 0.0 and not self._unit_norm:
+            # A direction shorter than 1 may have the larger margin where slack is dear.
             factors.add(min(1.0, 1.0 / norm))
         for factor in factors:
             level = self._of_average.of_volume(factor * scores, self.volume)
@@ -51,12 +52,14 @@ class _SlackForm:
                 scale, best = factor, level
         assert best is not None
         margin = best.gamma
+        # Without a positive margin there is no classifier of margin 1 to scale to.
         divisor = margin if margin > 0.0 else 1.0
         coef, scores = scale / divisor * coef, scale / divisor * scores
         return Judged(coef, scores, best.bias / divisor, -margin, margin, self.nu, best.covered)
 
     def bound(self, mass: Floats, norm: float) -> float:
         rows = self._counts
+        # The bound in the head of this file, with its sign turned: the objective is minimised.
         return -(norm + self.volume * float((mass[rows] / self.weight[rows]).max()))
 
 

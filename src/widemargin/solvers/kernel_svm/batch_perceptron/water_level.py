@@ -114,7 +114,19 @@ class WaterLevel:
         volume : float
             V >= 0; with 0 the level is the least response.
         """
-        return self._find(scores, lambda pieces: self._spend(pieces, volume))
+
+        def spend(at: _Pieces) -> Level | None:
+            # The first jump that takes more than the volume; None if it is not in the band.
+            height = at.level.sum(axis=0)[1:]
+            first = at.end[0] * height[0] - at.total[0] if at.end[0] > 0.0 else 0.0
+            needed = first + np.cumsum(at.end[1:] * np.diff(height))
+            beyond = np.flatnonzero(needed > volume)
+            if first > volume or beyond.shape[0] == 0:
+                return None
+            j = int(beyond[0]) + 1
+            return self._between(at, j, (volume + at.total[j]) / at.end[j])
+
+        return self._find(scores, spend)
 
     def of_norm(self, scores: Floats, square: float) -> Level:
         """The level of the C form at `square = r^2 / C`; infinite levels where scale 0 is best."""
@@ -125,12 +137,14 @@ class WaterLevel:
         pick = slice(None) if rows is None else rows
         basin, c = self.basin[pick], self._y[pick] * scores[pick]
         second = basin == 1
+        # A row exactly at the level is covered in part.
         height = np.where(second, level.negative, level.positive)
         share = np.where(second, level.share_negative, level.share_positive)
         return self._weight[pick] * (basin >= 0) * np.where(c < height, 1.0, np.where(c == height, share, 0.0))
 
     def _find(self, scores: Floats, rule: Callable[[_Pieces], Level | None]) -> Level:
         # Near the last level first, as it moves little from step to step; then in a wider band; then among all rows.
+        # Few rows lie near the last level, and sorting them is nearly all the work.
         bands = [self._reach, 8.0 * self._reach] if math.isfinite(self._reach) and self._reach > 0.0 else []
         for reach in (*bands, math.inf):
             pieces = self._pieces(scores, reach)
@@ -163,6 +177,7 @@ class WaterLevel:
         rows, mass = [], []
         for k in range(2):
             value = self._value[k, : count[k]]
+            # Only rows inside the band are sorted.
             order = np.argsort(value)
             rows.append(value[order])
             mass.append(self._mass[k, : count[k]][order])
@@ -173,24 +188,12 @@ class WaterLevel:
             self._end[:m], self._total[:m], self._level[:, : m + 1], (rows[0], rows[1]), (mass[0], mass[1]), base
         )
 
-    def _spend(self, at: _Pieces, volume: float) -> Level | None:
-        """The first jump that takes more than the volume; None if it is not in the band."""
-        height = at.level.sum(axis=0)[1:]
-        first = at.end[0] * height[0] - at.total[0] if at.end[0] > 0.0 else 0.0
-        if first > volume:
-            return None
-        needed = first + np.cumsum(at.end[1:] * np.diff(height))
-        beyond = np.flatnonzero(needed > volume)
-        if beyond.shape[0] == 0:
-            return None
-        j = int(beyond[0]) + 1
-        return self._between(at, j, (volume + at.total[j]) / at.end[j])
-
     def _balance(self, at: _Pieces, square: float) -> Level | None:
         """The first piece, or the jump before it, where gamma S reaches the square; None if it is not in the band."""
         share = 0.5 if self._two else 1.0
         height = at.level.sum(axis=0)
         gamma, total = share * height, at.total
+        # C gamma S = r^2 has its solution in the first piece that reaches r^2 / C.
         reached = (gamma[1:-1] > 0.0) & (total[1:] > 0.0) & (gamma[1:-1] * total[1:] >= square)
         j = int(np.argmax(reached)) + 1 if reached.any() else at.end.shape[0]
         if j == at.end.shape[0]:  # no piece: the jump behind them, or beyond
@@ -200,6 +203,7 @@ class WaterLevel:
         before = total[j - 1]
         if before > 0.0 and square / before < gamma[j]:
             return None if j == 1 else self._between(at, j - 1, square / before / share)
+        # Inside a piece the levels stay and S grows with the covered weight, in a line.
         covered = at.end[j - 1] + (square / gamma[j] - before) / height[j]
         return self._level_at(at, at.level[0, j], at.level[1, j], min(max(covered, at.end[j - 1]), at.end[j]))
 
@@ -237,6 +241,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
         V >= 0.
     """
     basins = [positive.copy()] if negative is None else [positive.copy(), negative.copy()]
+    # No basin can cover more rows than the smaller one has.
     m = min(rows.shape[0] for rows in basins)
     for rows in basins:
         if rows.shape[0] > m:
@@ -247,6 +252,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
         for rows in basins:
             rows[low:high].partition(middle - low)
         part = total + sum(float(rows[low:middle].sum()) for rows in basins)
+        # To cover `middle` rows of each basin takes this volume.
         if middle * sum(float(rows[middle]) for rows in basins) - part > volume:
             high = middle
         else:
@@ -261,6 +267,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
 
 def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[float] | Floats) -> tuple[float, float]:
     """The middle of the pairs of levels of sum `height`, each between its last covered row and the next one."""
+    # The pairs of levels that are allowed are an interval; its middle is taken.
     low, high = max(below[0], height - above[1]), min(above[0], height - below[1])
     first = min(max(0.5 * (low + high), below[0]), above[0])  # rounding must not pass a row
     return float(first), float(min(max(height - first, below[1]), above[1]))

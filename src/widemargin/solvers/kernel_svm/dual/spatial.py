@@ -115,6 +115,7 @@ def solve(
     budget = budget or Budget()
     n = problem.n_rows
     order = np.random.default_rng(seed).permutation(n)
+    # Each subsample is a quarter of the next, down to the first that is worth a start.
     sizes = [n]
     while start is None and sizes[0] > options.first * options.growth // 2:
         sizes.insert(0, max(options.first, sizes[0] // options.growth))
@@ -123,6 +124,7 @@ def solve(
     history: list[dict[str, float]] = []
     rounds, indefinite = 0, False
     for m in sizes:
+        # Sorted, so that the tree of the spatial order sees the rows in memory order.
         rows = np.sort(order[:m])
         stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
         stage.run(goal, HoldOut(stage.part) if tol is None and m == n else None)
@@ -130,6 +132,7 @@ def solve(
         rounds += stage.rounds
         indefinite |= stage.block.indefinite
         history += stage.recorder.history
+        # The certificate is one over all rows, whatever subsample the run has come to.
         if budget.exhausted and m < n:
             rows = np.arange(n)
             stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
@@ -164,6 +167,7 @@ class _Stage:
         lower, upper = self.part.bounds()
         try:
             while True:
+                # The rows that violate most anywhere, besides the worst cell.
                 left = working_set.violation(self.part, self.coef, self.scores, self.options.worst, lower, upper)
                 spent = self.part.rows.evaluations
                 if rule is not None and (rule.due(spent) or left.size <= tol):
@@ -199,6 +203,7 @@ class _Stage:
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
         size = self.options.cell
+        # How far each row is from its optimality condition, where its coefficient may still move.
         ahead = self.part.y - self.scores - middle
         excess = np.where(ahead > 0.0, ahead * (self.coef < upper), -ahead * (self.coef > lower))
         starts = np.arange(0, excess.shape[0], size)
