@@ -19,16 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from widemargin.distributed.backends import SerialMap, called
-from widemargin.distributed.blocks import (
-    FAN_IN,
-    Block,
-    BlockFunction,
-    BlockMap,
-    Step,
-    bytes_of,
-    combined,
-    filled_blocks,
-)
+from widemargin.distributed.blocks import FAN_IN, Block, BlockFunction, Step, bytes_of, combined, filled_blocks
 from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
@@ -159,7 +150,7 @@ class DaskMap:
         other._take(self._recipes, steps, self._hold if hold is None else hold, self if self._hold else None)
         return other
 
-    def near(self, n_bytes: int) -> BlockMap:
+    def near(self, n_bytes: int) -> "DaskMap | SerialMap":
         """See `BlockMap`."""
         if (
             n_bytes <= 0 or sum(self.map(lambda block, _: bytes_of(block.data))) > n_bytes

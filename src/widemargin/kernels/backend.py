@@ -76,11 +76,9 @@ class Backend(Protocol):
 
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
         """Take over rows (dense or CSR)."""
-        ...
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right))."""
-        ...
 
 
 class NumpyBackend:

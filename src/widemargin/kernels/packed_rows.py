@@ -262,19 +262,8 @@ def fill(
     weight = left.weight * packed.dtype.type(packed.value) if packed.value else left.weight
 
     def columns(low: int, high: int) -> None:
-        arguments = (
-            left.start,
-            left.place,
-            weight,
-            tiles,
-            first,
-            first + low,
-            first + high,
-            *norms,
-            exponent,
-            out,
-            rows,
-        )
+        ends = (first, first + low, first + high)
+        arguments = (left.start, left.place, weight, tiles, *ends, *norms, exponent, out, rows)
         if packed.value:
             fill_matches(*arguments, np.empty(tiles.shape[2], np.uint8))
         else:

@@ -42,17 +42,6 @@ class CellCoefficients(NamedTuple):
     column: Integers
     value: Floats
 
-    @classmethod
-    def of_pairs(
-        cls, alpha0: Floats, beta0: Floats, indptr: Integers, column: Integers, alpha: Floats, beta: Floats
-    ) -> "CellCoefficients":
-        """From entries with two coefficients >= 0 each, shapes (nnz,)."""
-        # An entry with two positive coefficients becomes two, as the sign says the side.
-        signed = np.column_stack([alpha, -beta])
-        used = signed != 0.0
-        before = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-        return cls(alpha0, beta0, before[indptr], np.repeat(column, used.sum(axis=1)), signed[used])
-
     @property
     def n_cells(self) -> int:
         """Number of cells k."""

@@ -28,11 +28,9 @@ class RowSource(Protocol):
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer and the places of the rows in it, valid until the next call."""
-        ...
 
     def diagonal(self) -> Floats:
         """The diagonal of K."""
-        ...
 
 
 class GramRows:

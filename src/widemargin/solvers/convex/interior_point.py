@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Cells, Floats, Reals
+from widemargin._typing import Cells, Floats
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import barrier_loops as loops
@@ -271,9 +271,9 @@ class _Run:
         sub, hinges = self.sub, self.hinges
         try:
             # Predictor: the direction to complementarity zero tells how far the central path can be left behind.
-            system, affine = _System.condense(self)
-            step = system.solve(affine)
-            del affine
+            system = _System(self)
+            step = system.solve(system.affine)
+            del system.affine  # two numbers a cell, where every row may be one
         except LinAlgError:
             return False
         sums = np.zeros(5)
@@ -367,26 +367,20 @@ class _Run:
         return ConvexState(self.w, self.b, up, um, self.v)
 
 
-@dataclass(frozen=True)
 class _System:
-    """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored."""
+    """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored.
 
-    run: _Run
-    factor: Reals
-    border: Floats
-    solved_border: Floats
-    schur: Reals
-    residual: Floats
+    `affine` is the right-hand side of the direction to complementarity zero.
+    """
 
-    @classmethod
-    def condense(cls, run: _Run) -> tuple["_System", _Target]:
-        """Eliminate the hinges, and factor; also the right-hand side of the affine direction."""
+    def __init__(self, run: _Run) -> None:
+        # The hinges are eliminated first.
         sub, hinges, k, m = run.sub, run.hinges, run.sub.coef.n_cells, run.sub.n_constraints
         d = sub.rows.n_features
         value, inverse, pull = np.zeros(2 * k), np.zeros(2 * k), np.zeros(2 * k)
         loops.condense(*hinges.place, sub.weight, *hinges.pairs, run.scratch, value, inverse, pull)
         # What the constraints miss, with their slacks as they are.
-        residual = sub.gamma + run.q - run.by_constraint(value) - run.e
+        self.run, self.residual = run, sub.gamma + run.q - run.by_constraint(value) - run.e
         schur = sub.coef.squares(inverse[:k], inverse[k:], m)
         del value, inverse
         columns = _columns(sub, hinges)
@@ -397,17 +391,16 @@ class _System:
         if sub.fit_intercept:
             matrix[d, :d] = -columns[1, :d]
             matrix[d, d] = -columns[1, d]
-        factor = cholesky.factor(matrix)
-        border = columns[2:].T
-        solved = cholesky.solve(factor, border) if m else border
+        self.factor = cholesky.factor(matrix)
+        self.border = columns[2:].T
+        self.solved_border = cholesky.solve(self.factor, self.border) if m else self.border
         # The constraints that are left once (w, b) is eliminated: as many unknowns as there are of them.
-        schur += border.T @ solved
+        schur += self.border.T @ self.solved_border
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         right = -columns[0]
         right[:d] -= sub.lam * run.w
-        # The affine direction aims at complementarity zero.
-        affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
-        return cls(run, factor, border, solved, cholesky.factor(schur), residual), affine
+        self.schur = cholesky.factor(schur)
+        self.affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
 
     def solve(self, target: _Target) -> _Direction:
         """The Newton direction; `run.dz` becomes its change of the scores."""

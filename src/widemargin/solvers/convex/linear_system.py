@@ -116,7 +116,6 @@ class BandMoments(Protocol):
 
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         """The sums, all in double precision with `exact`, or where that matters beside the regulariser `lam`."""
-        ...
 
 
 class BandProducts(Protocol):
@@ -124,11 +123,9 @@ class BandProducts(Protocol):
 
     def diagonal(self) -> tuple[Floats, Floats, float]:
         """Diagonal of `X' D X`, `X' D 1` and `1' D 1`, D the curvatures."""
-        ...
 
     def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
         """`X' t` and `1' t` with `t = D (X x - shift)`."""
-        ...
 
 
 class _Centred:

@@ -68,15 +68,12 @@ class SampledProblem(Protocol):
     @property
     def cell_count(self) -> Ints:
         """Rows of each cell, where they are in blocks."""
-        ...
 
     def on_rows(self, positions: Ints, weight: Floats) -> Self:
         """The same problem on the rows at these positions, with these weights."""
-        ...
 
     def drawn(self, chance: Floats, seed: int) -> Self:
         """The problem in memory on rows of blocks drawn with a chance by cell, the weight of every cell as before."""
-        ...
 
 
 P = TypeVar("P")

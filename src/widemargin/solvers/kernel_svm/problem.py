@@ -36,23 +36,18 @@ class KernelMatrix(Protocol):
     def dtype(self) -> np.dtype[np.floating]: ...
     def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Values of some rows with some others (None: all), computed afresh."""
-        ...
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer of whole rows and the places of the rows in it, valid until the next call."""
-        ...
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
-        ...
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row."""
-        ...
 
     def subset(self, rows: Ints) -> "KernelMatrix":
         """The matrix of some of the rows, which counts and caches with this one."""
-        ...
 
 
 class WholeMatrix:

@@ -41,43 +41,33 @@ class RampProblem(SampledProblem, Protocol):
     def n_features(self) -> int: ...
     def scores(self, w: Floats, b: float) -> Any:
         """`X w - b`; for rows in blocks the model itself."""
-        ...
 
     def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
         """Ramp objective with regulariser, and excess of each constraint."""
-        ...
 
     def hard_mass(self, z: Floats) -> Floats:
         """Weight of each cell with `z > 0`."""
-        ...
 
     def values(self, positive: Floats) -> tuple[float, Floats]:
         """Loss and excess of each constraint at a mass by cell."""
-        ...
 
     def majorise(self, z: Floats) -> Any:
         """The convex problem that is tight at these scores."""
-        ...
 
     def constant_start(self, rho: float) -> float:
         """The best b at w = 0."""
-        ...
 
     def with_lam(self, lam: float) -> Self:
         """The same problem with another weight of the regulariser."""
-        ...
 
     def tightened(self, by: Floats) -> Self:
         """The same problem with bounds lowered by `by`, shape (m,)."""
-        ...
 
     def unconstrained(self) -> Self:
         """The same problem without constraints."""
-        ...
 
     def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> Self:
         """The constraints `kept` only; with `objective=j` what j bounds is minimised."""
-        ...
 
 
 @dataclass(frozen=True)

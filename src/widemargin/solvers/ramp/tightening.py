@@ -161,11 +161,9 @@ class Moves(Protocol):
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         """The best classifier on the segment from one to the other."""
-        ...
 
     def repair(self, missed: Candidate, budget: Budget) -> Candidate:
         """A classifier near one that misses bounds which misses them less, or meets them."""
-        ...
 
 
 class Measures(Protocol):
@@ -174,19 +172,15 @@ class Measures(Protocol):
     @property
     def moves(self) -> Moves | None:
         """Moves by these rates, where there are any."""
-        ...
 
     def judge(self, solution: RampResult) -> Candidate:
         """A candidate made of a ramp solution."""
-        ...
 
     def objective(self, w: Floats, b: float) -> float:
         """Objective of a model."""
-        ...
 
     def excess(self, w: Floats, b: float) -> Floats:
         """Excess of each constraint at a model, shape (m,)."""
-        ...
 
 
 def enforce(

@@ -62,15 +62,12 @@ class Form(Protocol):
 
     def level(self, direction: Direction) -> Level:
         """Level of the responses of `direction.scores`."""
-        ...
 
     def judge(self, coef: Floats, scores: Floats) -> Judged:
         """A direction, of any norm, as a classifier."""
-        ...
 
     def bound(self, mass: Floats, norm: float) -> float:
         """Bound of the objective from a law of rows whose mixture `sum_i mass_i y_i phi(x_i)` has this norm."""
-        ...
 
 
 def relative_weight(problem: KernelProblem) -> Floats:

@@ -63,11 +63,9 @@ class TiledMatrix(Protocol):
 
     def block(self, rows: Ints) -> Reals:
         """Values among some rows."""
-        ...
 
     def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
         """Add `K[:, rows] change` to `scores`."""
-        ...
 
 
 def solve(
