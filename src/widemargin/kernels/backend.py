@@ -49,6 +49,7 @@ class Placed:
         if self.packed is None:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
+            # A slice of rows is a slice of what is packed, so nothing is packed again.
             return Placed(X, square, self.packed, self.first + rows.indices(len(self))[0])
         return Placed(X, square, self.packed.part(rows, X))
 
@@ -67,6 +68,7 @@ class Placed:
         """
         if self._words is None or self._words[0] != right.unit:
             packed = self.packed if isinstance(self.packed, ByteRows) else None
+            # The unit belongs to the right side: another one asks for another list.
             self._words = right.unit, right.listed(self.X, packed, self.first)
         return self._words[1]
 
@@ -99,6 +101,7 @@ class NumpyBackend:
         # CSR rows that are too wide for a dense copy stay as they are.
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        # Sparse rows have a product of their own, and a function of distances needs none.
         packed = pack(X) if products and not sp.issparse(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
@@ -115,6 +118,7 @@ class NumpyBackend:
             filled = np.empty((len(left), len(right)), dtype=right.X.dtype)
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
+        # What is not packed is a product of BLAS or of sparse matrices.
         block = left.X @ right.X.T
         if sp.issparse(block):
             block = block.toarray()
@@ -154,6 +158,7 @@ class TorchBackend:
         if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
             kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
             raise CapabilityError(f"backend 'torch' cannot do {kind}; use the default backend 'numpy'.")
+        # A copy: the device may share memory with NumPy, and users may change X later.
         copied = np.array(X, dtype=dtype)
         square = squared_norms(copied) if kernel.name == "rbf" else None  # in double precision, as NumPy's
         try:
@@ -258,6 +263,7 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
         return block
     # Powers that overflow are found below, with an error that says what to do.
     with np.errstate(all="ignore"):
+        # A broken power of a negative number is NaN, and a large one may overflow.
         values = block**kernel.degree
     if not bool(xp.isfinite(values).all()):
         raise KernelError(

@@ -124,6 +124,7 @@ def resolve_kernel(
         return Kernel("callable", function=kernel)
     if kernel not in KERNELS:
         raise KernelError(f"kernel {kernel!r} is unknown; use one of {', '.join(map(repr, KERNELS))} or a function.")
+    # A negative power has a pole where the inner product is 0.
     if not (degree >= 0 and math.isfinite(degree)):
         raise KernelError(f"degree={degree!r} must be a number >= 0.")
     if not math.isfinite(coef0):
@@ -179,6 +180,7 @@ def _gamma(gamma: str | float, X: Matrix, weight: Floats | None) -> float:
             share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
             sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
             mean, square = (float(share @ part) / X.shape[1] for part in sums)
+            # Var = E[x^2] - E[x]^2; rounding may make it negative where all entries are equal.
             variance = max(float(square - mean * mean), 0.0)
         elif weight is None:
             variance = float(np.var(X, dtype=np.float64))
@@ -233,6 +235,7 @@ def sampled_spectrum(rows: _Rows) -> Spectrum | None:
     """
     if rows.kernel.positive or rows.n_rows == 0:
         return None
+    # No eigenvalue of a part lies below the least one of the whole, so some rows can prove it.
     n = rows.n_rows
     count = min(n, 256)  # whose eigenvalues take 7 ms
     if rows.kernel.name == "callable":  # it may be slow: no more than a quarter of its values

@@ -64,6 +64,7 @@ class Entries(NamedTuple):
 def list_entries(X: Reals) -> Entries:
     """The entries of the left side of products, listed once for any number of them."""
     m, d = X.shape
+    # Every entry of every row, and up to four more to fill its list up.
     room = m * (d + 4)
     start, place, weight = np.empty(m + 1, np.int64), np.empty(room, np.int32), np.zeros(room, X.dtype)
     one_value = bool(entries(X, start, place, weight))
@@ -108,6 +109,7 @@ class MostlyZero:
         fit = (1 << 21) // ((d + 1) * dtype.itemsize)  # a tile of about 2 MB stays in the second cache
         # A power of two of rows, within what keeps the loops long and the tile in the cache.
         tile = int(np.clip(1 << max(0, fit.bit_length() - 1), 128, 4096 if self.value else 512))
+        # The last column stays 0: lists are filled up with it.
         packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=dtype)
         for t in range(packed.shape[0]):
             part = self._X[t * tile : (t + 1) * tile]
@@ -186,6 +188,7 @@ class ByteRows:
         # Filled up to whole tiles, so that the loops need no special last one.
         whole = np.zeros((-(-n // COLUMNS) * COLUMNS, groups), np.uint32)
         np.bitwise_xor(self._words, np.uint32(0x80808080), out=whole[:n])  # 128 less, byte by byte
+        # The instruction reads one group of four columns for a whole tile of rows.
         tiles = whole.reshape(-1, COLUMNS, groups).transpose(0, 2, 1)
         return np.ascontiguousarray(tiles).view(np.int8)
 
@@ -244,6 +247,7 @@ def fill(
         return True
     if left is None:
         return False
+    # The loops take arrays in any case; without a Gaussian they are not read.
     norms = (np.empty(0, out.dtype), np.empty(0, out.dtype)) if squares is None else squares
     exponent = out.dtype.type(0.0 if squares is None else scale)
     if isinstance(left, Words):
@@ -393,6 +397,7 @@ def fill_words(X: Reals, unit: float, accuracy: float, words: Uint32s) -> bool:
             x = float(X[i, k])
             if x != 0.0:
                 units = np.floor(x / unit + 0.5)
+                # A number that is no byte times the unit ends the attempt.
                 if not 0.0 <= units <= 255 or abs(x - units * unit) > accuracy * x:
                     return False
                 words[i, k // 4] |= np.uint32(units) << np.uint32(8 * (k % 4))

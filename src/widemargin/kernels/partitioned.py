@@ -102,6 +102,7 @@ def _sums(block: Block, message: tuple[Matrix, Floats]) -> Floats:
     (kernel, dtype, placed), (few_rows, change), backend = block.data, message, NumpyBackend()
     few = backend.place(few_rows, kernel, dtype)
     sums = np.empty(len(placed))
+    # A tile at a time, so that a block of values is never as long as the rows of the block.
     for low in range(0, sums.shape[0], 4096):
         tile = slice(low, low + 4096)  # their values need no more memory than a row of the cache
         sums[tile] = change @ backend.block(kernel, few, placed[tile]).astype(np.float64, copy=False)

@@ -99,6 +99,7 @@ class KernelRows:
         self._backend: Backend = backend_named(backend)
         self._rows = self._backend.place(X, kernel, self.dtype)
         row_bytes = self.n_rows * self.dtype.itemsize
+        # Solvers look at whole rows, so a cache without room for one is an error at once.
         if cache_size * MEGABYTE < row_bytes:
             raise KernelError(
                 f"cache_size={cache_size:g} MB cannot hold one row of {self.n_rows} kernel values "
@@ -149,12 +150,14 @@ class KernelRows:
         Both use the same memory: what one of them has cached is forgotten when the other one caches. The subset's rows
         are shorter, so more of them fit.
         """
+        # Counter and memory are shared; places in the cache are its own.
         part = copy.copy(self)
         part.n_rows = int(rows.shape[0])
         if self._given is not None:
             part._given = self._given[np.ix_(rows, rows)]
         else:
             part._rows = self._rows[rows]
+        # Shorter rows: more of them fit into the same memory.
         part.capacity = min(part.n_rows, self._memory.size // max(part.n_rows, 1))
         part._slots = OrderedDict()
         part.hits = part.misses = 0
@@ -283,6 +286,7 @@ class KernelRows:
                     add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
         alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
+        # One thread for code that may not be called twice at a time.
         least = scores.shape[0] if alone else max(self.sum_width, self.worth // max(change.shape[0], 1))
         in_threads(scores.shape[0], least, add_columns)
 
@@ -308,6 +312,7 @@ class KernelRows:
             lower = np.tril_indices(high - low, -1)
             corner[lower] = corner.T[lower]
         if self.kernel.unit_diagonal:
+            # Rounding of the distance of a row to itself is taken out.
             np.fill_diagonal(K, 1.0)
         return K
 

@@ -81,6 +81,7 @@ class Tiles:
     def block(self, rows: Ints) -> Singles:
         """Kernel values among some rows, shape (k, k)."""
         part = self._Z[rows]
+        # exp(-log 2 / 2 |z|^2) = 2^(-|z|^2 / 2).
         square = np.einsum("ij,ij->i", part, part)
         K = part @ part.T
         gaussian(K, square, square, 0.5 * float(np.log(2.0)))
@@ -142,6 +143,7 @@ def spatial_order(X: Reals, leaf: int) -> Ints:
 
 def boxes(X: Reals, leaf: int) -> tuple[Reals, Reals]:
     """Smallest and largest value of every column in blocks of `leaf` rows, shapes (blocks, d)."""
+    # The last block may be shorter.
     starts = np.arange(0, X.shape[0], leaf)
     return np.minimum.reduceat(X, starts, axis=0), np.maximum.reduceat(X, starts, axis=0)
 

@@ -76,6 +76,7 @@ class CellCoefficients(NamedTuple):
     def change(self, multipliers: Floats) -> Floats:
         """`alpha v` of each cell, then `beta v` of each cell, shape (2 k,)."""
         k = self.n_cells
+        # One array, so that both sides can be taken apart or together.
         both = np.zeros(2 * k)
         add_weighted(*self.entries, multipliers, both[:k], both[k:])
         return both
@@ -114,6 +115,7 @@ class CellCoefficients(NamedTuple):
         objective : float
         constraints : ndarray of shape (m,)
         """
+        # Summed by entry: a cell has few entries, whatever the number of constraints.
         constraints = np.zeros(n_constraints)
         add_totals(*self.entries, positive, negative, constraints)
         return float(self.alpha0 @ positive + self.beta0 @ negative), constraints
@@ -133,6 +135,7 @@ class CellCoefficients(NamedTuple):
     @staticmethod
     def places(constraints: Ints, n_constraints: int) -> Ints:
         """Position of each of the m constraints among some of them, or -1."""
+        # The loops ask for each entry where its constraint stands, and skip those at -1.
         place = np.full(n_constraints, -1)
         place[constraints] = np.arange(constraints.shape[0])
         return place

@@ -98,6 +98,7 @@ class RowBlocks:
         self.blocks = tuple(built)
         self.n_rows = start
         self.n_features: int = blocks[0][0].shape[1]
+        # The last weights and their product with all rows.
         self._last: tuple[Floats, Floats] | None = None
         self._given_centre = centre
 
@@ -302,6 +303,7 @@ class RowBlocks:
                 if block.sparse:
                     products.add_border_csr(*block.csr[:3], rows, columns, out)
                 else:
+                    # Rows that all count need no gathering.
                     out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
         return out
 
@@ -312,6 +314,7 @@ class RowBlocks:
     def norms2(self, scale: Floats | None = None) -> Floats:
         """Squared norms of the rows, shape (n,); with `scale`, shape (d,), `sum_k scale_k x_ik^2`."""
         out = np.empty(self.n_rows)
+        # Without a scale all features count alike.
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
             block.run(products.csr_norms2, products.dense_norms2, scale, out[block.place])

@@ -171,6 +171,7 @@ def _arguments(
     for name, item in (("margin_level", level), ("scale", s)):
         if not ((item > 0.0) & (item >= _TINY) & (item <= 1.0 / _TINY)).all():
             raise DataError(f"{name} must be positive, from {_TINY:g} to {1.0 / _TINY:g}.")
+    # Only the ratio matters: Psi is s^2 times that of scale 1.
     g = level / s
     if not ((g >= _TINY) & (g <= 1.0 / _TINY)).all():
         raise DataError(f"margin_level over scale must lie between {_TINY:g} and {1.0 / _TINY:g}.")
@@ -191,10 +192,12 @@ def _parts(u: Floats, g: Floats) -> tuple[Floats, Floats]:
     """
     small = np.minimum(g, KNEE)  # what the quartic is asked for, only where g is inside
     square = u**2
+    # How far g + u lies beyond the knee, where the quartic has to be bent back.
     over = np.maximum(g + u - KNEE, 0.0)
     bend = over**3 * (KNEE / 6.0 + over / 24.0)
     inside_rise = square * (0.5 - small**2 / 4.0 - square / 24.0) + 0.5 * bend
     inside_odd = u * (small - small * (small**2 + square) / 6.0) + 0.5 * bend
+    # The same from the other side: how far g - u lies inside it.
     under = np.clip(KNEE - (g - u), 0.0, 2.0 * KNEE)
     dip = under**3 * (KNEE / 6.0 - under / 24.0)
     inside = g <= KNEE
@@ -213,6 +216,7 @@ def _cubic(b: Complexes, c: Complexes, d: Complexes) -> list[Complexes]:
     p, q = c - b**2 / 3.0, 2.0 * b**3 / 27.0 - b * c / 3.0 + d
     root = np.sqrt(q**2 / 4.0 + p**3 / 27.0)
     one, other = -q / 2.0 + root, -q / 2.0 - root
+    # The larger of the two cube roots keeps its digits; the other follows from it.
     larger = np.where(np.abs(one) >= np.abs(other), one, other) ** (1.0 / 3.0)
     safe = np.where(larger == 0.0, 1.0, larger)
     turn = np.exp(2j * np.pi / 3.0)

@@ -171,6 +171,7 @@ def catoni_location(
     places = [np.arange(n)]
     if groups is not None:
         names = _vector("groups", groups, n)
+        # NaN is the one value that differs from itself.
         missing = sum(name is None or name != name for name in names.tolist())
         if missing:
             raise DataError(f"{missing} of {n} values of groups are missing; leave those rows out, or name them.")
@@ -233,6 +234,7 @@ def _like(name: str, given: object, one: Floats, ndim: int) -> Floats:
     """Numbers for the results, broadcast to (groups, columns); for a vector of rows they come without columns."""
     made = _numbers(name, given)
     try:
+        # A vector of rows has no axis of columns, so one is added before broadcasting.
         return np.broadcast_to(made[..., None] if ndim == 1 else made, one.shape)
     except ValueError:
         shape = one.shape[:1] if ndim == 1 else one.shape

@@ -122,6 +122,7 @@ class MarginLoss:
 
     def __post_init__(self) -> None:
         for name in ("margin_level", "scale"):
+            # Squares of these numbers must neither vanish nor overflow.
             value = getattr(self, name)
             if not (value > 0.0 and _TINY <= value <= 1.0 / _TINY):
                 raise DataError(f"{name} is {value!r}; it must be a positive number from {_TINY:g} to {1.0 / _TINY:g}.")
@@ -159,6 +160,7 @@ class MarginLoss:
         return self.scale * self.top
 
     def _each(self, order: int, margins: npt.ArrayLike) -> Floats:
+        # The loop runs over flat arrays, whatever the shape of the margins.
         m = np.asarray(margins, dtype=np.float64)
         out = np.empty(m.shape)
         fill(self.kind, order, float(self.margin_level), float(self.scale), m.ravel(), out.reshape(-1))

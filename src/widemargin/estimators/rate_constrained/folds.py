@@ -185,7 +185,7 @@ def validate(
 ) -> list[list[FoldMeasure]]:
     """Measures of every setting on every fold that was done; a fold that is cut short is left out.
 
-    Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/sweep.py`): the callbacks
+    Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/workers.py`): the callbacks
     are then told of a fold when it is done.
     """
     done: list[list[FoldMeasure]] = []

@@ -136,8 +136,10 @@ def choose(
         if name == "spatial-dual" and reach is None:
             raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
         return Chosen(name, "as asked for")
+    # A kernel that is not positive semi-definite has many stationary points; users expect the one of SVC.
     if not positive:
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
+    # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
     if reach is not None and n_columns <= options.few_columns and n_rows >= options.spatial_rows:

@@ -113,7 +113,7 @@ class KernelProblem:
     y : ndarray of shape (n,)
         Labels -1.0 and 1.0.
     upper : ndarray of shape (n,)
-        C_i; 0 for a row that is held out (`solvers.hold_out`): it has no loss, and its coefficient is 0.
+        C_i; 0 for a row that is held out (`kernel_svm.stopping`): it has no loss, and its coefficient is 0.
     fit_intercept : bool
         Whether there is an unregularised bias.
     """

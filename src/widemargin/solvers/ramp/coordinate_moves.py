@@ -175,8 +175,10 @@ def repair(
             tried = _try(problem, columns, range(len(columns)), z, objective, excess)
             if not tried:
                 break
+            # The short list is used as long as it gains half as much as a whole pass has gained.
             hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[: OPTIONS.short]]
         _, _, chosen, length = tried[0]
+        # The bias is the feature behind the last one.
         moved, shifted = w.copy(), b
         if chosen < w.shape[0]:
             moved[chosen] += length

@@ -233,6 +233,7 @@ def enforce(
     latest = best = finest = judge(solution)
     runs = [solution]
     tighten = np.zeros(problem.n_constraints)
+    # The rounds begin at the penalty that the first solution needed.
     rho, retried = solution.rho, False
     for turn in range(rounds):
         # A round costs a warm solve, so none is begun that cannot help: because nothing is left to gain, or because
@@ -254,6 +255,7 @@ def enforce(
         change = np.where(missed > 0.0, OPTIONS.grow * missed, loosened)
         if best.violation > 0.0 and turn >= rounds - 2:
             change = change + OPTIONS.push
+        # Loosening has an end, because 0/1 rates may follow late and then all at once.
         tighten = np.maximum(tighten + change, OPTIONS.floor)
         try:
             solution, warm = _apart(minimise_ramp(
@@ -342,6 +344,7 @@ def enforce_from_two_starts(
         if budget.exhausted or not shifted.beats(rival):
             return first
         # the SVM itself stays a candidate, so that the result is never worse than this baseline
+        # In the rates that are enforced, which may not be those of the comparison.
         itself = shifted if measures is hard else measures.judge(plain)
         again = search(judge=measures.judge, moves=measures.moves, start=(shifted.w, shifted.b))
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves

@@ -208,6 +208,7 @@ class Sampler:
         chosen, masses = [], []
         sides = self._split(rows, weight)
         self._law = rows, _half_on_each(sides)
+        # A fair coin chooses the class, so the draw is unbiased.
         if self._batch == 1:  # a single row, as published
             sides = [sides[self._rng.integers(len(sides))]]
         for part in sides:

@@ -209,6 +209,7 @@ class _Run:
         part = replace(problem, y=problem.y[loss], upper=problem.upper[loss])
         scores = self.stale.scores[loss]
         margin = part.y * (scores + part.optimal_bias(scores))
+        # A support vector is active wherever its margin is.
         near: Ints = loss[(coef[loss] != 0.0) | (margin < self.options.margin)]
         return near
 
@@ -304,6 +305,7 @@ class _StaleScores:
     def refresh(self, active: Ints) -> None:
         """Compute the scores of the rows that could matter."""
         problem = self.problem
+        # Active rows have scores of their own from the solver.
         unused = np.ones(problem.n_rows, dtype=bool)
         unused[active] = False
         while True:  # the bias moves with the scores, and with it the rows that could matter
