@@ -5,8 +5,7 @@ were tuned on a9a, MNIST and covtype; here are drawn families and public data th
 seconds, medians of interleaved repeats, on one thread. C and gamma are the defaults, and those of a `kernel_search` on
 1,500 rows; of `blocks` and `towns` those that their cells ask for.
 
-Rows of bytes (`kernels/packed_rows.py`) need AVX-512 VNNI: they are measured where the processor has it. The one of the
-recorded results (AMD EPYC) lacks the instruction, so they were not measured there.
+Rows of bytes (`kernels/packed_rows.py`) need AVX-512 VNNI: they are measured where the processor has it.
 Spatial order reached 1.3 on one of its two data sets only.
 Run as `python -m benchmarks.kernel_ablations`; see README.md here.
 """
@@ -17,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -70,6 +70,18 @@ def images(n: int = 10_000, faintest: int = 20) -> Rows:
     return X, y
 
 
+def textures(n: int = 10_000, side: int = 24) -> Rows:
+    """Gratings of any place and wavelength under noise, as bytes; the classes differ in the slant."""
+    rng = np.random.default_rng(19)
+    down, across = np.mgrid[0:side, 0:side]
+    X, y = np.empty((n, side * side)), rng.integers(2, size=n)
+    for i in range(n):
+        slant, wave, phase = rng.normal(0.6 + 0.5 * y[i], 0.25), rng.uniform(5, 9), rng.uniform(0, 2 * np.pi)
+        grating = np.sin(2 * np.pi * (down * np.sin(slant) + across * np.cos(slant)) / wave + phase)
+        X[i] = (127.5 + 90.0 * grating + 25.0 * rng.normal(size=(side, side))).ravel()
+    return np.clip(np.floor(X), 0.0, 255.0) / 255.0, y
+
+
 def board(n: int, columns: int, cells: int, seed: int) -> Rows:
     """A checkerboard with 3% of the labels wrong."""
     rng = np.random.default_rng(seed)
@@ -101,12 +113,17 @@ def towns(n: int = 40_000, columns: int = 3, centres: int = 800) -> Rows:
     return centre[of] + 0.02 * rng.normal(size=(n, columns)), np.where(rng.random(n) < 0.02, 1 - y, y)
 
 
-def public(options: argparse.Namespace, path: str, columns: int) -> Rows:
-    """A file of LIBSVM's form, dense; letters A to M against N to Z."""
+def located(options: argparse.Namespace, path: str) -> Path:
+    """A file of the data folder; asked for before anything is measured."""
     folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
     if not (folder / path).is_file():
         raise MissingDataError(f"there is no {path} in {folder}.")
-    X, y = load_svmlight_file(folder / path, n_features=columns)
+    return folder / path
+
+
+def public(path: Path, columns: int) -> Rows:
+    """A file of LIBSVM's form, dense; letters A to M against N to Z."""
+    X, y = load_svmlight_file(path, n_features=columns)
     letters = np.unique(y).shape[0] > 2
     return (X.toarray() / 15.0, (y <= 13).astype(int)) if letters else (X.toarray(), y)
 
@@ -147,11 +164,11 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
                 (nested, "board", partial(board, 300, 2, 3, 0), {"C": 1.0})]  # fmt: skip
     # The unit of bytes is read off the smallest number, so these images have shades of 1, as scanned ones do.
     drawn_bytes: list[tuple[str, Callable[[], Rows]]] = [
-        ("counts", counts), ("images, all shades", partial(images, faintest=1)),
+        ("counts", counts), ("images, all shades", partial(images, faintest=1)), ("textures", textures),
     ]  # fmt: skip
     return [
         *((byte_rows, name, make, None) for name, make in drawn_bytes if has_instruction()),
-        (zeros, "mushrooms", partial(public, options, "binary/mushrooms.libsvm.gz", 112), None),
+        (zeros, "mushrooms", partial(public, located(options, "binary/mushrooms.libsvm.gz"), 112), None),
         (zeros, "one-hot", one_hot, None),
         (zeros, "counts", counts, None),
         (zeros, "images", images, None),
@@ -159,7 +176,7 @@ def cases(options: argparse.Namespace) -> list[tuple[str, str, Callable[[], Rows
         (nested, "board, 3 columns", partial(board, 30_000, 3, 3, 23), None),
         (nested, "spirals", spirals, None),
         (nested, "clusters", clusters, None),
-        (nested, "letter", partial(public, options, "multiclass/letter.libsvm.gz", 16), None),
+        (nested, "letter", partial(public, located(options, "multiclass/letter.libsvm.gz"), 16), None),
         (spatial, "blocks", partial(board, 50_000, 2, 16, 37), narrow),
         (spatial, "towns", towns, narrow),
     ]

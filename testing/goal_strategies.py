@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from widemargin.goals import Bundle, Constraint, Expression, Goal, Population
 from widemargin.goals.language.bundles import BUNDLE_KINDS
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS, Linear, Rate
 from widemargin.goals.language.predicates import BaselineSays, Compare, IsIn, IsNull, IsTrue, LabelIs, Not, Predicate
 from widemargin.goals.language.rates import f_beta, precision, win_change_ratio, win_loss_ratio
 

@@ -12,8 +12,7 @@ from widemargin.goals import Population, col, negative_label
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.language.linear import Rate, Ratio
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS, Rate, Ratio
 from widemargin.goals.language.rates import f_beta, precision, win_change_ratio, win_loss_ratio
 
 __all__ = ["POOL", "assert_same_tied", "make_data", "predictions", "rates", "ratios"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from widemargin.cli.goals_file.reader import read_goals_file
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS
 
 ROOT = Path(__file__).parents[1]
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
     from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path as tradeoff_path
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
-    from widemargin.estimators.structured.hierarchical_svc import HierarchicalSVC as HierarchicalSVC
-    from widemargin.estimators.structured.label_set_scorers import label_set_scorers as label_set_scorers
+    from widemargin.estimators.structured.label_sets import HierarchicalSVC as HierarchicalSVC
+    from widemargin.estimators.structured.label_sets import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.structured.multiclass_svc import MulticlassSVC as MulticlassSVC
-    from widemargin.estimators.structured.multilabel_svc import MultiLabelSVC as MultiLabelSVC
+    from widemargin.estimators.structured.structural_search import label_set_scorers as label_set_scorers
     from widemargin.estimators.structured.structural_search import structural_path as structural_path
     from widemargin.estimators.structured.structural_search import structural_search as structural_search
     from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
@@ -91,13 +91,13 @@ _HOMES = {
     "ChainSVC": "widemargin.estimators.structured.chain_svc",
     "External": "widemargin.goals.binding.sources",
     "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
-    "HierarchicalSVC": "widemargin.estimators.structured.hierarchical_svc",
+    "HierarchicalSVC": "widemargin.estimators.structured.label_sets",
     "KernelOptions": "widemargin.estimators.kernel_svm.options",
     "KernelPerceptron": "widemargin.estimators.kernel_svm.kernel_perceptron",
     "KernelSVC": "widemargin.estimators.kernel_svm.kernel_svc",
     "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
     "MarginPursuitClassifier": "widemargin.estimators.margins.margin_pursuit",
-    "MultiLabelSVC": "widemargin.estimators.structured.multilabel_svc",
+    "MultiLabelSVC": "widemargin.estimators.structured.label_sets",
     "PursuitOptions": "widemargin.estimators.margins.options",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
@@ -110,7 +110,7 @@ _HOMES = {
     "audit": "widemargin.diagnostics",
     "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",
-    "label_set_scorers": "widemargin.estimators.structured.label_set_scorers",
+    "label_set_scorers": "widemargin.estimators.structured.structural_search",
     "load_model": "widemargin.persistence",
     "margin_report": "widemargin.diagnostics",
     "nu_from_C": "widemargin.estimators.kernel_svm.pareto",

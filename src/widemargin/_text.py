@@ -1,14 +1,48 @@
-"""Text that comes from anybody's data, made safe to print; tables of texts as lines and as HTML."""
+"""Text that comes from anybody's data, made safe to print; lists and tables of texts as lines, HTML and data frames."""
 
+import difflib
 import html
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["aligned", "html_table", "printable"]
+__all__ = ["aligned", "close_match", "html_table", "listing", "pandas_for_frames", "printable", "wrapped"]
 
 
 def printable(text: str) -> str:
     """A text of one line with every control character replaced."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def listing(values: Sequence[object], limit: int = 10) -> str:
+    """The first values as they are written in code, and how many more there are."""
+    shown = ", ".join(map(repr, values[:limit]))
+    rest = len(values) - limit
+    return f"{shown} and {rest} more" if rest > 0 else shown or "none"
+
+
+def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.6) -> str:
+    """`" Did you mean 'age'?"` for the value closest to a wanted one, else an empty string.
+
+    Parameters
+    ----------
+    cutoff : float, default=0.6
+        Least similarity, from 0 to 1. Male and Female, words of their own, have 0.8.
+    """
+    by_text = {str(value): value for value in present}
+    folded = {text.strip().casefold(): text for text in by_text}
+    matches = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
+        folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1, cutoff=cutoff)
+    ]
+    return f" Did you mean {by_text[matches[0]]!r}?" if matches else ""
+
+
+def wrapped(text: str, indent: str = "", *, width: int = 100) -> list[str]:
+    """A text as lines, the first with an indent and all others two places further in; an empty text is one line."""
+    return textwrap.wrap(
+        printable(text), width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False,
+        replace_whitespace=False,
+    ) or [""]  # fmt: skip
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
@@ -32,3 +66,18 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
     )
     cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def pandas_for_frames() -> Any:
+    """The module pandas, for `to_frame`.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+    return pd

@@ -28,18 +28,10 @@ from widemargin._typing import (
     Table,
 )
 from widemargin.distributed.workers import side_by_side
-from widemargin.estimators._binary import BinaryGoalMixin, refuse_one_class
-from widemargin.estimators._options import SolverOptions
+from widemargin.estimators._binary import DTYPES, BinaryGoalMixin, refuse_one_class
+from widemargin.estimators._options import CURES, SolverOptions, interrupted, worst
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    DTYPES,
-    KernelModel,
-    interrupted,
-    labels_of,
-    refuse_missing,
-    worst,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.goals._warn import warn
 from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matplotlib, tidy
 

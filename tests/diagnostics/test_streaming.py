@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from widemargin.diagnostics import AuditBlock, AuditCounts, audit, audit_stream
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import External, Goal
-from widemargin.goals.binding.digest import CountingLimits
-from widemargin.goals.language.metrics import METRICS
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.language.linear import METRICS
+from widemargin.goals.measuring.counting import CountedRows, CountingLimits
 
 TEXT = """
 a = population(g == "a")

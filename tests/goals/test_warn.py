@@ -9,8 +9,7 @@ from widemargin.exceptions import GoalWarning
 from widemargin.goals import Goal, precision
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import bind
-from widemargin.goals.binding.labels import positive_class
-from widemargin.goals.binding.sources import make_source
+from widemargin.goals.binding.sources import make_source, positive_class
 from widemargin.rows import Rows
 
 

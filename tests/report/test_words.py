@@ -3,7 +3,7 @@
 import pytest
 
 from widemargin.goals import Goal
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS
 from widemargin.report.words import Words
 
 W = "\u00a0"

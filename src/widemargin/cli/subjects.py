@@ -28,7 +28,7 @@ from widemargin.exceptions import (
     ModelFileWarning,
 )
 from widemargin.goals import Goal
-from widemargin.goals.binding.digest import columns_used
+from widemargin.goals.measuring.counting import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, report_of
@@ -22,9 +23,8 @@ from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
-from widemargin.goals.binding.columns import Scalar, listing
-from widemargin.goals.binding.labels import column_of, find_classes, plain_value, positive_class
-from widemargin.goals.binding.sources import External, external_data
+from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
+from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 from widemargin.rows import is_asked

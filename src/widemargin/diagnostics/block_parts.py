@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from widemargin._text import listing
 from widemargin._typing import Classifier
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import as_frame, part_recipes
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.counting import columns_used
 
 __all__ = ["named_parts", "opened_blocks"]
 

@@ -7,12 +7,12 @@ from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
 from widemargin.diagnostics.comparison_counts import ComparisonCounts
 from widemargin.diagnostics.comparison_report import ComparisonReport
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.labels import column_of, find_classes
-from widemargin.goals.binding.sources import External, rows_of_source
+from widemargin.goals.binding.sources import External, find_classes, rows_of_source
+from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.rows import Rows, is_asked
 

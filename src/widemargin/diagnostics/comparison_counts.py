@@ -7,20 +7,18 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Label, Signs, Table
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import ClassPair, encode_labels
-from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source, make_source
+from widemargin.goals.binding.cells import members
+from widemargin.goals.binding.sources import ClassPair, Source, encode_labels, make_source
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Compare
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, length_of
 

@@ -6,10 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_table, printable
+from widemargin._text import html_table, pandas_for_frames, printable
 from widemargin.diagnostics.comparison_counts import PopulationComparison
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 __all__ = ["ComparisonReport"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, printable
+from widemargin._text import aligned, html_table, pandas_for_frames, printable
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -18,7 +18,6 @@ from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.rows import is_asked, length_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.labels import column_of
+from widemargin.goals.binding.tables import column_of
 
 __all__ = ["Group", "Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
 

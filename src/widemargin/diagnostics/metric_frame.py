@@ -8,21 +8,17 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import aligned, printable
+from widemargin._text import aligned, listing, pandas_for_frames, printable
 from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.labels import column_of, encode_labels, find_classes, positive_class
-from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.binding.sources import Source, encode_labels, find_classes, positive_class
+from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE
-from widemargin.goals.measuring.frames import pandas_for_frames
 from widemargin.goals.measuring.rates_of_predictions import RateTable, form_value
 
 __all__ = ["GroupRates", "as_metric", "metric_frame"]

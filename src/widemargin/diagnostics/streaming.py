@@ -10,18 +10,15 @@ from typing import Self
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import ClassPair, encode_labels
-from widemargin.goals.binding.sources import make_source
+from widemargin.goals.binding.sources import ClassPair, encode_labels, make_source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.counting import Counted, CountedRows
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.goals.measuring.report_of_predictions import make_report
+from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 from widemargin.rows import Rows, is_asked
 
 __all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]

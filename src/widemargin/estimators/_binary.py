@@ -1,20 +1,29 @@
 """What every estimator with a goal shares: two classes, one of them positive."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from widemargin._typing import Features
+from widemargin._typing import Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.sources import external_data, positive_class
 from widemargin.rows import Rows
 
-__all__ = ["BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class"]
+__all__ = [
+    "DTYPES", "ROW_CHECKS", "BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class",
+]  # fmt: skip
+
+
+DTYPES = [np.float64, np.float32]
+"""Numbers of features that are used as they are."""
+
+ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": DTYPES, "order": "C"}
+"""What scikit-learn checks of features."""
 
 
 def refuse_one_class(classes: npt.NDArray[Any]) -> None:
@@ -65,13 +74,8 @@ def external_rows(external: Mapping[str, Rows] | None, name: str | None) -> Feat
 class BinaryGoalMixin:
     """The classes of a binary estimator, and which of them the goal's rates call positive."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the attributes of a stored model; parameters that are newer than it get their defaults."""
-        known = inspect.signature(type(self).__init__).parameters.values()
-        defaults = {item.name: item.default for item in known if item.default is not inspect.Parameter.empty}
-        super().__setstate__(defaults | state)  # type: ignore[misc]
-
-    pos_label: Any
+    pos_label: Label
+    random_state: Seed
     classes_: npt.NDArray[Any]
     positive_class_: Any
 
@@ -89,3 +93,10 @@ class BinaryGoalMixin:
         second = positive if self._direction() > 0 else ~positive
         labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
         return labels
+
+    def _drawn(self, probability: Floats, random_state: Seed) -> npt.NDArray[Any]:
+        """Labels drawn by the probabilities of both classes, shape (n, 2)."""
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        second = rng.random_sample(probability.shape[0]) < probability[:, 1]
+        drawn: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
+        return drawn

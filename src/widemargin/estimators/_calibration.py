@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from widemargin._typing import Bools, Floats, Index, Seed
 from widemargin.exceptions import DataError
 
-__all__ = ["Calibrator", "calibrated", "fit_calibrator", "hold_out"]
+__all__ = ["Calibrator", "calibrated", "calibrates", "fit_calibrator", "hold_out"]
 
 
 class Calibrator(Protocol):
@@ -22,12 +22,19 @@ class Calibrator(Protocol):
         ...
 
 
-HELD_OUT = 0.2
-"""Share of the rows that calibration holds out."""
+def calibrates(estimator: Any) -> bool:
+    """Whether an estimator has a predict_proba, and if not, why."""
+    if estimator.calibration is None:
+        ramp = " The ramp of the randomised classifier, which is no such probability, is randomized_proba."
+        raise AttributeError(
+            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic".'
+            + (ramp if hasattr(estimator, "randomized_proba") else "")
+        )
+    return True
 
 
-def hold_out(y: npt.NDArray[Any], random_state: Seed) -> tuple[Index, Index]:
-    """Row numbers to train on and to calibrate on, stratified by label.
+def hold_out(y: npt.NDArray[Any], random_state: Seed, share: float = 0.2) -> tuple[Index, Index]:
+    """Row numbers to train on and to calibrate on, which are a share of the rows, stratified by label.
 
     Raises
     ------
@@ -36,8 +43,8 @@ def hold_out(y: npt.NDArray[Any], random_state: Seed) -> tuple[Index, Index]:
     """
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 2:
-        raise DataError(f"calibration holds out {HELD_OUT:.0%} of each class, and the smallest has {smallest} row.")
-    train, held = train_test_split(np.arange(y.shape[0]), test_size=HELD_OUT, stratify=y, random_state=random_state)
+        raise DataError(f"calibration holds out {share:.0%} of each class, and the smallest has {smallest} row.")
+    train, held = train_test_split(np.arange(y.shape[0]), test_size=share, stratify=y, random_state=random_state)
     return np.sort(train), np.sort(held)
 
 

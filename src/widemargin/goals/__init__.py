@@ -5,6 +5,7 @@ objective and constraints together. Everything here is immutable, hashable and f
 """
 
 from widemargin.goals.binding.sources import External
+from widemargin.goals.language import rates
 from widemargin.goals.language.bundles import (
     Bundle,
     demographic_parity,
@@ -12,8 +13,7 @@ from widemargin.goals.language.bundles import (
     equalized_odds,
     must_be_right,
 )
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import (
@@ -23,33 +23,7 @@ from widemargin.goals.language.predicates import (
     predicted_negative,
     predicted_positive,
 )
-from widemargin.goals.language.rates import (
-    accuracy,
-    changes,
-    churn,
-    coverage,
-    error_rate,
-    errors,
-    f_beta,
-    false_negative_rate,
-    false_negatives,
-    false_positive_rate,
-    false_positives,
-    loss_rate,
-    losses,
-    negative_rate,
-    positive_rate,
-    precision,
-    recall,
-    true_negative_rate,
-    true_negatives,
-    true_positive_rate,
-    true_positives,
-    win_change_ratio,
-    win_loss_ratio,
-    win_rate,
-    wins,
-)
+from widemargin.goals.language.rates import *  # noqa: F403 - its __all__ is the list of rates
 
 __all__ = [
     "Bundle",
@@ -58,38 +32,14 @@ __all__ = [
     "External",
     "Goal",
     "Population",
-    "accuracy",
-    "changes",
-    "churn",
     "col",
-    "coverage",
     "demographic_parity",
     "equal_opportunity",
     "equalized_odds",
-    "error_rate",
-    "errors",
-    "f_beta",
-    "false_negative_rate",
-    "false_negatives",
-    "false_positive_rate",
-    "false_positives",
-    "loss_rate",
-    "losses",
     "must_be_right",
     "negative_label",
-    "negative_rate",
     "positive_label",
-    "positive_rate",
-    "precision",
     "predicted_negative",
     "predicted_positive",
-    "recall",
-    "true_negative_rate",
-    "true_negatives",
-    "true_positive_rate",
-    "true_positives",
-    "win_change_ratio",
-    "win_loss_ratio",
-    "win_rate",
-    "wins",
 ]
+__all__ += rates.__all__

@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from types import FrameType
 
 __all__ = ["warn"]
 
@@ -13,11 +12,7 @@ PASSED_OVER = frozenset({"widemargin", "widemargin_papers", "sklearn", "joblib"}
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the innermost frame outside this package, scikit-learn and joblib."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and _is_passed_over(frame):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PASSED_OVER:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_passed_over(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in PASSED_OVER

@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
+from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
 from widemargin.goals.measuring.goal_report import GoalReport
 

@@ -289,7 +289,7 @@ def build_problem(
     """
     kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, cell, weight in zip(matrices, tied.cell, tied.weight, strict=True):
+    for X, cell, weight in zip(matrices, tied.cell, tied.row_weight, strict=True):
         seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)

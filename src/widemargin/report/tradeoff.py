@@ -14,7 +14,6 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.tiers import compared_with_level, level_of
 from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.goals.measuring.tradeoff_path import STRETCHES, Measures, Price, TradeoffPath
@@ -44,14 +43,14 @@ def trained_level(path: TradeoffPath, *goals: Goal | None) -> float | None:
     """The bound of that constraint."""
     entry = entry_of_path(path, *goals)
     try:
-        return None if entry is None else level_of(entry)
+        return None if entry is None else entry.level
     except GoalError:
         return None
 
 
 def is_floor(entry: Constraint | Bundle) -> bool:
     """Whether raising the bound makes the rule stricter."""
-    return entry.difference is None if isinstance(entry, Bundle) else compared_with_level(entry)[2]
+    return entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
 
 
 def objective_word(goal: Goal) -> str:

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.refit import PREVIOUS, STABILITY, stable_goal
+from widemargin.estimators.rate_constrained.classifier import PREVIOUS, STABILITY, stable_goal
 from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals import External, Goal, Population, error_rate, positive_rate, recall
 from widemargin.persistence import load_model, save_model
@@ -264,7 +264,7 @@ def test_rows_and_labels_are_checked_against_the_fit(deployed):
         deployed.refit(X, np.where(y == 1, "b", "a"))
     with pytest.raises(NotFittedError):
         clone(deployed).refit(X, y)
-    deployed.set_params(goal=stable_goal(FLOOR, 0.1, on_new_rows=True))
+    deployed.set_params(goal=stable_goal(FLOOR, 0.1, None, None, None))
     with pytest.raises(DataError, match="'stability'"):
         deployed.refit(X, y)
 

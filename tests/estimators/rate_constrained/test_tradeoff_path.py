@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from widemargin import External, RateConstrainedClassifier, tradeoff_path
-from widemargin.estimators.rate_constrained import goal_series as warm_path
+from widemargin.estimators.rate_constrained import tradeoff_sweep as warm_path
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal, Population, churn, col, demographic_parity, error_rate, positive_rate, recall

@@ -452,7 +452,7 @@ def test_a_goal_without_constraints():
     assert tied.coefficients.column.shape == (0,)
     mass = tied.positive_mass([np.ones(N)])
     assert tied.measure(mass).objective == pytest.approx((labels() == 0).mean())
-    assert tied.measure(mass).all_met
+    assert tied.measure(mass).met.all()
 
 
 def test_probabilities_never_exceed_the_weight():

@@ -8,8 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from widemargin._text import close_match, listing
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import close_match, column_from_arrow, column_from_values, listing
+from widemargin.goals.binding.tables import column_from_arrow, column_of
 
 
 def facts(column):
@@ -35,7 +36,7 @@ def test_all_sources_of_a_column_agree(values, kind, distinct):
         column_from_arrow("c", pa.chunked_array([pa.array(values[:2]), pa.array(values[2:])]))
         if kind != "empty"
         else None,
-        column_from_values("c", np.array(values, dtype=object)),
+        column_of("c", np.array(values, dtype=object)),
         column_from_arrow("c", pl.Series(values).to_arrow()),
         column_from_arrow("c", pa.Array.from_pandas(pd.Series(values, dtype=object))),
     ]
@@ -66,7 +67,7 @@ def test_declared_levels_without_rows_are_known_but_not_found():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_nan_is_missing_in_float_arrays(dtype):
-    column = column_from_values("c", np.array([1, np.nan, 2], dtype=dtype))
+    column = column_of("c", np.array([1, np.nan, 2], dtype=dtype))
     assert facts(column) == ("number", [1.0, 2.0], [False, True, False], 1)
 
 
@@ -86,7 +87,7 @@ def test_dates_of_every_kind():
     for column in (
         column_from_arrow("c", pa.array([day, None])),
         column_from_arrow("c", pa.array([datetime.datetime(2024, 1, 31), None])),
-        column_from_values("c", np.array(["2024-01-31", "NaT"], dtype="datetime64[D]")),
+        column_of("c", np.array(["2024-01-31", "NaT"], dtype="datetime64[D]")),
     ):
         assert column.kind == "date"
         assert column.distinct() == ["2024-01-31T00:00:00.000000"]
@@ -104,7 +105,7 @@ def test_mixed_or_strange_values_are_refused(values):
     items = np.empty(2, dtype=object)
     items[:] = values
     with pytest.raises(DataError, match="'c' mixes types or holds values"):
-        column_from_values("c", items)
+        column_of("c", items)
 
 
 def test_nested_types_are_refused():
@@ -113,29 +114,29 @@ def test_nested_types_are_refused():
 
 
 def test_binary_columns():
-    assert column_from_values("c", np.array([0, 1, 1])).is_binary
-    assert column_from_values("c", np.array([0.0, np.nan])).is_binary
-    assert column_from_values("c", np.array([True, False])).is_binary
-    assert not column_from_values("c", np.array([0, 2])).is_binary
-    assert not column_from_values("c", np.array(["0", "1"])).is_binary
+    assert column_of("c", np.array([0, 1, 1])).is_binary
+    assert column_of("c", np.array([0.0, np.nan])).is_binary
+    assert column_of("c", np.array([True, False])).is_binary
+    assert not column_of("c", np.array([0, 2])).is_binary
+    assert not column_of("c", np.array(["0", "1"])).is_binary
 
 
 def test_distinct_among_some_rows():
-    column = column_from_values("c", np.array(["a", "b", None, "c"], dtype=object))
+    column = column_of("c", np.array(["a", "b", None, "c"], dtype=object))
     assert column.distinct(np.array([True, False, True, True])) == ["a", "c"]
-    assert column_from_values("c", np.array([3, 1, 2])).distinct(np.array([True, True, False])) == [1, 3]
+    assert column_of("c", np.array([3, 1, 2])).distinct(np.array([True, True, False])) == [1, 3]
 
 
 def test_values_come_back_with_none_where_missing():
-    assert column_from_values("c", np.array(["b", None, "a"], dtype=object)).to_values().tolist() == ["b", None, "a"]
+    assert column_of("c", np.array(["b", None, "a"], dtype=object)).to_values().tolist() == ["b", None, "a"]
     assert column_from_arrow("c", pa.array([2, None])).to_values().tolist() == [2, None]
-    assert column_from_values("c", np.array([2, 1])).to_values().tolist() == [2, 1]
+    assert column_of("c", np.array([2, 1])).to_values().tolist() == [2, 1]
 
 
 def test_empty_columns_have_no_rows_and_no_error():
     assert len(column_from_arrow("c", pa.array([], pa.string())).values) == 0
     assert len(column_from_arrow("c", pa.chunked_array([], pa.string())).values) == 0
-    assert len(column_from_values("c", np.array([])).values) == 0
+    assert len(column_of("c", np.array([])).values) == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from widemargin.exceptions import DataError, GoalWarning
-from widemargin.goals.binding.labels import encode_labels, find_classes, positive_class
+from widemargin.goals.binding.sources import encode_labels, find_classes, positive_class
 
 
 @pytest.mark.parametrize(

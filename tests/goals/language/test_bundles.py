@@ -31,29 +31,29 @@ def texts(bundle, values):
 
 
 def test_ratio_over_all_ordered_pairs():
-    made = demographic_parity("sex", ratio=0.8).expand(["Female", "Male"])
-    assert [str(constraint) for constraint in made] == [
+    constraints = demographic_parity("sex", ratio=0.8).expand(["Female", "Male"])
+    assert [str(constraint) for constraint in constraints] == [
         "positive_rate(\"sex == 'Female'\") >= 0.8 * positive_rate(\"sex == 'Male'\")",
         "positive_rate(\"sex == 'Male'\") >= 0.8 * positive_rate(\"sex == 'Female'\")",
     ]
-    assert [constraint.label for constraint in made] == [
+    assert [constraint.label for constraint in constraints] == [
         'demographic_parity(sex): "Female" >= 0.8 * "Male"',
         'demographic_parity(sex): "Male" >= 0.8 * "Female"',
     ]
-    population = made[0].lhs.populations[0]
+    population = constraints[0].lhs.populations[0]
     assert population == Population("sex == 'Female'", where=col("sex") == "Female")
 
 
 def test_difference():
-    made = equal_opportunity("race", difference=0.1).expand(["a", "b", "c"])
-    assert len(made) == 6
-    assert str(made[0]) == "recall(\"race == 'a'\") - recall(\"race == 'b'\") <= 0.1"
-    assert made[0].label == 'equal_opportunity(race): "a" <= 0.1 + "b"'
+    constraints = equal_opportunity("race", difference=0.1).expand(["a", "b", "c"])
+    assert len(constraints) == 6
+    assert str(constraints[0]) == "recall(\"race == 'a'\") - recall(\"race == 'b'\") <= 0.1"
+    assert constraints[0].label == 'equal_opportunity(race): "a" <= 0.1 + "b"'
 
 
 def test_reference_in_both_directions():
-    made = demographic_parity("race", ratio=0.8, reference="b").expand(["a", "b", "c"])
-    assert [constraint.label.split(": ")[1] for constraint in made] == [
+    constraints = demographic_parity("race", ratio=0.8, reference="b").expand(["a", "b", "c"])
+    assert [constraint.label.split(": ")[1] for constraint in constraints] == [
         '"a" >= 0.8 * "b"',
         '"b" >= 0.8 * "a"',
         '"c" >= 0.8 * "b"',
@@ -62,10 +62,12 @@ def test_reference_in_both_directions():
 
 
 def test_equalized_odds_compares_two_rates():
-    made = equalized_odds("sex", ratio=1).expand(["F", "M"])
-    assert [constraint.lhs.rates[0].metric for constraint in made] == ["recall"] * 2 + ["false_positive_rate"] * 2
-    assert made[2].label == 'equalized_odds(sex), false_positive_rate: "F" >= 1 * "M"'
-    assert len({constraint.label for constraint in made}) == 4
+    constraints = equalized_odds("sex", ratio=1).expand(["F", "M"])
+    assert [constraint.lhs.rates[0].metric for constraint in constraints] == ["recall"] * 2 + [
+        "false_positive_rate"
+    ] * 2
+    assert constraints[2].label == 'equalized_odds(sex), false_positive_rate: "F" >= 1 * "M"'
+    assert len({constraint.label for constraint in constraints}) == 4
 
 
 def test_listed_values_and_numbers():
@@ -77,8 +79,8 @@ def test_listed_values_and_numbers():
 
 
 def test_inside_a_population():
-    made = demographic_parity("sex", ratio=0.8, population=ADULTS).expand(["F", "M"])
-    population = made[0].lhs.populations[0]
+    constraints = demographic_parity("sex", ratio=0.8, population=ADULTS).expand(["F", "M"])
+    population = constraints[0].lhs.populations[0]
     assert population == Population("adults and sex == 'F'", where=(col("age") >= 18) & (col("sex") == "F"))
     traffic = demographic_parity("sex", ratio=0.8, population=Population.external("traffic")).expand(["F", "M"])
     assert traffic[0].lhs.populations[0] == Population("traffic and sex == 'F'", "traffic", col("sex") == "F")
@@ -87,9 +89,9 @@ def test_inside_a_population():
 
 
 def test_long_values_stay_printable():
-    made = demographic_parity("c" * 300, ratio=0.8).expand(["x" * 500, "a\nb"])
-    assert made[0].lhs.populations[0].name is None
-    assert all(len(constraint.label) <= 200 and constraint.label.isprintable() for constraint in made)
+    constraints = demographic_parity("c" * 300, ratio=0.8).expand(["x" * 500, "a\nb"])
+    assert constraints[0].lhs.populations[0].name is None
+    assert all(len(constraint.label) <= 200 and constraint.label.isprintable() for constraint in constraints)
 
 
 def test_options_and_label_are_passed_on():
@@ -126,14 +128,14 @@ def test_survive_pickle_copy_and_hash(data):
 @given(st.data())
 def test_every_bundle_expands_where_its_values_are_found(data):
     bundle = data.draw(bundles([EVERYONE, ADULTS]))
-    found = list(bundle.values or ["v1", "v2"])
-    if bundle.reference is not None and bundle.reference not in found:
-        found.append(bundle.reference)
-    made = bundle.expand(found)
-    used = bundle.values or found
+    present = list(bundle.values or ["v1", "v2"])
+    if bundle.reference is not None and bundle.reference not in present:
+        present.append(bundle.reference)
+    constraints = bundle.expand(present)
+    used = bundle.values or present
     pairs = len(used) * (len(used) - 1) if bundle.reference is None else 2 * sum(v != bundle.reference for v in used)
-    assert len(made) == pairs * len(bundle.rates)
-    assert all(len(constraint.label) <= 200 and constraint.label.isprintable() for constraint in made)
+    assert len(constraints) == pairs * len(bundle.rates)
+    assert all(len(constraint.label) <= 200 and constraint.label.isprintable() for constraint in constraints)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +187,10 @@ def test_what_the_data_may_refuse(bundle, values, message):
         bundle.expand(values)
 
 
-@pytest.mark.parametrize("asked", [{"values": ["F", "X"]}, {"reference": "X"}])
-def test_a_value_that_nobody_has_is_a_fault_of_the_goal(asked):
+@pytest.mark.parametrize("arguments", [{"values": ["F", "X"]}, {"reference": "X"}])
+def test_a_value_that_nobody_has_is_a_fault_of_the_goal(arguments):
     with pytest.raises(GoalError, match='"X" is no value of column sex; found'):
-        demographic_parity("sex", ratio=1, **asked).expand(["F", "M"])
+        demographic_parity("sex", ratio=1, **arguments).expand(["F", "M"])
 
 
 @pytest.mark.parametrize("value", ["African-American", "it's", 'say "x"', "back\\slash", "a\tb", "größe"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.checks import (
+from widemargin.goals.language.values import (
     checked_column,
     checked_literal,
     checked_literals,

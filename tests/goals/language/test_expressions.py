@@ -97,7 +97,7 @@ def test_ranges_follow_the_algebra(a, k):
 @pytest.mark.parametrize("number", [2, 0.5, np.float64(0.5), np.float32(0.5), np.int64(2), np.uint8(2), Fraction(1, 2)])
 def test_all_kinds_of_numbers(number):
     value = float(number)
-    for made, expected in [
+    for result, expected in [
         (number * recall(), recall() * value),
         (recall() * number, recall() * value),
         (recall() / number, recall() / value),
@@ -105,16 +105,16 @@ def test_all_kinds_of_numbers(number):
         (recall() - number, recall() - value),
         (number - recall(), value - recall()),
     ]:
-        assert isinstance(made, Expression)
-        assert made.form == expected.form
-        assert type(made.form.terms[0][0]) is float
-        assert type(made.form.constant) is float
+        assert isinstance(result, Expression)
+        assert result.form == expected.form
+        assert type(result.form.terms[0][0]) is float
+        assert type(result.form.constant) is float
 
 
 def test_numpy_scalars_compare_without_broadcasting():
-    for made in (recall() >= np.float64(0.6), np.float64(0.6) <= recall(), np.float32(0.5) <= recall()):
-        assert isinstance(made, Constraint)
-        assert made.sense == ">="
+    for result in (recall() >= np.float64(0.6), np.float64(0.6) <= recall(), np.float32(0.5) <= recall()):
+        assert isinstance(result, Constraint)
+        assert result.sense == ">="
     assert (np.float64(0.6) >= recall()).sense == "<="
 
 

@@ -10,7 +10,6 @@ from testing.goal_strategies import predicates
 
 from widemargin.exceptions import GoalError
 from widemargin.goals import col, negative_label, positive_label, predicted_negative, predicted_positive
-from widemargin.goals.language.checks import LIMITS
 from widemargin.goals.language.predicates import (
     And,
     BaselineSays,
@@ -25,12 +24,13 @@ from widemargin.goals.language.predicates import (
     Predicate,
     as_predicate,
 )
+from widemargin.goals.language.values import LIMITS
 
 AGE, SEX = col("age"), col("sex")
 
 
 @pytest.mark.parametrize(
-    ("made", "expected", "text"),
+    ("predicate", "expected", "text"),
     [
         (SEX == "Female", Compare("sex", "==", "Female"), 'sex == "Female"'),
         (SEX != "Female", Compare("sex", "!=", "Female"), 'sex != "Female"'),
@@ -57,10 +57,10 @@ AGE, SEX = col("age"), col("sex")
         (predicted_negative('h"'), BaselineSays('h"', False), r'predicted_negative("h\"")'),
     ],
 )
-def test_what_is_written_and_how_it_prints(made, expected, text):
-    assert made == expected
-    assert hash(made) == hash(expected)
-    assert str(made) == text
+def test_what_is_written_and_how_it_prints(predicate, expected, text):
+    assert predicate == expected
+    assert hash(predicate) == hash(expected)
+    assert str(predicate) == text
 
 
 def test_nested_text():

@@ -8,8 +8,7 @@ from testing.goal_reference import FORMULAS
 from widemargin import goals
 from widemargin.exceptions import GoalError
 from widemargin.goals import Population, col, coverage, f_beta, positive_rate, precision, recall, true_positive_rate
-from widemargin.goals.language.linear import Rate
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.linear import METRICS, Rate
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.language.rates import RATES
 
@@ -28,10 +27,10 @@ def test_every_metric_has_a_function_of_its_name():
 def test_linear_rates(name):
     arguments = ("old",) if METRICS[name].needs_baseline else ()
     for on in (None, EVERYONE, WOMEN):
-        made = RATES[name](*arguments, on=on)
-        assert made.form.terms == ((1.0, Rate(name, on or EVERYONE if on is None else on, *arguments)),)
-        assert made.form == RATES[name](*arguments, on).form
-        assert made.range == ((0, float("inf")) if METRICS[name].is_count else (0, 1))
+        expression = RATES[name](*arguments, on=on)
+        assert expression.form.terms == ((1.0, Rate(name, on or EVERYONE if on is None else on, *arguments)),)
+        assert expression.form == RATES[name](*arguments, on).form
+        assert expression.range == ((0, float("inf")) if METRICS[name].is_count else (0, 1))
 
 
 @pytest.mark.parametrize("name", RATES)

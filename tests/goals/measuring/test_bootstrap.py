@@ -7,7 +7,7 @@ import pytest
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
-from widemargin.goals.measuring.bootstrap import BOOTSTRAP, slack_replicates, tally
+from widemargin.goals.measuring.intervals import BOOTSTRAP, slack_replicates, tally
 from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")

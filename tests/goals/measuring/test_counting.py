@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.digest import columns_used
 from widemargin.goals.binding.sources import make_source
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.rows import Rows
 
 GOAL = Goal.parse("""

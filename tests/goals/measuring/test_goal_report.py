@@ -16,9 +16,8 @@ from widemargin.goals import External, Goal, Population, churn, col, error_rate,
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, make_report, verdict_of
 from widemargin.goals.measuring.intervals import Interval
-from widemargin.goals.measuring.report_of_predictions import make_report, verdict_of
 from widemargin.rows import Rows
 
 HOSTILE = ["<script>alert(1)</script>", "a & b", "\"quoted\" 'name'", "x" * 180, "größe 数 😀", "|", "<b>", "&lt;"]

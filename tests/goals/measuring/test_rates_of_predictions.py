@@ -13,10 +13,8 @@ from widemargin.exceptions import GoalError
 from widemargin.goals import Goal, Population, error_rate, f_beta, precision, true_positives
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.metrics import METRICS
+from widemargin.goals.language.constraints import Constraint, Expression
+from widemargin.goals.language.linear import METRICS, Linear, Rate
 from widemargin.goals.measuring import rates_of_predictions as measure
 from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable, form_value, rate_values
 
@@ -149,8 +147,8 @@ def test_measuring_a_goal_and_its_canonical_form(constraints, objective, seed, w
     measured = tied.measure(mass)
     close = {"rtol": 1e-9, "atol": 1e-9}
     np.testing.assert_allclose(measured.objective, naive_form(goal.objective, naive, by_name), **close)
-    np.testing.assert_allclose(measured.lhs, [naive_form(c.lhs, naive, by_name) for c in constraints], **close)
-    np.testing.assert_allclose(measured.rhs, [naive_form(c.rhs, naive, by_name) for c in constraints], **close)
+    np.testing.assert_allclose(measured.value, [naive_form(c.lhs, naive, by_name) for c in constraints], **close)
+    np.testing.assert_allclose(measured.bound, [naive_form(c.rhs, naive, by_name) for c in constraints], **close)
     np.testing.assert_allclose(measured.slack, [naive_constraint(c, naive, by_name) for c in constraints], **close)
     coefficients = tied.coefficients
     objective_value, totals = coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
@@ -214,7 +212,7 @@ def test_an_undefined_ratio_is_never_met():
         measured = tied.measure(tied.positive_mass(nothing))
         assert measured.undefined[0] == (expression.form.ratios[0].name == "precision")
         assert not measured.met[0]
-        assert not measured.all_met
+        assert not measured.met.all()
 
 
 def test_equality_is_met_in_spite_of_rounding():
@@ -257,4 +255,4 @@ def test_a_constant_has_a_value_in_every_replicate():
                                                      (-1e6, -0.9e-3, True), (1e6, -1.1e-3, False)])  # fmt: skip
 def test_rounding_is_allowed_by_the_size_of_the_bound(bound, slack, met):
     found = Measured(0.0, np.array([bound + slack]), np.array([bound]), np.array([slack]), np.array([np.nan]))
-    assert found.all_met is met
+    assert bool(found.met.all()) is met

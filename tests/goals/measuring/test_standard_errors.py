@@ -8,7 +8,7 @@ from widemargin.goals import Goal, Population, col, error_rate, errors, positive
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.measuring.standard_errors import covariance, objective_influence, quotient_error, slack_variances
+from widemargin.goals.measuring.intervals import covariance, objective_influence, quotient_error, slack_variances
 from widemargin.rows import Rows
 
 N = 600

@@ -8,7 +8,8 @@ from widemargin.exceptions import GoalError
 from widemargin.goals import Population, col, recall
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS
 from widemargin.goals.language.rates import RATES
-from widemargin.goals.text.conversion import Converter, suggestion, too_deep
+from widemargin.goals.text.conversion import Converter, suggestion
+from widemargin.goals.text.parser import too_deep
 
 WOMEN = Population("women", where=col("sex") == "Female")
 

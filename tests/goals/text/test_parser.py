@@ -490,11 +490,11 @@ def test_every_rate_is_known_in_texts():
     for name, function in RATES.items():
         needs_baseline = "baseline" in function.__code__.co_varnames[: function.__code__.co_argcount]
         arguments = '"old"' if needs_baseline else ""
-        made = function("old") if needs_baseline else function()
-        low, high = made.range
+        expression = function("old") if needs_baseline else function()
+        low, high = expression.range
         bound = 0.5 if high == 1 else 2
         assert low == 0
-        assert Goal.parse(f"subject to {name}({arguments}) >= {bound}") == Goal(subject_to=made >= bound)
+        assert Goal.parse(f"subject to {name}({arguments}) >= {bound}") == Goal(subject_to=expression >= bound)
 
 
 @pytest.mark.parametrize(

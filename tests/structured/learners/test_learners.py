@@ -191,7 +191,8 @@ def test_searches_in_training(search):
     """Exact searches reach the optimum of the problem; the others a point with a bound that holds all the same."""
     model, X, Y = examples("label sets")
     problem = StructuredProblem(model, X, Y, C=0.3, search=search, check=True)
-    result = block_frank_wolfe.solve(problem, tol=5e-3, max_iter=150)
+    passes = 150 if problem.exact else 15  # without an exact search the gap never closes, however long it takes
+    result = block_frank_wolfe.solve(problem, tol=5e-3, max_iter=passes)
     optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
     assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
     assert problem.exact == (search in ("angular", "level", "levels"))

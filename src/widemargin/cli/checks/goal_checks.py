@@ -18,8 +18,8 @@ from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.language.expressions import Expression
-from widemargin.goals.text.scanner import statements
+from widemargin.goals.language.constraints import Expression
+from widemargin.goals.text.parser import statements
 from widemargin.rows import Rows
 
 __all__ = ["check_goals"]

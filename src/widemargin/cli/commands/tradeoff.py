@@ -32,7 +32,6 @@ from widemargin.exceptions import DataError, GoalError, TableWarning
 from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.preprocessing import TablePreprocessor
 from widemargin.solvers.base import Progress as SolverProgress
@@ -138,10 +137,10 @@ def _asked(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[flo
     if not options.start != options.stop:
         raise DataError(f"--from and --to are both {options.start:g}; give two different bounds")
     values = np.linspace(options.start, options.stop, options.points)
-    now = level_of(entry)
+    now = entry.level
     for value in (values[0], values[-1]):
         try:
-            at_level(entry, float(value))
+            entry.at_level(float(value))
         except GoalError as error:
             raise DataError(f"{label!r} cannot have the bound {value:g} (it is {now:g} now): {error}") from error
     return label, values.round(12).tolist()
@@ -253,8 +252,8 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
     """A few bounds around that of a constraint, from loose to strict; None where it has no single bound."""
     entry = goal.constraints[goal.place_of(label)]
     try:
-        level = level_of(entry)
-        floor = entry.difference is None if isinstance(entry, Bundle) else compared_with_level(entry)[2]
+        level = entry.level
+        floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
     except GoalError:
         return None
     size = STEP if abs(level) <= 1.0 else 0.05 * abs(level)
@@ -265,7 +264,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
 
 def _is_possible(entry: Constraint | Bundle, level: float) -> bool:
     try:
-        at_level(entry, level)
+        entry.at_level(level)
     except GoalError:
         return False
     return True

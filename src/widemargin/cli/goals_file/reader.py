@@ -18,8 +18,8 @@ from widemargin.cli.goals_file.rules import code_that_would_run, contradictions,
 from widemargin.cli.goals_file.toml_lines import MOST_TOLD, Problem, TomlLines, read_text, refusal
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals import Goal
-from widemargin.goals.language.checks import checked_name
-from widemargin.goals.text.scanner import Statement, statements
+from widemargin.goals.language.values import checked_name
+from widemargin.goals.text.parser import Statement, statements
 
 __all__ = ["goals_of", "look_at", "read_goals_file", "read_values"]
 

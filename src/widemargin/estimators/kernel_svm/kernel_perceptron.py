@@ -1,40 +1,29 @@
 """The kernel Perceptron, the simplest of the kernel classifiers: `KernelPerceptron`."""
 
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils._param_validation import StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints, Seed
-from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    KernelModel,
-    interrupted,
-    labels_of,
-    refuse_missing,
-    worst,
-)
+from widemargin._typing import Column, Features, Floats
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KernelFunction, resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["KernelPerceptron"]
 
 
+@parameters
 class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
@@ -106,43 +95,18 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
     [0, 0, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "iterate": [StrOptions(set(perceptron.ITERATES))],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-    }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        max_iter: int = 5,
-        iterate: str = "average",
-        cache_size: float = 200,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], object]] | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.iterate = iterate
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
+    kernel: kinds.KernelName = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    max_iter: kinds.Count = 5
+    iterate: Annotated[str, StrOptions(set(perceptron.ITERATES))] = "average"
+    cache_size: kinds.Positive = 200
+    random_state: kinds.Random = None
+    on_interrupt: kinds.OnInterrupt = "raise"
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelPerceptron":
@@ -169,21 +133,27 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         KernelError
             If the kernel cannot be used, or the cache does not hold a row.
         """
-        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
+        budget = budget_of(self.time_budget, self.callbacks)
         checked, labels, weight = self._checked_rows(X, y, sample_weight)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        refuse_one_class(self.classes_)
+        codes = self._classified(labels)
         refuse_missing(self.classes_, codes[weight > 0.0])
-        if self.kernel != "precomputed" and not callable(self.kernel):
-            refuse_overflow(checked)
-        kernel = resolve_kernel(self.kernel, checked, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        warn_of_scales(self, kernel, checked)
+        kernel = self._resolved(checked)
         rows = KernelRows(kernel, checked, cache_size=self.cache_size)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
+        results = []
         with limit_threads(self.n_jobs):
             rows.check_function()
-            coef = self._train(rows, codes, weight, budget)
-        self.gamma_, self.shape_fit_ = kernel.gamma, checked.shape
+            for number, target in enumerate(targets):  # the problems share the cached kernel rows
+                problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
+                with budget.part(len(targets) - number) as share:
+                    results.append(
+                        perceptron.solve(problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed)
+                    )
+        coef = np.array([result.coef for result in results])
+        self.status_ = str(worst([result.status for result in results], budget))
+        self.n_iter_ = -(-max(result.n_iter for result in results) // int((weight > 0.0).sum()))
+        self.evaluations_, self.gamma_, self.shape_fit_ = rows.evaluations, kernel.gamma, checked.shape
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
         self.support_vectors_ = (
@@ -192,25 +162,6 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
         if not interrupted(self, budget) and self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
         return self
-
-    def _train(self, rows: KernelRows, codes: Ints, weight: Floats, budget: Budget) -> Floats:
-        """Coefficients of all rows, shape (n_problems, n); the problems share the cached kernel rows."""
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
-        coef, statuses, visited = [], set(), 0
-        for number, target in enumerate(targets):
-            problem = KernelProblem(rows, np.where(codes == target, 1.0, -1.0), weight, fit_intercept=False)
-            with budget.part(len(targets) - number) as share:
-                result = perceptron.solve(
-                    problem, budget=share, max_iter=self.max_iter, iterate=self.iterate, seed=seed
-                )
-            coef.append(result.coef)
-            statuses.add(result.status)
-            visited = max(visited, result.n_iter)
-        self.status_ = str(worst(statuses, budget))
-        self.n_iter_ = -(-visited // int((weight > 0.0).sum()))
-        self.evaluations_ = rows.evaluations
-        return np.array(coef)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).

@@ -30,7 +30,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators._progress import bar, watchers
+from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import warn_of_scales, without_scale_warnings
 from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, splits
@@ -41,7 +41,7 @@ from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceW
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget, Progress
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals, NuSearch
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Duals, NuSearch
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 __all__ = ["SEARCH", "Cell", "KernelSearch", "SearchOptions", "kernel_search"]
@@ -242,15 +242,34 @@ def kernel_search(
     >>> clf = found.best_estimator.fit(X, y)
     """
     started = time.perf_counter()
-    _refuse(model, n_rows, n_folds)
+    if not isinstance(model, KernelSVC | SBPClassifier):
+        raise CapabilityError(
+            f"kernel_search needs a KernelSVC or an SBPClassifier, not {type(model).__name__}; of a pipeline give the "
+            "last step and transformed rows: kernel_search(pipe[-1], pipe[:-1].fit_transform(X), y)."
+        )
+    numbers: dict[str, object] = {"n_folds": n_folds, "n_rows": n_rows}
+    for name, value in numbers.items():
+        if not isinstance(value, Integral) or value < 2:
+            raise DataError(f"{name}={value!r} must be a whole number >= 2.")
     search = _Search(model, X, y, n_rows, n_folds, check_random_state(random_state))
     grid = search.grid(Cs, nus)
     kernels = search.kernels(gammas)
     warn_of_scales(search, kernels[0][0], search.rows)
     total = len(kernels) * len(grid.values)
     with limit_threads(n_jobs), bar(total, verbose) as show:
-        budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
-        cells, done, status = _measure(search, kernels, grid, budget, workers)
+        budget = budget_of(time_budget, callbacks, verbose, show)
+        cells: list[Cell] = []
+        done, status = 0, "converged"
+        try:
+            for done, (stage, cell) in enumerate(search.cells(kernels, grid, budget, workers), 1):
+                cells += [] if cell is None else [cell]
+                error, spread = (math.nan, math.nan) if cell is None else (cell.error, cell.standard_error)
+                budget.tell(stage, done, error, min((cell.error for cell in cells), default=math.nan), spread)
+                if budget.exhausted:
+                    status = "stopped" if budget.stopped else "time_limit"
+                    break
+        except KeyboardInterrupt:
+            status = "interrupted"
     if status == "interrupted" and (on_interrupt == "raise" or not cells):
         raise KeyboardInterrupt
     if done < total:
@@ -268,50 +287,16 @@ def kernel_search(
     params |= {} if best.gamma is None else {"gamma": best.gamma}
     chosen = clone(model).set_params(**params)
     with limit_threads(n_jobs), without_scale_warnings():
-        error, spread = search.on_new_rows(chosen)
+        new_error, new_spread = search.on_new_rows(chosen)
     return KernelSearch(
-        params, chosen, tuple(cells), grid.name, error, spread, search.n_rows, status, search.evaluations,
+        params, chosen, tuple(cells), grid.name, new_error, new_spread, search.n_rows, status, search.evaluations,
         time.perf_counter() - started,
     )  # fmt: skip
-
-
-def _refuse(model: object, n_rows: object, n_folds: object) -> None:
-    """Refuse other models, and numbers that make no folds."""
-    if not isinstance(model, KernelSVC | SBPClassifier):
-        raise CapabilityError(
-            f"kernel_search needs a KernelSVC or an SBPClassifier, not {type(model).__name__}; of a pipeline give the "
-            "last step and transformed rows: kernel_search(pipe[-1], pipe[:-1].fit_transform(X), y)."
-        )
-    for name, value, least in (("n_folds", n_folds, 2), ("n_rows", n_rows, 2)):
-        if not isinstance(value, Integral) or value < least:
-            raise DataError(f"{name}={value!r} must be a whole number >= {least}.")
 
 
 def _least(cells: Sequence[Cell]) -> Cell:
     """The cell of least error; of equals that of the smallest C, then of the smallest gamma."""
     return min(cells, key=lambda cell: (cell.error, cell.C, cell.gamma or 0.0))
-
-
-def _measure(
-    search: "_Search",
-    kernels: Sequence[tuple[Kernel, float | None]],
-    grid: "_Grid",
-    budget: Budget,
-    workers: Any,
-) -> tuple[list[Cell], int, str]:
-    """The cells, how many were tried, and how that ended."""
-    cells: list[Cell] = []
-    done = 0
-    try:
-        for done, (stage, cell) in enumerate(search.cells(kernels, grid, budget, workers), 1):
-            cells += [] if cell is None else [cell]
-            error, spread = (math.nan, math.nan) if cell is None else (cell.error, cell.standard_error)
-            budget.tell(stage, done, error, min((cell.error for cell in cells), default=math.nan), spread)
-            if budget.exhausted:
-                return cells, done, "stopped" if budget.stopped else "time_limit"
-    except KeyboardInterrupt:
-        return cells, done, "interrupted"
-    return cells, done, "converged"
 
 
 class _Grid(NamedTuple):
@@ -404,10 +389,20 @@ class _Search:
         else:
             unwatched.set_params(callbacks=None)
         travels._model = unwatched
-        elsewhere = partial(_cells_of_kernel, travels, grid, deadline)
-        for found, evaluations in side_by_side(elsewhere, kernels, workers):
+        for found, evaluations in side_by_side(partial(travels.elsewhere, grid, deadline), kernels, workers):
             self.evaluations += evaluations
             yield from found
+
+    def elsewhere(
+        self, grid: _Grid, deadline: Deadline, given: tuple[Kernel, float | None]
+    ) -> tuple[list[tuple[str, Cell | None]], int]:
+        """The cells of one kernel, on a worker, and the kernel evaluations they took."""
+        self.evaluations, budget, measured = 0, Budget(deadline.left), []
+        for cell in self.of_kernel(given, grid, budget):
+            measured.append(cell)
+            if budget.exhausted:
+                break
+        return measured, self.evaluations
 
     def of_kernel(
         self, given: tuple[Kernel, float | None], grid: _Grid, budget: Budget
@@ -420,7 +415,12 @@ class _Search:
         )  # fmt: skip
         matrix = WholeMatrix(computed.full())
         self.evaluations += computed.evaluations
-        parts = [self._parts(matrix, held, budget) for held in self._folds]
+        model, parts = self._model, []
+        bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
+        for held in self._folds:
+            free = self._weight.copy()
+            free[held] = 0.0
+            parts.append([_Part(matrix, split, self._codes, free, bias, budget) for split in self._splits])
         for value in grid.values:
             try:
                 cell = self._cell(matrix, parts, grid.name, value, gamma)
@@ -432,12 +432,23 @@ class _Search:
         self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
     ) -> Cell:
         """Measure one cell."""
-        missed = np.zeros(self.n_rows, dtype=bool)
+        missed, k = np.zeros(self.n_rows, dtype=bool), self._classes.shape[0]
         used, duals = [], []
         for fold, held in zip(parts, self._folds, strict=True):
-            found = [part.duals.at(value) if name == "C" else part.duals.of(value) for part in fold]
-            used.append(self._one_fold(matrix, fold, found, held, missed))
-            duals += found
+            coef, intercept = np.zeros((self.n_rows, len(fold))), np.zeros(len(fold))
+            for number, part in enumerate(fold):
+                dual = part.duals.at(value) if name == "C" else part.duals.of(value)
+                coef[part.index, number], intercept[number] = dual.coef, dual.intercept
+                duals.append(dual)
+            scores = matrix.block(held) @ coef + intercept
+            if k == 2:
+                called = (scores[:, 0] >= 0.0).astype(np.int64)
+            elif self._option("multi_class", "ovo") == "ovr":
+                called = np.argmax(scores, axis=1)
+            else:
+                called = multiclass.votes(scores, k)
+            missed[held] = called != self._codes[held]
+            used.append(np.count_nonzero(coef.any(axis=1)) / (self.n_rows - held.shape[0]))
         error = float(missed.mean())
         spread = math.sqrt(error * (1.0 - error) / self.n_rows)
         C = value if name == "C" else math.exp(float(np.mean([math.log(dual.factor) for dual in duals])))
@@ -459,46 +470,6 @@ class _Search:
         if self._model.kernel == "precomputed":
             return check_precomputed(self._X)[np.ix_(rows, rows)]
         return self._X[rows]
-
-    def _parts(self, matrix: WholeMatrix, held: Ints, budget: Budget) -> "list[_Part]":
-        """The binary problems of a fold."""
-        free = self._weight.copy()
-        free[held] = 0.0
-        model = self._model
-        bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
-        return [_Part(matrix, split, self._codes, free, bias, budget) for split in self._splits]
-
-    def _one_fold(
-        self, matrix: WholeMatrix, parts: "list[_Part]", duals: Sequence[Dual], held: Ints,
-        missed: npt.NDArray[np.bool_],
-    ) -> float:  # fmt: skip
-        """Mark the held rows that are missed, and return the share of support vectors."""
-        coef, intercept = np.zeros((self.n_rows, len(parts))), np.array([dual.intercept for dual in duals])
-        for number, (part, dual) in enumerate(zip(parts, duals, strict=True)):
-            coef[part.index, number] = dual.coef
-        scores = matrix.block(held) @ coef + intercept
-        k = self._classes.shape[0]
-        if k == 2:
-            found = (scores[:, 0] >= 0.0).astype(np.int64)
-        elif self._option("multi_class", "ovo") == "ovr":
-            found = np.argmax(scores, axis=1)
-        else:
-            found = multiclass.votes(scores, k)
-        missed[held] = found != self._codes[held]
-        return float(np.count_nonzero(coef.any(axis=1)) / (self.n_rows - held.shape[0]))
-
-
-def _cells_of_kernel(
-    search: _Search, grid: _Grid, deadline: Deadline, given: tuple[Kernel, float | None]
-) -> tuple[list[tuple[str, Cell | None]], int]:
-    """The cells of one kernel, on a worker, and the kernel evaluations they took."""
-    search.evaluations, budget = 0, Budget(deadline.left)
-    found = []
-    for cell in search.of_kernel(given, grid, budget):
-        found.append(cell)
-        if budget.exhausted:
-            break
-    return found, search.evaluations
 
 
 class _Part:

@@ -1,8 +1,10 @@
 """Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
 
-from collections.abc import Iterator, Mapping
-from numbers import Integral, Real
-from typing import Any, ClassVar
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,39 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix, Seed
-from widemargin.estimators._binary import refuse_one_class
-from widemargin.estimators._calibration import hold_out
-from widemargin.estimators._progress import watchers
+from widemargin._typing import Column, Features, Floats, Ints, Matrix
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._calibration import calibrates, hold_out
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.advice import (
-    conclude,
-    refuse_overflow,
-    warn_of_indefiniteness,
-    warn_of_scales,
-    warn_of_steepness,
-)
-from widemargin.estimators.kernel_svm.binary_problems import (
-    Solved,
-    Split,
-    Task,
-    Training,
-    definiteness,
-    kernel_rows,
-    splits,
-    train,
-)
-from widemargin.estimators.kernel_svm.kernel_model import (
-    KernelModel,
-    class_weights,
-    name_the_kernel,
-    refuse_missing,
-    refused_parameters,
-    worst,
-)
+from widemargin.estimators.kernel_svm.advice import name_the_kernel, warn_of_indefiniteness, warn_of_steepness
+from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import (
     fit_calibrators,
     probabilities,
@@ -52,28 +31,18 @@ from widemargin.estimators.kernel_svm.multiclass import (
     sharpness,
 )
 from widemargin.estimators.kernel_svm.options import KernelOptions
-from widemargin.exceptions import CapabilityError, DataError
-from widemargin.kernels.functions import KernelFunction, resolve_kernel
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
+from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, SOLVERS, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import choose_rows
 
 __all__ = ["KernelSVC"]
 
 
-_REFUSED = {"probability": 'set calibration="sigmoid" (or "isotonic") for predict_proba, without five refits'}
-
-
-def _calibrates(estimator: "KernelSVC") -> bool:
-    """Whether there is a predict_proba, and if not, why."""
-    if estimator.calibration is None:
-        raise AttributeError(
-            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic".'
-        )
-    return True
-
-
+@parameters
 class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """C-support vector classification with kernels: `sklearn.svm.SVC` with faster solvers and a certificate.
 
@@ -193,68 +162,24 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     [1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "shrinking": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "verbose": ["verbose"],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
-        "break_ties": ["boolean"],
-        "solver": [StrOptions({"auto", *SOLVERS})],
-        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
-        "solver_options": [KernelOptions, Mapping, None],
-    }
-
-    @refused_parameters(**_REFUSED)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | KernelFunction = "rbf",
-        degree: float = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        tol: float | None = DEFAULT_TOL,
-        cache_size: float = 200,
-        class_weight: str | Mapping[Label, float] | None = None,
-        verbose: int = 0,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Seed = None,
-        solver: str = "auto",
-        calibration: str | None = None,
-        n_jobs: int | None = None,
-        solver_options: KernelOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.solver = solver
-        self.calibration = calibration
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
-
-    @refused_parameters(**_REFUSED)
-    def set_params(self, **params: Any) -> "KernelSVC":
-        """Set parameters by name, as everywhere in scikit-learn."""
-        super().set_params(**params)
-        return self
+    C: kinds.Positive = 1.0
+    kernel: kinds.KernelName = "rbf"
+    degree: kinds.NotNegative = 3
+    gamma: kinds.Gamma = "scale"
+    coef0: kinds.AnyNumber = 0.0
+    shrinking: bool = True
+    tol: kinds.Positive | None = DEFAULT_TOL
+    cache_size: kinds.Positive = 200
+    class_weight: kinds.ClassWeight = None
+    verbose: kinds.Verbose = 0
+    max_iter: Annotated[int, Interval(Integral, -1, None, closed="left")] = -1
+    decision_function_shape: Literal["ovr", "ovo"] = "ovr"
+    break_ties: bool = False
+    random_state: kinds.Random = None
+    solver: Annotated[str, StrOptions({"auto", *SOLVERS})] = "auto"
+    calibration: kinds.Calibration = None
+    n_jobs: int | None = None
+    solver_options: KernelOptions | Mapping[str, object] | None = None
 
     @property
     def _options(self) -> KernelOptions:
@@ -298,27 +223,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             If parameters do not go together.
         """
         options = self._options
-        budget = Budget(options.time_budget, watchers(options.callbacks, self.verbose))
-        self._refuse_combinations(options)
-        rows, labels, weight = self._checked_rows(X, y, sample_weight)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        refuse_one_class(self.classes_)
-        self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
-        rng = check_random_state(self.random_state)
-        index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
-        refuse_missing(self.classes_, codes[index])
-        if self.calibration is not None:
-            kept, aside = hold_out(codes[index], rng)
-            index, held = index[kept], index[aside]
-        with limit_threads(self.n_jobs):
-            solved = self._train(rows, codes, weight, index, rng, budget)
-            self._calibrate(rows[held], codes[held], weight[held])
-        conclude(self, solved, options, budget)
-        return self
-
-    def _refuse_combinations(self, options: KernelOptions) -> None:
-        """Refuse parameters that do not go together."""
+        budget = budget_of(options.time_budget, options.callbacks, self.verbose)
         if options.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
         if self.solver == "spatial-dual" and options.backend != "numpy":
@@ -326,6 +231,27 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"solver='spatial-dual' computes kernel values in loops of its own, without "
                 f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
             )
+        rows, labels, weight = self._checked_rows(X, y, sample_weight)
+        codes = self._classified(labels)
+        self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
+        rng = check_random_state(self.random_state)
+        index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
+        refuse_missing(self.classes_, codes[index])
+        if self.calibration is not None:
+            training, aside = hold_out(codes[index], rng)
+            index, held = index[training], index[aside]
+        self.calibrators_: list[Any] = []
+        self.sharpness_ = 1.0
+        with limit_threads(self.n_jobs):
+            solved = self._train(rows, codes, weight, index, rng, budget)
+            if self.calibration is not None:  # on rows that training did not see
+                codes, weight, parts = codes[held], weight[held], self._splits()
+                scores = np.concatenate([block for _, block in self._score_blocks(rows[held])])
+                self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
+                if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
+                    self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
+        self._conclude(solved, budget)
+        return self
 
     def _train(
         self, X: Matrix, codes: Ints, weight: Floats, index: Ints, rng: np.random.RandomState, budget: Budget
@@ -335,12 +261,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
         codes, weight = codes[index], weight[index]
-        if self.kernel != "precomputed" and not callable(self.kernel):
-            refuse_overflow(rows)
-        kernel = resolve_kernel(
-            self.kernel, rows, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
-        )
-        warn_of_scales(self, kernel, rows)
+        kernel = self._resolved(rows, weight)
         warn_of_steepness(self, kernel, rows)
         with np.errstate(over="ignore"):
             upper, tol = self.C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
@@ -352,56 +273,32 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         matrix = kernel_rows(
             kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol
         )
-        training = Training(
-            matrix, codes, upper, rows.shape[1],
-            spatial=kernel.name == "rbf" and not sp.issparse(rows) and options.backend == "numpy",
-        )  # fmt: skip
-        task = Task(
-            self.solver, tol, options.fit_intercept, self.max_iter, self.cache_size, self.shrinking,
-            rng.randint(np.iinfo("i").max),
-        )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
-            spectrum = definiteness(training, self.solver)
+            matrix.check_function()
+            spectrum = sampled_spectrum(matrix)  # what the eigenvalues on some of the rows say; None where it is known
+            if self.solver in NEED_NORMS:
+                refuse_indefinite(spectrum)
             indefinite = spectrum is not None and spectrum.indefinite
-            solved = train(training, self._splits(), task, budget, positive=not indefinite)
-        self.indefinite_ = indefinite or any(item.result.indefinite for item in solved)
+            training = Training(
+                matrix, codes, upper, rows.shape[1],
+                spatial=kernel.name == "rbf" and not sp.issparse(rows) and options.backend == "numpy",
+                positive=not indefinite, solver=self.solver, tol=tol, fit_intercept=options.fit_intercept,
+                max_iter=self.max_iter, cache_size=self.cache_size, shrinking=self.shrinking,
+                seed=rng.randint(np.iinfo("i").max),
+            )  # fmt: skip
+            solved = train(training, self._splits(), budget)
+        results = [item.result for item in solved]
+        self.indefinite_ = indefinite or any(result.indefinite for result in results)
         if self.indefinite_:
             warn_of_indefiniteness(self, spectrum)
-        self.gamma_ = kernel.gamma
-        self.evaluations_ = int(matrix.evaluations)
-        self._adopt(solved, codes, index, rows, budget)
-        return solved
-
-    def _calibrate(self, X: Matrix, codes: Ints, weight: Floats) -> None:
-        """Fit probabilities on rows that training did not see."""
-        self.calibrators_: list[Any] = []
-        self.sharpness_ = 1.0
-        if self.calibration is None:
-            return
-        parts = self._splits()
-        scores = np.concatenate([block for _, block in self._score_blocks(X)])
-        self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
-        if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
-            self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
-
-    def _splits(self) -> tuple[Split, ...]:
-        return splits(self.classes_.shape[0], self._options.multi_class)
-
-    def _score_blocks(self, X: Matrix) -> Iterator[tuple[slice, Floats]]:
-        """Scores of checked rows by all binary problems, a block of rows at a time."""
-        pairs = self.classes_.shape[0] > 2 and self._options.multi_class == "ovo"
-        return score_blocks(self, X, pairs=pairs, backend=self._options.backend)
-
-    def _adopt(self, solved: list[Solved], codes: Ints, index: Ints, rows: Matrix, budget: Budget) -> None:
-        """Set the fitted attributes of the solutions; `rows` are those of `index`."""
-        model = multiclass.expand(solved, codes, self.classes_.shape[0])
-        self.support_ = index[model.support].astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[model.support]
-        self.n_support_, self.intercept_ = model.n_support, model.intercept
-        self.dual_coef_ = type(rows)(model.dual_coef) if sp.issparse(rows) else model.dual_coef
-        results = [item.result for item in solved]
+        support, self.n_support_, dual_coef = multiclass.expand(solved, codes, self.classes_.shape[0])
+        self.support_ = index[support].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[support]
+        self.intercept_ = np.array([result.intercept for result in results])
+        self.dual_coef_ = type(rows)(dual_coef) if sp.issparse(rows) else dual_coef
+        self.gamma_, self.evaluations_ = kernel.gamma, int(matrix.evaluations)
         self.n_iter_ = np.array([max(1, result.n_iter) for result in results], dtype=np.int32)
-        self.status_ = str(worst((result.status for result in results), budget))
+        self.status_ = str(worst([result.status for result in results], budget))
         self.fit_status_ = int(self.status_ != "converged")
         self.solver_ = ", ".join(dict.fromkeys(item.chosen.name for item in solved))
         self.solver_reason_ = "; ".join(dict.fromkeys(item.chosen.reason for item in solved))
@@ -411,6 +308,57 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.history_ = tuple(
             {"problem": number, **entry} for number, result in enumerate(results) for entry in result.history
         )
+        return solved
+
+    def _conclude(self, solved: Sequence[Solved], budget: Budget) -> None:
+        """Warn, or raise after an interrupt, according to how training ended."""
+        options = self._options
+        if interrupted(options, budget):
+            return
+        if self.status_ == "converged":
+            self._warn_of_bias(solved)
+            return
+        if self.max_iter >= 0:
+            limit = f"max_iter={self.max_iter}: raise it, or scale the features"
+        elif any("max_iter" in Chosen(name, "").options for name in self.solver_.split(", ")):
+            own = f"the solver {self.solver_!r} has a limit of its own"
+            limit = f"{own}: raise max_iter, or use tol=None or solver='auto'"
+        else:
+            limit = "rounding: use float64 rows, scale the features, or raise tol"
+        cure, measures = CURES.get(self.status_, limit), {"violation": self.violation_, "gap": self.gap_}
+        left = " and ".join(f"{name} {value:.1e}" for name, value in measures.items() if np.isfinite(value))
+        warn(f"stopped after {budget.elapsed:.1f} s{left and f' with {left}'} ({cure}).", MarginConvergenceWarning)
+
+    def _warn_of_bias(self, solved: Sequence[Solved], *, biased_gap: float = 0.5, any_gap: float = 0.9) -> None:
+        """Warn where rows held out ended a batch perceptron far from what its bound proves.
+
+        The largest gaps that are not told are those where its draws are biased, and in any case.
+        """
+        for item in solved:
+            result = item.result
+            if not isinstance(result, SBPResult) or math.isnan(result.held_out_error):
+                continue
+            covered = math.ceil(result.covered * (2 if self._options.fit_intercept else 1))
+            small = item.capacity < covered
+            biased = item.chosen.name == "sbp" and small
+            if result.gap > (biased_gap if biased else any_gap):
+                why = f"; the cache holds {item.capacity} of about {covered} covered rows" if small else ""
+                bias = ", so the draws are biased" if biased else ""
+                other = ", or use solver='sbp-unbiased'" if biased else ", or use solver='auto'"
+                warn(
+                    f"rows held out ended the run with a gap of {result.gap:.0%}{why}{bias}: the objective may be far "
+                    f"from its optimum. Raise cache_size{other}, or give a tol.",
+                    MarginConvergenceWarning,
+                )
+                return
+
+    def _splits(self) -> tuple[Split, ...]:
+        return splits(self.classes_.shape[0], self._options.multi_class)
+
+    def _score_blocks(self, X: Matrix) -> Iterator[tuple[slice, Floats]]:
+        """Scores of checked rows by all binary problems, a block of rows at a time."""
+        pairs = self.classes_.shape[0] > 2 and self._options.multi_class == "ovo"
+        return score_blocks(self, X, pairs=pairs, backend=self._options.backend)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores of new rows.
@@ -444,7 +392,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
@@ -457,7 +405,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         table = np.concatenate(blocks)
         return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
 
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Features) -> Floats:
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
@@ -471,3 +419,22 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for rows, scores in self._score_blocks(X):
             out[rows] = multiclass.one_vs_rest(scores, k) if votes else scores
         return out[:, 0] if k == 2 else out
+
+
+def _without_probability(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The constructor or `set_params`, which refuse a parameter of SVC that is left out on purpose."""
+
+    @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
+    def checked(*args: Any, probability: bool = False, **params: Any) -> Any:
+        if probability is not False:  # which asks for nothing
+            raise CapabilityError(
+                'KernelSVC has no parameter \'probability\': set calibration="sigmoid" (or "isotonic") for '
+                "predict_proba, without five refits."
+            )
+        return method(*args, **params)
+
+    return checked
+
+
+for _name in ("__init__", "set_params"):
+    setattr(KernelSVC, _name, _without_probability(getattr(KernelSVC, _name)))

@@ -14,7 +14,6 @@ probabilities: 0.06.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -32,35 +31,24 @@ from widemargin.kernels.backend import usable_name
 from widemargin.kernels.functions import KernelFunction, settled_kernel
 
 __all__ = [
-    "Expansion", "KernelExpansion", "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
+    "KernelExpansion", "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
     "pair_scores", "probabilities", "score_blocks", "sharpened", "sharpness", "votes",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """The fitted model.
+def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
+    """Put the solutions of all problems together.
 
-    Attributes
-    ----------
+    Returns
+    -------
     support : ndarray of int64, shape (s,)
         Training rows, ordered by class, then by number.
     n_support : ndarray of int32, shape (k,)
     dual_coef : ndarray of shape (k - 1, s), or (k, s) one against the rest
-    intercept : ndarray of shape (n_problems,)
     """
-
-    support: Ints
-    n_support: npt.NDArray[np.int32]
-    dual_coef: Floats
-    intercept: Floats
-
-
-def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> Expansion:
-    """Put the solutions of all problems together."""
     used = np.zeros(codes.shape[0], dtype=bool)
     for item in solved:
-        used[item.support] = True
+        used[item.index[item.result.coef != 0.0]] = True
     support = np.flatnonzero(used)
     support = support[np.argsort(codes[support], kind="stable")]
     place = np.empty(codes.shape[0], dtype=np.int64)
@@ -76,7 +64,7 @@ def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> Expansion:
         i, j = item.split.positive, int(item.split.negative or 0)  # i < j, so j is not 0
         dual_coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = coef
     n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
-    return Expansion(support, n_support, dual_coef, np.array([item.result.intercept for item in solved]))
+    return support, n_support, dual_coef
 
 
 def dense(dual_coef: Matrix) -> Floats:

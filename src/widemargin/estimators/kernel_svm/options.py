@@ -1,19 +1,12 @@
 """What few users of kernel SVMs change, with the reason for each default: `KernelOptions`, `SBPOptions`."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar, Literal
+from typing import Literal
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
-from widemargin.solvers.base import Progress
 
 __all__ = ["KernelOptions", "SBPOptions"]
-
-_SHARE = Interval(Real, 0.0, 1.0, closed="neither")
-_INTERRUPT = StrOptions({"raise", "return"})
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,21 +57,10 @@ class KernelOptions(SolverOptions):
     fit_intercept: bool = True
     precision: Literal["auto", "single", "double"] = "auto"
     backend: str = "numpy"
-    validation_fraction: float = 0.1
-    time_budget: float | None = None
-    callbacks: Sequence[Callable[[Progress], object]] | None = None
-    on_interrupt: Literal["raise", "return"] = "raise"
-
-    _constraints: ClassVar[dict[str, list[object]]] = {
-        "multi_class": [StrOptions({"ovr", "ovo"})],
-        "fit_intercept": ["boolean"],
-        "precision": [StrOptions({"auto", "single", "double"})],
-        "backend": [str],
-        "validation_fraction": [_SHARE],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "on_interrupt": [_INTERRUPT],
-    }
+    validation_fraction: kinds.Share = 0.1
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    on_interrupt: kinds.OnInterrupt = "raise"
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,15 +92,7 @@ class SBPOptions(SolverOptions):
     """
 
     algorithm: Literal["batch", "published"] = "batch"
-    batch_size: int = 256
-    validation_fraction: float = 0.1
+    batch_size: kinds.Count = 256
+    validation_fraction: kinds.Share = 0.1
     backend: Literal["numpy", "dask"] = "numpy"
-    on_interrupt: Literal["raise", "return"] = "raise"
-
-    _constraints: ClassVar[dict[str, list[object]]] = {
-        "algorithm": [StrOptions({"batch", "published"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [_SHARE],
-        "backend": [StrOptions({"numpy", "dask"})],
-        "on_interrupt": [_INTERRUPT],
-    }
+    on_interrupt: kinds.OnInterrupt = "raise"

@@ -1,7 +1,7 @@
 """Norm against mean hinge loss: the path of an `SBPClassifier` over nu, and which C each nu is."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,15 @@ from sklearn.base import clone
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats
-from widemargin.estimators._progress import watchers
-from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
+from widemargin.estimators._options import budget_of
+from widemargin.estimators.kernel_svm.advice import name_the_kernel
+from widemargin.estimators.kernel_svm.kernel_model import positive_numbers
 from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.base import Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import ParetoPoint, c_from_nu, nu_from_c, nu_path
+from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["C_from_nu", "ParetoPath", "nu_from_C", "pareto_path"]
@@ -116,35 +117,31 @@ def pareto_path(
     model = clone(classifier)
     model._validate_params()
     options = model._options
-    budget = Budget(model.time_budget, watchers(model.callbacks, model.verbose))
+    budget = budget_of(model.time_budget, model.callbacks, model.verbose)
     with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
         task = model._prepare(X, y, sample_weight)
-        path_points = nu_path(
+        points = list(nu_path(
             task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, seed=task.seed,
             options=BatchOptions(batch=options.batch_size),
-        )  # fmt: skip
-        points = list(path_points)
-    path = _path(points, list(_models(model, points, task)))
-    if budget.interrupted and options.on_interrupt == "raise":
-        raise KeyboardInterrupt
-    _warn_of_unfinished(path, points, model.max_iter)
-    if budget.exhausted:
-        many = f"{len(points)} of {len(set(values))} models"
-        warn(f"the path ended at {many} after {budget.elapsed:.1f} s; give it more time.", MarginConvergenceWarning)
-    return path
-
-
-def _models(model: SBPClassifier, points: list[ParetoPoint], task: Task) -> Iterator[SBPClassifier]:
+        ))  # fmt: skip
+    models, names = [], ("classes_", "gamma_", "n_features_in_", "feature_names_in_")
     for point in points:
         one = clone(model).set_params(nu=point.nu)
-        names = ("classes_", "gamma_", "n_features_in_", "feature_names_in_")
         vars(one).update({name: vars(model)[name] for name in names if name in vars(model)})
         one._adopt(point.result, task)
-        yield one
-
-
-def _warn_of_unfinished(path: ParetoPath, points: list[ParetoPoint], max_iter: int) -> None:
-    """Name the points that are not as near to the front as was asked for; those of a spent budget are named there."""
+        models.append(one)
+    path = ParetoPath(
+        nu=np.array([point.nu for point in points]),
+        norm=np.array([point.norm for point in points]),
+        mean_hinge=np.array([point.mean_hinge for point in points]),
+        least_norm=1.0 / np.array([-point.result.dual for point in points]),
+        evaluations=np.array([point.result.evaluations for point in points]),
+        seconds=np.array([point.seconds for point in points]),
+        models=tuple(models),
+    )
+    if budget.interrupted and options.on_interrupt == "raise":
+        raise KeyboardInterrupt
+    # points that are not as near to the front as was asked for; those of a spent budget are named below
     ended = np.array([point.result.status == Status.MAX_ITER for point in points])
     lost = np.array([point.result.status in (Status.MAX_ITER, Status.CONVERGED) for point in points])
     lost &= np.isinf(path.norm)
@@ -153,22 +150,14 @@ def _warn_of_unfinished(path: ParetoPath, points: list[ParetoPoint], max_iter: i
     told = [f"at nu={', '.join(f'{nu:.3g}' for nu in path.nu[which])} {fact}" for which, fact in facts if which.any()]
     if told:
         warn(
-            f"{'; '.join(told)} after at most {max_iter} steps: raise max_iter or tol, or leave out so small a nu.",
+            f"{'; '.join(told)} after at most {model.max_iter} steps: raise max_iter or tol, or leave out so small a "
+            "nu.",
             MarginConvergenceWarning,
         )
-
-
-def _path(points: list[ParetoPoint], models: list[SBPClassifier]) -> ParetoPath:
-    bounds = np.array([-point.result.dual for point in points])
-    return ParetoPath(
-        nu=np.array([point.nu for point in points]),
-        norm=np.array([point.norm for point in points]),
-        mean_hinge=np.array([point.mean_hinge for point in points]),
-        least_norm=1.0 / bounds,
-        evaluations=np.array([point.result.evaluations for point in points]),
-        seconds=np.array([point.seconds for point in points]),
-        models=tuple(models),
-    )
+    if budget.exhausted:
+        many = f"{len(points)} of {len(set(values))} models"
+        warn(f"the path ended at {many} after {budget.elapsed:.1f} s; give it more time.", MarginConvergenceWarning)
+    return path
 
 
 def nu_from_C(

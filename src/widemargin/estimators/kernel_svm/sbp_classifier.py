@@ -1,37 +1,31 @@
 """Kernel SVM in the paper's own parametrisation, by the slack: `SBPClassifier`."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from dataclasses import field
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Label, Matrix, Seed
+from widemargin._typing import Column, Features, Floats, Matrix
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import binary_classes
-from widemargin.estimators._progress import watchers
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import model_scores
-from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    KernelModel,
-    class_weights,
-    interrupted,
-    name_the_kernel,
-    refuse_missing,
-)
+from widemargin.estimators.kernel_svm.advice import name_the_kernel
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.functions import KernelFunction, refuse_indefinite, resolve_kernel, sampled_spectrum
+from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.base import Budget, Progress, Status
+from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_form import solve, solve_published
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
@@ -54,6 +48,7 @@ class Task(NamedTuple):
     used: npt.NDArray[np.intp]
 
 
+@parameters
 class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
@@ -152,55 +147,22 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **KernelModel.kernel_constraints,
-        "nu": [Interval(Real, 0.0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "verbose": ["verbose"],
-        "solver_options": [SBPOptions, Mapping, None],
-    }
-
-    def __init__(
-        self,
-        nu: float = 1e-3,
-        *,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        fit_intercept: bool = True,
-        tol: float | None = None,
-        max_iter: int = 10_000,
-        cache_size: float = 200.0,
-        class_weight: Mapping[Label, float] | str | None = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], object]] | None = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        solver_options: SBPOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.solver_options = solver_options
+    nu: kinds.NotNegative = field(default=1e-3, kw_only=False)
+    kernel: kinds.KernelName = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    fit_intercept: bool = True
+    tol: kinds.Positive | None = None
+    max_iter: kinds.Count = 10_000
+    cache_size: kinds.Positive = 200.0
+    class_weight: kinds.ClassWeight = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    verbose: kinds.Verbose = 0
+    n_jobs: int | None = None
+    random_state: kinds.Random = None
+    solver_options: SBPOptions | Mapping[str, object] | None = None
 
     @property
     def _options(self) -> SBPOptions:
@@ -239,17 +201,16 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         DataError
             If y holds one class, the weight of a class is not positive, or features are too large.
         """
-        budget = Budget(self.time_budget, watchers(self.callbacks, self.verbose))
+        budget = budget_of(self.time_budget, self.callbacks, self.verbose)
         with limit_threads(self.n_jobs):
             task = self._prepare(X, y, sample_weight)
-            options: dict[str, Any] = {"tol": task.tol, "budget": budget, "max_iter": self.max_iter, "seed": task.seed}
+            run = partial(solve, options=BatchOptions(batch=self._options.batch_size))
+            if self._options.algorithm == "published":
+                run = partial(solve_published)
             with name_the_kernel(self.kernel, INDEFINITE):
-                if self._options.algorithm == "published":
-                    result = solve_published(task.problem, nu=float(self.nu), **options)
-                else:
-                    result = solve(
-                        task.problem, nu=float(self.nu), options=BatchOptions(batch=self._options.batch_size), **options
-                    )
+                result = run(
+                    task.problem, nu=float(self.nu), tol=task.tol, budget=budget, max_iter=self.max_iter, seed=task.seed
+                )
         self._adopt(result, task)
         self._conclude(result, budget)
         return self
@@ -263,7 +224,13 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         used = np.flatnonzero(weight > 0.0)
         refuse_missing(self.classes_, codes[used])
         sign, upper = np.where(labels[used] == self.classes_[1], 1.0, -1.0), weight[used]
-        rows = self._rows(checked, upper, used)
+        matrix = checked
+        if used.shape[0] < matrix.shape[0]:  # rows without weight are left out
+            matrix = matrix[np.ix_(used, used)] if self.kernel == "precomputed" else matrix[used]
+        kernel = self._resolved(matrix, upper)
+        self.gamma_ = kernel.gamma
+        kind = PartitionedRows if self._options.backend == "dask" else KernelRows
+        rows = kind(kernel, matrix, cache_size=self.cache_size)
         rows.check_function()
         with name_the_kernel(self.kernel, INDEFINITE):
             refuse_indefinite(sampled_spectrum(rows))
@@ -274,21 +241,6 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
             upper[held] = 0.0
             tol = None if held.shape[0] else HoldOutOptions.without_rows
         return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, checked, used)
-
-    def _rows(self, X: Matrix, weight: Floats, used: npt.NDArray[np.intp]) -> KernelRows:
-        """The kernel rows of the rows with a weight."""
-        if used.shape[0] < X.shape[0]:
-            X = X[np.ix_(used, used)] if self.kernel == "precomputed" else X[used]
-        if self.kernel != "precomputed" and not callable(self.kernel):
-            refuse_overflow(X)
-        kernel = resolve_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, sample_weight=weight
-        )
-        warn_of_scales(self, kernel, X)
-        self.gamma_ = kernel.gamma
-        if self._options.backend == "dask":
-            return PartitionedRows(kernel, X, cache_size=self.cache_size)
-        return KernelRows(kernel, X, cache_size=self.cache_size)
 
     def _adopt(self, result: SBPResult, task: Task) -> None:
         """Set the fitted attributes."""
@@ -308,31 +260,27 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
         """Warn or raise according to how the run ended."""
         if interrupted(self._options, budget):
             return
-        if result.margin <= 0.0:
-            warn(self._without_margin(result), MarginConvergenceWarning)
-        elif result.status != Status.CONVERGED:
+        status = str(result.status)
+        if result.margin <= 0.0:  # with nu > 0 there is always a positive one: that of w = 0 is nu
+            fact = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
+            more = {
+                "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
+            }.get(status, "the rows held out ended the run: give a tol")  # fmt: skip
+            bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
+            if self.nu > 0.0:
+                more += ", or raise nu" if status == "converged" else ""
+                text = f"{fact}; there is one of at least {self.nu:.2g}{bound} ({more})."
+            else:
+                kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
+                text = f"{fact}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
+            warn(text, MarginConvergenceWarning)
+        elif status != "converged":
             limit = "raise max_iter or tol, or use tol=None, which stops by the error on rows held out"
             warn(
                 f"stopped after {result.n_iter} steps with a gap of {result.gap:.1%} between the margin and its bound "
-                f"({CURES.get(str(result.status), limit)}).",
+                f"({CURES.get(status, limit)}).",
                 MarginConvergenceWarning,
             )
-
-    def _without_margin(self, result: SBPResult) -> str:
-        """What is known where no positive margin was found, and the cure.
-
-        With nu > 0 there is always one: that of w = 0 is nu.
-        """
-        fact = f"the margin found at nu={self.nu:g} in {result.n_iter} steps is {result.margin:.2g}, not positive"
-        more = {
-            "time_limit": "raise time_budget", "stopped": "a callback ended the run", "max_iter": "raise max_iter",
-        }.get(str(result.status), "the rows held out ended the run: give a tol")  # fmt: skip
-        bound = f" and at most {self.margin_bound_:.2g}" if math.isfinite(self.margin_bound_) else ""
-        if self.nu > 0.0:
-            more += ", or raise nu" if result.status == Status.CONVERGED else ""
-            return f"{fact}; there is one of at least {self.nu:.2g}{bound} ({more})."
-        kernel = "raise gamma" if self.kernel in ("rbf", "laplacian") else "use kernel='rbf'"
-        return f"{fact}{bound}: {more} if the rows can be separated; if not, raise nu, or {kernel}."
 
     def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""

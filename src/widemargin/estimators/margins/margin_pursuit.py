@@ -1,47 +1,37 @@
 """Margin pursuit: a classifier whose margins gather around a level, `MarginPursuitClassifier`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from numbers import Real
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Features, Floats, Ints, Seed
-from widemargin.estimators._binary import refuse_one_class
+from widemargin._typing import Features, Floats
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import (
-    CURES,
-    DTYPES,
-    KernelModel,
-    interrupted,
-    labels_of,
-    refuse_missing,
-    worst,
-)
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
-from widemargin.kernels.feature_maps import FEATURE_MAPS
-from widemargin.kernels.functions import KERNELS
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import LOSSES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothSolver
 
 __all__ = ["MarginPursuitClassifier"]
 
 
+@parameters
 class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
 
@@ -155,67 +145,26 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     ('converged', True, 0.85)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "margin_level": [Interval(Real, 0.0, None, closed="neither")],
-        "scale": [StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions(set(MAX_ITER)), callable],
-        "loss": [StrOptions(set(LOSSES))],
-        "C": [Interval(Real, 0.0, None, closed="right")],
-        "fit_intercept": ["boolean"],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
-        "solver_options": [PursuitOptions, Mapping, None],
-    }
-
-    def __init__(
-        self,
-        margin_level: float = 1.0,
-        scale: float | str = "auto",
-        *,
-        solver: str | SmoothSolver = "lbfgs",
-        loss: str = "catoni",
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        kernel: str | Callable[[Any, Any], Any] | None = None,
-        gamma: str | float = "scale",
-        feature_map: str | None = None,
-        n_components: int = 256,
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        n_jobs: int | None = None,
-        solver_options: PursuitOptions | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.margin_level = margin_level
-        self.scale = scale
-        self.solver = solver
-        self.loss = loss
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+    margin_level: kinds.Positive = field(default=1.0, kw_only=False)
+    scale: Annotated[
+        float | str, StrOptions({"auto", "catoni", "rescale-once"}), Interval(Real, 0.0, None, closed="neither")
+    ] = field(default="auto", kw_only=False)
+    solver: Annotated[str | SmoothSolver, StrOptions(set(MAX_ITER)), callable] = "lbfgs"
+    loss: Annotated[str, StrOptions(set(LOSSES))] = "catoni"
+    C: Annotated[float, Interval(Real, 0.0, None, closed="right")] = 1.0
+    fit_intercept: bool = True
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    n_components: kinds.Count = 256
+    tol: kinds.Positive = 1e-6
+    max_iter: kinds.Count | None = None
+    warm_start: bool = False
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    solver_options: PursuitOptions | Mapping[str, object] | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
@@ -245,80 +194,47 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         if self.solver == "sgd" and np.isinf(self.C):
             raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
         options = self._options
-        budget = Budget(self.time_budget, tuple(self.callbacks or ()))
-        before = self._fitted_before() if self.warm_start else None
-        X, y = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        refuse_one_class(self.classes_)
-        X = canonical_rows(X)
-        weight = np.ones(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        budget = budget_of(self.time_budget, self.callbacks)
+        fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
+        if self.warm_start and {"coef_", "intercept_", "classes_", "scale_", "t_"} <= fitted.keys():
+            before = dict(fitted)
+        X, labels, weight = self._checked_rows(X, y, sample_weight)
+        codes, total = self._classified(labels), float(weight.sum())
         refuse_missing(self.classes_, codes[weight > 0.0])
         with limit_threads(self.n_jobs):
             if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
                 refuse_overflow(X)
-            known_map = vars(self).get("feature_map_") if self.warm_start else None
             space = make_space(
-                SpaceParameters.of(self, options),
-                X,
-                weight,
-                random_state=self.random_state,
-                by_factor=True,
-                known_map=known_map,
-            )
-            kept = isinstance(space, MappedSpace) and space.fitted
-            if before is not None and kept != before.pop("mapped"):
+                SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
+                known_map=fitted.get("feature_map_") if self.warm_start else None,
+            )  # fmt: skip
+            same_map = isinstance(space, MappedSpace) and space.fitted
+            if before is not None and same_map != ("feature_map_" in before):
                 before = None
             rows = RowBlocks([(space.features([X])[0], None)])
-            runs = self._train(rows, codes, weight, before, budget, options)
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            limit = self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
+            recipe = Recipe(self.scale, self.solver, self.tol, int(limit), options, seed)
+            loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
+            problem = MarginPursuitProblem(
+                rows, np.ones(X.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, self.fit_intercept
+            )
+            targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
+            for number, target in enumerate(targets):
+                problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
+                start = None
+                if before is not None and np.array_equal(before["classes_"], self.classes_):
+                    point = before["coef_"][number]
+                    point = np.append(point, before["intercept_"][number]) if self.fit_intercept else point
+                    if len(point) == problem.n_unknowns:
+                        start = Start(point, float(before["scale_"][number]), int(before["t_"]))
+                with budget.part(len(targets) - number) as share:
+                    runs.append(pursue(recipe, problem, start, share))
             points = np.array([run.result.point for run in runs])
             space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget, options)
         return self
-
-    def _train(
-        self,
-        rows: RowBlocks,
-        codes: Ints,
-        weight: Floats,
-        before: dict[str, Any] | None,
-        budget: Budget,
-        options: PursuitOptions,
-    ) -> list[Pursuit]:
-        """The problems of the classes, one after the other, with equal shares of the time."""
-        total = float(weight.sum())
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        recipe = Recipe(self.scale, self.solver, self.tol, self.max_iter, options, seed)
-        loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
-        targets = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,)
-        runs = []
-        problem = MarginPursuitProblem(
-            rows, np.ones(codes.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, bool(self.fit_intercept)
-        )
-        for number, target in enumerate(targets):
-            problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
-            with budget.part(len(targets) - number) as share:
-                runs.append(pursue(recipe, problem, self._start(before, number, problem.n_unknowns), share))
-        return runs
-
-    def _fitted_before(self) -> dict[str, Any] | None:
-        """What the last fit has left; None without one, or where it is a combination of other rows."""
-        names = ("coef_", "intercept_", "classes_", "scale_", "t_")
-        fitted = vars(self)
-        if not all(name in fitted for name in names):
-            return None
-        return {name: fitted[name] for name in names} | {"mapped": "feature_map_" in fitted}
-
-    def _start(self, before: dict[str, Any] | None, number: int, n_unknowns: int) -> Start | None:
-        if before is None or not np.array_equal(before["classes_"], self.classes_):
-            return None
-        point = before["coef_"][number]
-        if self.fit_intercept:
-            point = np.append(point, before["intercept_"][number])
-        return Start(point, float(before["scale_"][number]), int(before["t_"])) if len(point) == n_unknowns else None
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget, options: PursuitOptions) -> None:
         """Set what is known of the fit, and warn where it is not what was asked for."""
@@ -344,21 +260,18 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
                 MarginConvergenceWarning,
             )
         elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
-            self._warn_of_long_steps()
-
-    def _warn_of_long_steps(self) -> None:
-        """Warn where stochastic steps have left a model that is worse than the weights 0."""
-        kind, level = LOSSES[self.loss], float(self.margin_level)
-        zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
-        above = np.flatnonzero(self.objective_ > 1.1 * zero)
-        if above.shape[0]:
-            worst_one = above[np.argmax(self.objective_[above] / zero[above])]
-            warn(
-                f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
-                f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
-                "average=True in solver_options, scale the features, or use solver='lbfgs'.",
-                MarginConvergenceWarning,
-            )
+            # stochastic steps may have left a model that is worse than the weights 0
+            kind, level = LOSSES[self.loss], float(self.margin_level)
+            zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
+            above = np.flatnonzero(self.objective_ > 1.1 * zero)
+            if above.shape[0]:
+                worst_one = above[np.argmax(self.objective_[above] / zero[above])]
+                warn(
+                    f"after {self.n_iter_} passes the objective is {self.objective_[worst_one]:.2g}; weights of 0 have "
+                    f"{zero[worst_one]:.2g}. Steps as long as C n / t are still too long: raise max_iter, lower C, set "
+                    "average=True in solver_options, scale the features, or use solver='lbfgs'.",
+                    MarginConvergenceWarning,
+                )
 
     @property
     def _options(self) -> PursuitOptions:

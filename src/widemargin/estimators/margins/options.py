@@ -1,16 +1,11 @@
 """`PursuitOptions`: what few users of `MarginPursuitClassifier` change, with the reason for each default."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 
 __all__ = ["PursuitOptions"]
-
-_POSITIVE = Interval(Real, 0.0, None, closed="neither")
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,24 +49,12 @@ class PursuitOptions(SolverOptions):
     PursuitOptions(average=True)
     """
 
-    scale_factor: float = 1.0
-    rescale_after: int = 5
-    delta: float = 0.05
+    scale_factor: kinds.Positive = 1.0
+    rescale_after: kinds.Count = 5
+    delta: kinds.Share = 0.05
     average: bool = False
-    step_size: float | None = None
-    degree: float = 3
-    coef0: float = 0.0
-    cache_size: float = 1000
-    on_interrupt: Literal["raise", "return"] = "raise"
-
-    _constraints: ClassVar[dict[str, list[object]]] = {
-        "scale_factor": [_POSITIVE],
-        "rescale_after": [Interval(Integral, 1, None, closed="left")],
-        "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "average": ["boolean"],
-        "step_size": [_POSITIVE, None],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "cache_size": [_POSITIVE],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-    }
+    step_size: kinds.Positive | None = None
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    cache_size: kinds.Positive = 1000
+    on_interrupt: kinds.OnInterrupt = "raise"

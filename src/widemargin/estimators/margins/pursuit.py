@@ -27,7 +27,8 @@ class Recipe:
     scale : float or {"auto", "catoni", "rescale-once"}
     solver : {"lbfgs", "gd", "sgd"} or SmoothSolver
     tol : float
-    max_iter : int or None
+    limit : int
+        Most iterations at each scale.
     options : PursuitOptions
     seed : int
         Of the rows drawn by "sgd".
@@ -36,16 +37,9 @@ class Recipe:
     scale: float | str
     solver: str | SmoothSolver
     tol: float
-    max_iter: int | None
+    limit: int
     options: PursuitOptions
     seed: int
-
-    @property
-    def limit(self) -> int:
-        """Most iterations at each scale."""
-        if self.max_iter is not None:
-            return int(self.max_iter)
-        return MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
 
     def solve(self, steps: int) -> SmoothSolver:
         """The solver, with its options; "sgd" goes on from so many steps.
@@ -62,8 +56,7 @@ class Recipe:
         if self.solver == "gd":
             descent = papers_module("solvers.gradient_descent", "solver='gd'")
             return partial(descent.solve, step=self.options.step_size)
-        average = bool(self.options.average)
-        return partial(margin_sgd.solve, average=average, seed=self.seed, steps=steps)
+        return partial(margin_sgd.solve, average=bool(self.options.average), seed=self.seed, steps=steps)
 
 
 class Start(NamedTuple):
@@ -92,80 +85,59 @@ def pursue(recipe: Recipe, problem: MarginPursuitProblem, start: Start | None, b
     train again from there. "rescale-once" goes on with the scale that the margins of the first iterations set, and with
     the loss `rho` in place of `scale^2 rho`.
     """
-    run = _Stages(recipe, budget, start)
-    if not isinstance(recipe.scale, str):
-        run.stage(problem.at_scale(float(recipe.scale)), recipe.limit)
-        return run.pursuit()
-    problem = problem.at_scale(problem.loss.margin_level)
-    if recipe.scale == "rescale-once":
-        _rescale_once(run, problem, start)
-        return run.pursuit()
-    run.stage(problem, recipe.limit)
-    if not budget.exhausted:
-        margins = problem.margins(run.point)
+    point, steps = (None, 0) if start is None else (start.point, start.steps)
+    results: list[SmoothResult] = []
+    history: list[dict[str, float]] = []
+
+    def stage(at: MarginPursuitProblem, limit: int) -> None:
+        """Solve from where the last stage, or the fit before, has ended."""
+        nonlocal point, steps
+        # each stage counts from zero; the history of the fit goes on counting
+        spent = {"iteration": sum(run.n_iter for run in results), "gradients": sum(run.n_gradients for run in results)}
+        solve = recipe.solve(steps)
+        result = solve(at, tol=float(recipe.tol), start=point, budget=budget, max_iter=limit)
+        if recipe.solver == "sgd":
+            steps += result.n_iter * at.n_rows
+        for entry in result.history:
+            counted = {name: entry[name] + before for name, before in spent.items()}
+            history.append(entry | counted | {"scale": at.loss.scale})
+        results.append(result)
+        point = result.point
+
+    def scale_of(at: MarginPursuitProblem) -> float:
+        """The scale that the margins of the last stage set."""
+        assert point is not None
+        margins, options = at.margins(point), recipe.options
         if recipe.scale == "catoni":
-            scale = lemma_6_scale(margins, problem.share, problem.n, float(recipe.options.delta))
+            return lemma_6_scale(margins, at.share, at.n, float(options.delta))
+        return data_driven_scale(margins, at.share, float(options.scale_factor))
+
+    if not isinstance(recipe.scale, str):
+        problem = problem.at_scale(float(recipe.scale))
+        stage(problem, recipe.limit)
+    elif recipe.scale == "rescale-once":
+        # the paper's update, after iterations of this fit and of those that a warm start goes on from
+        problem = problem.at_scale(problem.loss.margin_level)
+        wait, left = int(recipe.options.rescale_after), recipe.limit
+        if start is not None:
+            wait = max(0, wait - start.steps // problem.n_rows) if recipe.solver == "sgd" else 0
+        if (
+            start is not None and start.scale != problem.loss.margin_level
+        ):  # it was rescaled before, and is so only once
+            problem = problem.rescaled(start.scale)
+            stage(problem, recipe.limit)
         else:
-            scale = data_driven_scale(margins, problem.share, float(recipe.options.scale_factor))
-        run.stage(problem.at_scale(scale), recipe.limit)
-    return run.pursuit()
-
-
-def _rescale_once(run: "_Stages", problem: MarginPursuitProblem, start: Start | None) -> None:
-    """The paper's data-driven update, after iterations of this fit and of those that a warm start goes on from."""
-    recipe, wait = run.recipe, int(run.recipe.options.rescale_after)
-    if start is not None:
-        if start.scale != problem.loss.margin_level:  # it was rescaled before, and is so only once
-            run.stage(problem.rescaled(start.scale), recipe.limit)
-            return
-        wait = max(0, wait - start.steps // problem.n_rows) if recipe.solver == "sgd" else 0
-    if wait > 0:
-        run.stage(problem, min(recipe.limit, wait))
-    left = recipe.limit - run.n_iter
-    if run.budget.exhausted or left < 1:
-        return
-    scale = data_driven_scale(problem.margins(run.point), problem.share, float(recipe.options.scale_factor))
-    run.stage(problem.rescaled(scale), left)
-
-
-class _Stages:
-    """Stages of one fit, each from where the last one ended."""
-
-    def __init__(self, recipe: Recipe, budget: Budget, start: Start | None) -> None:
-        self.recipe, self.budget = recipe, budget
-        self._point = None if start is None else start.point
-        self._steps = 0 if start is None else start.steps
-        self._scale = 0.0
-        self._results: list[SmoothResult] = []
-        self._history: list[dict[str, float]] = []
-
-    @property
-    def n_iter(self) -> int:
-        """Iterations or passes of all stages."""
-        return sum(result.n_iter for result in self._results)
-
-    @property
-    def point(self) -> Floats:
-        """Where the last stage, or the fit before, has ended."""
-        assert self._point is not None
-        return self._point
-
-    def stage(self, problem: MarginPursuitProblem, limit: int) -> None:
-        """Solve from the last point."""
-        solve = self.recipe.solve(self._steps)
-        result = solve(problem, tol=float(self.recipe.tol), start=self._point, budget=self.budget, max_iter=limit)
-        if self.recipe.solver == "sgd":
-            self._steps += result.n_iter * problem.n_rows
-        # Each stage counts from zero; the history of the fit goes on counting.
-        spent = {"iteration": self.n_iter, "gradients": sum(item.n_gradients for item in self._results)}
-        self._history += [
-            entry | {name: entry[name] + before for name, before in spent.items()} | {"scale": problem.loss.scale}
-            for entry in result.history
-        ]
-        self._results.append(result)
-        self._point, self._scale = result.point, problem.loss.scale
-
-    def pursuit(self) -> Pursuit:
-        """The last stage's solution and the cost of all."""
-        n_gradients = sum(item.n_gradients for item in self._results)
-        return Pursuit(self._results[-1], self._scale, self.n_iter, n_gradients, self._steps, tuple(self._history))
+            if wait > 0:
+                stage(problem, min(recipe.limit, wait))
+                left -= results[0].n_iter
+            if not budget.exhausted and left >= 1:
+                problem = problem.rescaled(scale_of(problem))
+                stage(problem, left)
+    else:
+        problem = problem.at_scale(problem.loss.margin_level)
+        stage(problem, recipe.limit)
+        if not budget.exhausted:
+            problem = problem.at_scale(scale_of(problem))
+            stage(problem, recipe.limit)
+    n_iter, n_gradients = sum(run.n_iter for run in results), sum(run.n_gradients for run in results)
+    return Pursuit(results[-1], problem.loss.scale, n_iter, n_gradients, steps, tuple(history))

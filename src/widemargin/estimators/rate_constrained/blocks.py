@@ -25,17 +25,15 @@ from widemargin.distributed.backends import JoinedMap, SerialMap
 from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
-from widemargin.estimators._binary import external_rows
-from widemargin.estimators.rate_constrained.ramp_model import DTYPES
+from widemargin.estimators._binary import ROW_CHECKS, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import CapabilityError, DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.digest import columns_used
-from widemargin.goals.binding.labels import column_of
 from widemargin.goals.binding.sources import Source, external_data, make_source
+from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.counting import CountedRows
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
@@ -46,7 +44,7 @@ from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
 
 __all__ = [
-    "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal", "counted_predictions",
+    "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal",
     "refuse_for_blocks", "survey",
 ]  # fmt: skip
 
@@ -81,9 +79,18 @@ class Survey:
 
     def merge(self, other: "Survey") -> Self:
         """Take in other rows."""
-        if strange := self._differs(other):
-            raise DataError(f"{other.place} and {self.place} differ: {strange}. Give all blocks alike.")
+        there, here = other.sums.shape[0], self.sums.shape[0]
         both = [part for part in (self.labels, other.labels) if part.shape[0]]
+        strange = ""
+        if there != here:
+            strange = f"{there} and {here} features"
+        elif self.names is not None and other.names is not None and not np.array_equal(self.names, other.names):
+            j = int(np.argmax(other.names != self.names))
+            strange = f"feature {j} is {other.names[j]!r} and {self.names[j]!r}"
+        elif len({isinstance(part.tolist()[0], str) for part in both}) > 1:
+            strange = f"labels such as {other.labels.tolist()[0]!r} and {self.labels.tolist()[0]!r}"
+        if strange:
+            raise DataError(f"{other.place} and {self.place} differ: {strange}. Give all blocks alike.")
         self.labels = np.unique(np.concatenate(both)) if both else self.labels
         self.n_rows += other.n_rows
         self.n_stored += other.n_stored
@@ -91,20 +98,6 @@ class Survey:
         self.sums = self.sums + other.sums
         self.names = other.names if self.names is None else self.names
         return self
-
-    def _differs(self, other: "Survey") -> str | None:
-        """What keeps other rows from being in one table with these."""
-        there, here = other.sums.shape[0], self.sums.shape[0]
-        if there != here:
-            return f"{there} and {here} features"
-        if self.names is not None and other.names is not None and not np.array_equal(self.names, other.names):
-            pairs = zip(other.names.tolist(), self.names.tolist(), strict=True)
-            j, pair = next((j, pair) for j, pair in enumerate(pairs) if pair[0] != pair[1])
-            return f"feature {j} is {pair[0]!r} and {pair[1]!r}"
-        kinds = [isinstance(part.tolist()[0], str) for part in (other.labels, self.labels) if part.shape[0]]
-        if len(set(kinds)) > 1:
-            return f"labels such as {other.labels.tolist()[0]!r} and {self.labels.tolist()[0]!r}"
-        return None
 
 
 class Labels(NamedTuple):
@@ -168,23 +161,13 @@ def blocked_problem(
     d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
     task = _Task(labels, counts, tied, lam, fit_intercept, centre, scratch)
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
-    sizes: _Sizes = prepared.sum(_sizes)
+    # rows, stored numbers, and the rows of each cell
+    n_rows, n_stored, *cell_count = prepared.sum(_sizes).tolist()
     nothing = tuple(np.zeros(0, np.int32) for _ in tied.cell)
     empty = replace(tied, cell=nothing, row_weight=(None,) * len(nothing))
     head = build_problem(empty, [np.zeros((0, d))] * len(nothing), lam, fit_intercept=fit_intercept, merge=False)
-    rows = BlockedRows(prepared, int(sizes.n_rows), d, int(sizes.n_stored), centre)
-    return head.over(rows, sizes.cell_count)
-
-
-def counted_predictions(
-    blocks: BlockMap, labels: Labels, w: Floats, b: float
-) -> tuple[TiedGoal, list[npt.NDArray[np.bool_]], list[Floats]]:
-    """The goal on kinds of rows that a model calls alike, with its 0/1 and its mean ramp predictions of each."""
-    counts: Counts = blocks.sum(_count, (labels, (w, b)))
-    counted = [counts.parts[name].counted() for name in counts.names]
-    tied = bind(labels.goal, [part.source for part in counted], warn_trivial=False)
-    shares = [np.zeros(0) if part.ramp is None else part.ramp for part in counted]
-    return tied, [part.positive for part in counted], shares
+    rows = BlockedRows(prepared, n_rows, d, n_stored, centre)
+    return head.over(rows, np.array(cell_count, np.int64))
 
 
 class BlockTraining:
@@ -222,11 +205,10 @@ class BlockTraining:
         scratch: str | None, checkpoint: str | None, resume: bool,
     ) -> Trained:  # fmt: skip
         """Train on all rows; the same steps as for rows in memory."""
-        self._labels = Labels(classes, self._goal, dict(baselines))
-        counts, tied = counted_goal(self._blocks, self._labels)
+        self._labels = labels = Labels(classes, self._goal, dict(baselines))
         problem = blocked_problem(
-            self._blocks, self._labels, counts, tied, self.survey, lam=plan.lam, fit_intercept=plan.fit_intercept,
-            scratch=scratch,
+            self._blocks, labels, *counted_goal(self._blocks, labels), self.survey, lam=plan.lam,
+            fit_intercept=plan.fit_intercept, scratch=scratch,
         )  # fmt: skip
         rows = problem.rows
         assert isinstance(rows, BlockedRows)
@@ -238,8 +220,12 @@ class BlockTraining:
             self.n_passes = rows.n_passes
 
     def predictions(self, w: Floats, b: float) -> tuple[TiedGoal, list[Bools], list[Floats]]:
-        """As `counted_predictions`."""
-        return counted_predictions(self._blocks, self._labels, w, b)
+        """The goal on kinds of rows that a model calls alike, with its 0/1 and its mean ramp predictions of each."""
+        counts: Counts = self._blocks.sum(_count, (self._labels, (w, b)))
+        counted = [counts.parts[name].counted() for name in counts.names]
+        tied = bind(self._goal, [part.source for part in counted], warn_trivial=False)
+        shares = [np.zeros(0) if part.ramp is None else part.ramp for part in counted]
+        return tied, [part.positive for part in counted], shares
 
 
 def refuse_for_blocks(needs: Mapping[str, object], solver: str) -> None:
@@ -272,16 +258,10 @@ class _Task(NamedTuple):
     scratch: str | None
 
 
-class _Sizes(NamedTuple):
-    n_rows: int
-    n_stored: int
-    cell_count: Ints
-
-
 def _matrix(rows: Rows, title: str = "a block") -> Any:
     """Checked features."""
     try:
-        checked = check_array(rows.X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        checked = check_array(rows.X, **ROW_CHECKS)
     except ValueError as error:
         where = "" if rows.source is None else f" of {rows.title}"
         raise DataError(f"{title}{where}: {error}") from error
@@ -292,9 +272,17 @@ def _survey(block: Block, _: None) -> Survey:
     data = as_rows(block.data)
     X, y, weight = _matrix(data, block.title), data.y, data.sample_weight
     main = data.source is None
-    if main and y is None:
-        raise DataError(f"{block.title} has no labels. Give y.")
-    labels = _distinct(y, block.title) if main else np.zeros(0)
+    labels = np.zeros(0)
+    if main:
+        if y is None:
+            raise DataError(f"{block.title} has no labels. Give y.")
+        column = column_of(f"y of {block.title}", y)
+        if column.n_missing:
+            raise DataError(
+                f"y of {block.title} has {column.n_missing} missing values of {len(column.values)}. Leave these rows "
+                "out, or fill them in."
+            )
+        labels = np.unique(np.asarray(y))
     whole = float(X.shape[0] if weight is None else np.asarray(weight, dtype=np.float64).sum())
     names = _get_feature_names(data.X)
     if names is None and data.feature_names:
@@ -303,23 +291,6 @@ def _survey(block: Block, _: None) -> Survey:
     return Survey(
         labels, rows.n_rows, rows.n_stored, whole if main else 0.0, rows.tdot(np.ones(rows.n_rows)), names, place
     )
-
-
-def _distinct(y: Any, title: str) -> npt.NDArray[Any]:
-    """The labels that occur in a block, increasing.
-
-    Raises
-    ------
-    DataError
-        If some are missing, or numbers are among texts.
-    """
-    column = column_of(f"y of {title}", y)
-    if column.n_missing:
-        raise DataError(
-            f"y of {title} has {column.n_missing} missing values of {len(column.values)}. Leave these rows out, or "
-            "fill them in."
-        )
-    return np.unique(np.asarray(y))
 
 
 def _source(rows: Rows, labels: Labels) -> Source:
@@ -378,7 +349,7 @@ def _mapped(array: Any, folder: str) -> Any:
         Path(name).unlink()
 
 
-def _sizes(block: Block, _: None) -> _Sizes:
+def _sizes(block: Block, _: None) -> Ints:
     problem: RateConstrainedProblem = block.data
     count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
-    return _Sizes(problem.rows.n_rows, problem.rows.n_stored, count)
+    return np.array([problem.rows.n_rows, problem.rows.n_stored, *count])

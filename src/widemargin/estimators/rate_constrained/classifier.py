@@ -1,14 +1,14 @@
 """Linear and kernel classifiers trained to a goal: `RateConstrainedClassifier`."""
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from typing import Any, Literal, Self
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._threads import limit_threads
@@ -16,15 +16,16 @@ from widemargin._typing import Classifier, Column, Features, Floats, Matrix, Tab
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import is_collection, labelled_rows
 from widemargin.distributed.workers import block_map
-from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import ROW_CHECKS, as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
+from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained.blocks import BlockTraining, refuse_for_blocks
-from widemargin.estimators.rate_constrained.infeasibility import find_out
 from widemargin.estimators.rate_constrained.options import TrainingOptions
+from widemargin.estimators.rate_constrained.outcome import find_out
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
-from widemargin.estimators.rate_constrained.ramp_model import DTYPES, RampModel
-from widemargin.estimators.rate_constrained.refit import PREVIOUS, STABILITY, check_names, stable_goal
+from widemargin.estimators.rate_constrained.ramp_model import RampModel
 from widemargin.estimators.rate_constrained.training import (
     CheckedRows,
     Plan,
@@ -35,20 +36,26 @@ from widemargin.estimators.rate_constrained.training import (
     train,
 )
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
-from widemargin.goals import Goal
+from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
+from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.kernels.feature_maps import FEATURE_MAPS
-from widemargin.kernels.functions import KERNELS
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.rows import Rows
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 
 __all__ = ["RateConstrainedClassifier"]
 
+PREVIOUS = "model before refit"
+"""Name of the baseline that the deployed model becomes."""
 
+STABILITY = "stability"
+"""Label of the constraint on its churn, and name of the external data set of `stability_rows`."""
+
+
+@parameters
 class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
@@ -186,67 +193,24 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "goal": [Goal, str, None],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "enforce": [StrOptions({"deterministic", "randomized"})],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "feature_map": [StrOptions(set(FEATURE_MAPS)), None],
-        "max_steps": [Interval(Integral, 1, None, closed="left")],
-        "pos_label": [Real, str, "boolean", None],
-        "baselines": [Mapping, None],
-        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
-        "on_infeasible": [StrOptions({"raise", "warn"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "solver_options": [TrainingOptions, Mapping, None],
-    }
-
-    def __init__(
-        self,
-        goal: Goal | str | None = None,
-        *,
-        C: float = 0.2,
-        enforce: str = "deterministic",
-        kernel: str | Callable[[Any, Any], Any] | None = None,
-        gamma: str | float = "scale",
-        feature_map: str | None = None,
-        max_steps: int = 5,
-        pos_label: Any = None,
-        baselines: Mapping[str, Any] | None = None,
-        confidence: float | None = None,
-        validation_fraction: float = 0.2,
-        calibration: str | None = None,
-        on_infeasible: str = "raise",
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        solver_options: TrainingOptions | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.goal = goal
-        self.C = C
-        self.enforce = enforce
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.max_steps = max_steps
-        self.pos_label = pos_label
-        self.baselines = baselines
-        self.confidence = confidence
-        self.validation_fraction = validation_fraction
-        self.calibration = calibration
-        self.on_infeasible = on_infeasible
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.solver_options = solver_options
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    C: kinds.Positive = 0.2
+    enforce: Literal["deterministic", "randomized"] = "deterministic"
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    max_steps: kinds.Count = 5
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    confidence: kinds.Confidence | None = None
+    validation_fraction: kinds.Share = 0.2
+    calibration: kinds.Calibration = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    random_state: kinds.Random = None
+    solver_options: TrainingOptions | Mapping[str, object] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -313,34 +277,32 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         space: ColumnSpace | None = None,
     ) -> Self:
         """Tie the goal, solve, set the fitted attributes, and say how it ended; a refit gives a start and its space."""
-        self.goal_, self.calibrator_ = goal, None
-        rng, kept, held = check_random_state(self.random_state), None, None
+        self.goal_, self.calibrator_, self.infeasibility_ = goal, None, None
+        rng, proving, held = check_random_state(self.random_state), None, None
         if self.confidence is not None:
             refuse_unprovable(self.enforce, self.kernel, fit_intercept=self._options.fit_intercept)
-            rows, kept = keep_rows(rows, float(self.validation_fraction), rng)
+            rows, aside = keep_rows(rows, float(self.validation_fraction), rng)
+            proving = self._tied(aside)
         if self.calibration is not None:
             rows, held = (rows.take(part) for part in hold_out(rows.labels, rng))
-        tied = self._tied(rows)
-        proof = None if kept is None else self._tied(kept)
+        tied, validated = self._tied(rows), None
         with limit_threads(self.n_jobs), refuse_overflow(tied.matrices):
             space = space or self._space(rows.X, rows.weight, n_sources=len(tied.matrices))
             plan = self._plan(rows.whole_weight)
-            validated = None
-            if proof is None:
+            if proving is None:
                 trained = train(tied, space, plan, budget, start=start)
-            else:
-                validated = train_validated(
-                    tied, proof, float(self.confidence or 0.0), space, plan, budget, start=start,
-                    scores_of=lambda w, b: self._at(space, w, b)._positive_scores(proof.matrices),
-                )  # fmt: skip
-                trained, tied = validated.trained, proof
-            self._adopt(space, trained, tied, validated)
-            self.infeasibility_ = None
-            if validated is None:
+                self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
-                    trained, self.goal_report_, self.enforce,
-                    lambda w, b: self._at(space, w, b)._measured(tied),
+                    trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)
+                )
+            else:
+                matrices = proving.matrices
+                validated = train_validated(
+                    tied, proving, float(self.confidence or 0.0), space, plan, budget, start=start,
+                    scores_of=lambda w, b: self._at(space, w, b)._positive_scores(matrices),
                 )  # fmt: skip
+                trained = validated.trained
+                self._adopt(space, trained, proving, validated)
         self._conclude(trained, budget, validated)
         if held is not None:
             scores, second = self._scores(held.X), held.labels == self.classes_[1]
@@ -434,7 +396,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
                 checkpoint=checkpoint, resume=resume,
             )  # fmt: skip
             self._adopt_point(ColumnSpace(), trained.best.w, trained.best.b)
-            self._adopt_course(trained)
             self._adopt_report(trained, *run.predictions(trained.best.w, trained.best.b))
             self.n_passes_ = run.n_passes
 
@@ -502,12 +463,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         """
         check_is_fitted(self)
         self._validate_params()
-        check_names(populations, external, stability_rows)
-        goal = stable_goal(self.goal, churn_at_most, on_new_rows=stability_rows is None)
+        goal = stable_goal(self.goal, churn_at_most, populations, external, stability_rows)
         if stability_rows is not None:
             external = {**(external or {}), STABILITY: External(stability_rows)}
         before, start, space = dict(self.__dict__), None, None
-        baselines = {**(self.baselines or {}), PREVIOUS: copy.copy(self)}
+        baselines: dict[str, Classifier] = {**(self.baselines or {}), PREVIOUS: copy.copy(self)}
         if "coef_" in before:
             sign = self._direction()
             start = sign * before["coef_"][0], -sign * float(before["intercept_"][0])
@@ -528,10 +488,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             if not (better and isinstance(error, KeyboardInterrupt)):
                 self.__dict__.clear()
                 self.__dict__.update(before)
-                raise
-            self._note_refit(before)
             raise
-        self._note_refit(before)
+        finally:
+            if self.goal_report_ is not before["goal_report_"]:  # the model is a new one
+                if "coef_" in before:
+                    self.previous_coef_, self.previous_intercept_ = before["coef_"], before["intercept_"]
+                self.n_refits_ = before.get("n_refits_", 0) + 1
         return self
 
     def _checked(
@@ -546,9 +508,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         reset: bool = True,
     ) -> CheckedRows:
         """Checked rows; with `reset` they set what the estimator remembers of its data."""
-        checked, labels = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=reset
-        )
+        checked, labels = validate_data(self, X, y, reset=reset, **ROW_CHECKS)
         checked = canonical_rows(checked)
         if reset:
             self._set_classes(labels)
@@ -563,17 +523,13 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     ) -> tuple[tuple[Source, ...], list[Matrix]]:
         """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(uses, rows.rows, classes=classes)
-        matrices = [rows.X]
-        for name in (source.name for source in sources[1:]):
-            X = external_rows(rows.rows.external, name)
+        sources, matrices = make_sources(uses, rows.rows, classes=classes), [rows.X]
+        for source in sources[1:]:
+            X = external_rows(rows.rows.external, source.name)
             try:
-                checked = validate_data(
-                    self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C"
-                )
+                matrices.append(canonical_rows(validate_data(self, X, reset=False, **ROW_CHECKS)))
             except ValueError as error:
-                raise DataError(f"external {name!r}: {error}") from error
-            matrices.append(canonical_rows(checked))
+                raise DataError(f"external {source.name!r}: {error}") from error
         return sources, matrices
 
     def _tied(self, rows: CheckedRows) -> TiedRows:
@@ -596,3 +552,34 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         options = self._options
         steps = step_plan(self.C, self.max_steps, options.tol, options.step_tol)
         return Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, steps)
+
+
+def stable_goal(
+    goal: Goal | str | None,
+    churn_at_most: float,
+    populations: Table | None,
+    external: Mapping[str, External] | None,
+    stability_rows: Features | None,
+) -> Goal:
+    """The goal, and a ceiling on the churn against the model before, on the new rows or on the rows for stability.
+
+    Raises
+    ------
+    GoalError
+        If the ceiling lies outside [0, 1].
+    DataError
+        If a name that a refit gives itself is taken: that of the constraint, the external data set or the baseline.
+    """
+    before = as_goal(goal)
+    if stability_rows is not None and STABILITY in (external or {}):
+        raise DataError(f"stability_rows become the external data set {STABILITY!r}, which was given too; rename it.")
+    columns = nw.from_native(populations, eager_only=True, pass_through=True)
+    if isinstance(columns, nw.DataFrame) and PREVIOUS in columns.columns:
+        raise DataError(f"populations has a column {PREVIOUS!r}, a name that refit gives to a baseline; rename it.")
+    if any(constraint.label == STABILITY for constraint in before.constraints):
+        raise DataError(f"refit adds a constraint {STABILITY!r}, and the goal has one of that label; rename it.")
+    rows = None if stability_rows is None else Population.external(STABILITY)
+    ceiling = (churn(PREVIOUS, on=rows) <= churn_at_most).named(STABILITY)
+    return Goal(
+        Expression(before.objective), [*before.constraints, ceiling], min_rows=before.min_rows, on_small=before.on_small
+    )

@@ -1,23 +1,24 @@
 """`RateConstrainedClassifierCV`: the regulariser and the number of steps by cross-validation under the goal."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Bools, Floats
+from widemargin._typing import Bools, Classifier, Floats
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal
+from widemargin.estimators._options import cause_of, parameters
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.folds import (
-    RULES,
     FoldMeasure,
     Setting,
     ValidationRows,
@@ -31,17 +32,17 @@ from widemargin.exceptions import CapabilityError, DataError, GoalWarning, Margi
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.sources import External
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget
 
 __all__ = ["RateConstrainedClassifierCV"]
 
-_STRONGEST, _WEAKEST = 0.02, 2.0  # C: lambda = 100 / n and 1 / n
 _SHARED = (
     "kernel", "gamma", "feature_map", "enforce", "pos_label", "baselines", "on_infeasible", "callbacks", "n_jobs",
     "random_state", "solver_options",
 )  # fmt: skip
 
 
+@parameters
 class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`RateConstrainedClassifier` with C and the number of steps chosen by cross-validation under the goal.
 
@@ -132,55 +133,24 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: RateConstrainedClassifier._parameter_constraints[name] for name in ("goal", *_SHARED, "time_budget")},
-        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "max_steps": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "cv": ["cv_object"],
-        "rule": [StrOptions(set(RULES))],
-        "refit": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        goal: Goal | str | None = None,
-        *,
-        Cs: Any = 6,
-        max_steps: Any = (5, 8),
-        cv: Any = 5,
-        rule: str = "best",
-        refit: bool = True,
-        kernel: str | Callable[[Any, Any], Any] | None = None,
-        gamma: str | float = "scale",
-        feature_map: str | None = None,
-        enforce: str = "deterministic",
-        pos_label: Any = None,
-        baselines: Mapping[str, Any] | None = None,
-        on_infeasible: str = "raise",
-        time_budget: float | None = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        solver_options: TrainingOptions | Mapping[str, Any] | None = None,
-    ) -> None:
-        self.goal = goal
-        self.Cs = Cs
-        self.max_steps = max_steps
-        self.cv = cv
-        self.rule = rule
-        self.refit = refit
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.enforce = enforce
-        self.pos_label = pos_label
-        self.baselines = baselines
-        self.on_infeasible = on_infeasible
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.solver_options = solver_options
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    Cs: Annotated[int | Sequence[float], Interval(Integral, 1, None, closed="left"), "array-like"] = 6
+    max_steps: Annotated[int | Sequence[int], Interval(Integral, 1, None, closed="left"), "array-like"] = (5, 8)
+    cv: Annotated[Any, "cv_object"] = 5
+    rule: Literal["best", "one-standard-error"] = "best"
+    refit: bool = True
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    enforce: Literal["deterministic", "randomized"] = "deterministic"
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    random_state: kinds.Random = None
+    solver_options: TrainingOptions | Mapping[str, object] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -226,21 +196,42 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         """
         if self.kernel == "precomputed":
             raise CapabilityError("kernel='precomputed' cannot be cut into folds; give the kernel by name.")
-        settings = self._settings()
+        # by default lambda falls from 100 / n to 1 / n
+        Cs = np.geomspace(0.02, 2.0, self.Cs) if isinstance(self.Cs, Integral) else np.asarray(self.Cs)
+        steps = np.atleast_1d(np.asarray(self.max_steps))
+        if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs).all() and (Cs > 0).all()):
+            raise DataError(f"Cs holds {Cs.size} candidates; give at least one, each a finite number > 0.")
+        if steps.ndim != 1 or not len(steps) or not (np.equal(steps, np.round(steps)).all() and (steps >= 1).all()):
+            raise DataError(f"max_steps holds {steps.size} candidates; give at least one, each an integer >= 1.")
+        settings = [Setting(float(C), int(s)) for C in np.unique(Cs) for s in np.unique(steps)]
         shared = {name: getattr(self, name) for name in _SHARED}
         plain = RateConstrainedClassifier(self.goal, **shared)
         budget = Budget(self.time_budget, plain._budget().callbacks)
         self.goal_ = as_goal(self.goal)
         checked = plain._checked(row_wise(X), y, sample_weight, populations, external)
         rows = ValidationRows(plain, self.goal_, checked)
-        self._remember(plain)
+        for name in ("classes_", "positive_class_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(plain, name):
+                setattr(self, name, getattr(plain, name))
         splits = make_splits(self.cv, rows, check_random_state(self.random_state))
         with limit_threads(self.n_jobs):
             done = validate(rows, splits, settings, budget)
         self._choose(settings, done, len(splits), budget)
         if self.refit:
             chosen = RateConstrainedClassifier(self.goal, C=self.C_, max_steps=self.n_steps_, **shared)
-            self._refit(chosen, budget, X, y, sample_weight, populations, external)
+            if budget.interrupted:
+                chosen.solver_options = replace(chosen._options, on_interrupt="return")
+            try:
+                chosen.fit(X, y, sample_weight, populations, external)
+            finally:
+                if hasattr(chosen, "intercept_"):  # what it has found is kept, also where it raises
+                    self.best_estimator_, self.goal_report_ = chosen, chosen.goal_report_
+                    self.intercept_, self.status_ = chosen.intercept_, chosen.status_
+                    if hasattr(chosen, "coef_"):
+                        self.coef_ = chosen.coef_
+                    if budget.interrupted:
+                        self.status_ = "interrupted"
         if budget.interrupted and TrainingOptions.of(self.solver_options).on_interrupt == "raise":
             raise KeyboardInterrupt
         return self
@@ -267,35 +258,15 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
-    def _settings(self) -> list[Setting]:
-        """All settings, simplest first."""
-        Cs = np.geomspace(_STRONGEST, _WEAKEST, self.Cs) if isinstance(self.Cs, Integral) else np.asarray(self.Cs)
-        steps = np.atleast_1d(np.asarray(self.max_steps))
-        if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs).all() and (Cs > 0).all()):
-            raise DataError(f"Cs holds {Cs.size} candidates; give at least one, each a finite number > 0.")
-        if steps.ndim != 1 or not len(steps) or not (np.equal(steps, np.round(steps)).all() and (steps >= 1).all()):
-            raise DataError(f"max_steps holds {steps.size} candidates; give at least one, each an integer >= 1.")
-        return [Setting(float(C), int(s)) for C in np.unique(Cs) for s in np.unique(steps)]
-
-    def _remember(self, plain: RateConstrainedClassifier) -> None:
-        """What the estimator knows of its data."""
-        for name in ("classes_", "positive_class_", "n_features_in_", "feature_names_in_"):
-            if hasattr(plain, name):
-                setattr(self, name, getattr(plain, name))
-            elif hasattr(self, name):
-                delattr(self, name)
-
     def _choose(
         self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], asked: int, budget: Budget
     ) -> None:
         """Set what validation found, and say where it ended early or found nothing within noise."""
         self.n_splits_ = len(done)
         if budget.exhausted:
-            cause = "interrupted" if budget.interrupted else "stopped by a callback"
-            if not (budget.interrupted or budget.stopped):
-                cause = "the time budget is spent: raise time_budget"
+            seconds, cause = budget.elapsed, cause_of(budget)
             warn(
-                f"validation ended after {budget.elapsed:.1f} s with {len(done)} of {asked} folds ({cause}).",
+                f"validation ended after {seconds:.1f} s with {len(done)} of {asked} folds ({cause}).",
                 MarginConvergenceWarning,
             )
         if not done:  # nothing to choose by
@@ -312,18 +283,3 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
                     GoalWarning,
                 )
         self.C_, self.n_steps_ = settings[self.best_index_]
-
-    def _refit(self, chosen: RateConstrainedClassifier, budget: Budget, *data: Any) -> None:
-        """Fit the chosen setting to all rows; what it has found is kept, also where it raises."""
-        if budget.interrupted:
-            chosen.solver_options = replace(chosen._options, on_interrupt="return")
-        try:
-            chosen.fit(*data)
-        finally:
-            if hasattr(chosen, "intercept_"):
-                self.best_estimator_ = chosen
-                self.intercept_ = chosen.intercept_
-                if hasattr(chosen, "coef_"):
-                    self.coef_ = chosen.coef_
-                self.goal_report_ = chosen.goal_report_
-                self.status_ = "interrupted" if budget.interrupted else chosen.status_

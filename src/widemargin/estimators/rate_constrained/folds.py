@@ -44,25 +44,20 @@ from widemargin.estimators.rate_constrained.training import (
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.measuring.standard_errors import covariance, objective_influence, slack_variances
+from widemargin.goals.measuring.intervals import covariance, objective_influence, slack_variances
 from widemargin.losses.ramp import ramp
-from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
+from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget, ConvexState
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult, minimise_ramp
-from widemargin.solvers.ramp.tightening import Candidate, enforce_from_two_starts
+from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
+from widemargin.solvers.ramp.tightening import enforce_from_two_starts
 
 __all__ = [
-    "LEVEL", "RULES", "Admissible", "FoldMeasure", "Setting", "ValidationRows", "choose_candidate", "choose_setting",
+    "Admissible", "FoldMeasure", "Setting", "ValidationRows", "choose_candidate", "choose_setting",
     "fold_measures", "make_splits", "validate",
 ]  # fmt: skip
 
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
-
-LEVEL = 0.05
-"""Probability with which a candidate that sits on all its bounds is thrown out by chance."""
-
-RULES = ("best", "one-standard-error")
 
 
 class Setting(NamedTuple):
@@ -95,6 +90,11 @@ class FoldMeasure(NamedTuple):
     met: bool
     seconds: float
 
+    def tell(self, budget: Budget, place: int) -> None:
+        """Tell the callbacks of the measure of this number."""
+        violation = float(np.maximum(-self.slack, 0.0).max(initial=0.0))
+        budget.tell("validate", place, self.objective, np.nan, violation)
+
 
 class ValidationRows:
     """Checked rows from which folds are taken, with the goal tied to all of them.
@@ -117,7 +117,14 @@ class ValidationRows:
         self.plain, self.goal, self.rows = plain, goal, rows
         self._uses = baselines_used(goal)
         self.tied = bind(goal, plain._sources(self._uses, rows)[0])
-        self._refuse_counts()
+        for item in self.tied.constraints:
+            rates = item.cleared.form.rates
+            counted = [rate for rate in rates if rate.definition.is_count and rate.population.source is None]
+            if counted and (item.cleared.bound != 0.0 or len(counted) < len(rates)):
+                raise CapabilityError(
+                    f"{item.label!r} bounds a number of rows, which means another thing on a fold of the data. Use a "
+                    "rate, or RateConstrainedClassifier with a C of your own."
+                )
 
     def fold(self, number: int, split: Split) -> tuple[TiedRows, TiedRows]:
         """The goal on the training and on the held-out rows of a fold."""
@@ -146,16 +153,6 @@ class ValidationRows:
         together: Ints = np.where(common, cell + 2, label)
         rare = np.bincount(together)[together] < n_splits
         return np.where(rare, label, together) if rare.any() else together
-
-    def _refuse_counts(self) -> None:
-        for item in self.tied.constraints:
-            rates = item.cleared.form.rates
-            counted = [rate for rate in rates if rate.definition.is_count and rate.population.source is None]
-            if counted and (item.cleared.bound != 0.0 or len(counted) < len(rates)):
-                raise CapabilityError(
-                    f"{item.label!r} bounds a number of rows, which means another thing on a fold of the data. Use a "
-                    "rate, or RateConstrainedClassifier with a C of your own."
-                )
 
 
 def make_splits(cv: Cv, rows: ValidationRows, random_state: np.random.RandomState) -> list[Split]:
@@ -189,16 +186,16 @@ def validate(
     are then told of a fold when it is done.
     """
     done: list[list[FoldMeasure]] = []
-    alone = is_serial()
-    measure_fold = partial(_one_fold, rows, settings, watched=budget)
-    if not alone:
+    here = is_serial()
+    if here:
+        measure_fold = partial(_one_fold, rows, settings, watched=budget)
+    else:
         measure_fold = partial(_one_fold, rows.unwatched(), settings, deadline=Deadline.after(budget.left))
     folds = side_by_side(measure_fold, enumerate(splits), n_jobs=rows.plain.n_jobs)
     try:
         for number, measures in enumerate(folds):
-            if not alone:
-                for k, measure in enumerate(measures):
-                    _tell(budget, number * len(settings) + k + 1, measure)
+            for k, measure in enumerate(() if here else measures):
+                measure.tell(budget, number * len(settings) + k + 1)
             if len(measures) == len(settings):
                 done.append(measures)
             if budget.exhausted:
@@ -221,12 +218,14 @@ def _one_fold(
     budget = watched or Budget(None if deadline is None else deadline.left)
     measures: list[FoldMeasure] = []
     training, held = rows.fold(number, split)
+    # slacks in the order of the whole data's constraints; +inf where the fold had too few rows for one
     place = {item.constraint: j for j, item in enumerate(held.tied.constraints)}
     columns = [place.get(item.constraint, -1) for item in rows.tied.constraints]
     for measure in fold_measures(training, held, settings, rows.plain, budget):
-        measures.append(_aligned(measure, columns))
+        slack, variance = np.append(measure.slack, np.inf), np.pad(measure.slack_variance, ((0, 0), (0, 1)))
+        measures.append(measure._replace(slack=slack[columns], slack_variance=variance[:, columns]))
         if watched is not None:
-            _tell(budget, number * len(settings) + len(measures), measure)
+            measures[-1].tell(watched, number * len(settings) + len(measures))
     return measures
 
 
@@ -250,85 +249,40 @@ def fold_measures(
     total, options = float(n if weight is None else weight.sum()), plain._options
     space = plain._space(matrices[0], weight, n_sources=len(matrices))
     flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
-    problem, convex = with_solver(flat, space, options.solver)
-    before: _Done | None = None
+    flat, convex = with_solver(flat, space, options.solver)
+    before: tuple[Setting, MajorizeOptions, RampResult] | None = None  # the setting trained last, and its solution
+    first: ConvexState | None = None  # the solution of its C's first convex step
     for setting in settings:
         began = time.perf_counter()
-        here = problem.with_lam(2.0 / (total * setting.C))
+        problem = flat.with_lam(2.0 / (total * setting.C))
+        plan = run = step_plan(setting.C, setting.steps, options.step_tol, options.step_tol)
+        watched, state = Watched(convex), first
+        start: Solution | None = None
+        if before is not None and before[0].C == setting.C and before[1].slopes == plan.slopes:
+            done, prior = before[0].steps, before[2]
+            if (
+                prior.rho == plan.rhos[0]
+            ):  # its steps are the first ones of this setting's: no larger penalty was needed
+                run = replace(plan, steps=setting.steps - done - 1, slopes=())
+                start, state, watched.first = (prior.w, prior.b), prior.subproblem.state, first
         with refuse_overflow(matrices):
-            before, best = _train(here, convex, setting, before, plain, budget)
+            measures, hard = make_measures(problem, plain.enforce)
+            solution = minimise_ramp(problem, watched, run, start=start, state=state, budget=budget)
+            best = enforce_from_two_starts(
+                problem, watched, measures, plan, hard=hard, give_back=measures is hard, budget=budget, known=solution
+            ).best
+        before, first = (setting, plan, solution), watched.first
         if budget.exhausted:
             return
-        yield _measured(plain._at(space, best.w, best.b), best.violation <= 0.0, held, began)
-
-
-class _Done(NamedTuple):
-    """The setting trained last: its plan, its ramp solution, and the solution of its C's first convex step."""
-
-    setting: Setting
-    slopes: tuple[float, ...]
-    solution: RampResult
-    first: ConvexState | None
-
-    def goes_on_to(self, setting: Setting, plan: MajorizeOptions) -> bool:
-        """Whether its steps are the first ones of another setting's; not so once it needed a larger penalty."""
-        return self.setting.C == setting.C and self.slopes == plan.slopes and self.solution.rho == plan.rhos[0]
-
-
-def _train(
-    problem: RateConstrainedProblem,
-    convex: ConvexSolver,
-    setting: Setting,
-    before: _Done | None,
-    plain: RateConstrainedClassifier,
-    budget: Budget,
-) -> tuple[_Done, Candidate]:
-    """The ramp solution of a setting, and the model that enforcement makes of it."""
-    step_tol = plain._options.step_tol
-    plan = step_plan(setting.C, setting.steps, step_tol, step_tol)
-    watched = Watched(convex)
-    start: Solution | None
-    state: ConvexState | None
-    if before is not None and before.goes_on_to(setting, plan):
-        prior = before.solution
-        run = replace(plan, steps=setting.steps - before.setting.steps - 1, slopes=())
-        start, state = (prior.w, prior.b), prior.subproblem.state
-        watched.first = before.first
-    else:
-        run, start = plan, None
-        state = None if before is None else before.first
-    measures, hard = make_measures(problem, plain.enforce)
-    solution = minimise_ramp(problem, watched, run, start=start, state=state, budget=budget)
-    search = enforce_from_two_starts(
-        problem, watched, measures, plan, hard=hard, give_back=measures is hard, budget=budget, known=solution
-    )
-    return _Done(setting, plan.slopes, solution, watched.first), search.best
-
-
-def _measured(model: RateConstrainedClassifier, met: bool, held: TiedRows, began: float) -> FoldMeasure:
-    """A model on held-out rows."""
-    scores, tied = model._positive_scores(held.matrices), held.tied
-    said = [(z > 0.0).astype(np.float64) if model.enforce == "deterministic" else ramp(z) for z in scores]
-    measured = tied.measure(tied.positive_mass(said))
-    variance = float(covariance([objective_influence(tied, said)])[0, 0])
-    return FoldMeasure(
-        measured.objective, variance, measured.slack, slack_variances(tied, said), met, time.perf_counter() - began
-    )
-
-
-def _tell(budget: Budget, place: int, measure: FoldMeasure) -> None:
-    violation = float(np.maximum(-measure.slack, 0.0).max(initial=0.0))
-    budget.tell("validate", place, measure.objective, np.nan, violation)
-
-
-def _aligned(measure: FoldMeasure, columns: Sequence[int]) -> FoldMeasure:
-    """Slacks in the order of the whole data's constraints; +inf where the fold had too few rows for one."""
-    slack = np.full(len(columns), np.inf)
-    variance = np.zeros((measure.slack_variance.shape[0], len(columns)))
-    for place, j in enumerate(columns):
-        if j >= 0:
-            slack[place], variance[:, place] = measure.slack[j], measure.slack_variance[:, j]
-    return measure._replace(slack=slack, slack_variance=variance)
+        scores = plain._at(space, best.w, best.b)._positive_scores(held.matrices)
+        is_hard = plain.enforce == "deterministic"
+        predictions = [(z > 0.0).astype(np.float64) if is_hard else ramp(z) for z in scores]
+        measured = held.tied.measure(held.tied.positive_mass(predictions))
+        variance = float(covariance([objective_influence(held.tied, predictions)])[0, 0])
+        yield FoldMeasure(
+            measured.objective, variance, measured.slack, slack_variances(held.tied, predictions),
+            best.violation <= 0.0, time.perf_counter() - began,
+        )  # fmt: skip
 
 
 def choose_setting(
@@ -348,8 +302,16 @@ def choose_setting(
     objective = np.array([[fold.objective for fold in folds] for folds in by_setting])
     variance = np.array([[fold.objective_variance for fold in folds] for folds in by_setting])
     error = np.sqrt(variance.sum(axis=1)) / len(done)
-    pooled = [_pooled_slack(folds) for folds in by_setting]
-    slack, slack_error = (np.stack([pair[k] for pair in pooled]) for k in (0, 1))
+    slacks = np.array([[fold.slack for fold in folds] for folds in by_setting])  # (settings, folds, m)
+    variances = np.array([[fold.slack_variance for fold in folds] for folds in by_setting])  # ... sources before m
+    # Means over the folds that measured a constraint. Held-out rows differ from fold to fold, so their errors average
+    # out; external rows are the same in all folds, so theirs do not.
+    present = ~np.isposinf(slacks)
+    number = np.maximum(present.sum(axis=1), 1)
+    slack = np.where(present, slacks, 0.0).sum(axis=1) / number
+    own = np.where(present, variances[:, :, 0], 0.0).sum(axis=1) / number**2
+    shared = np.where(present[:, :, None], np.sqrt(variances[:, :, 1:]), 0.0).sum(axis=1) / number[:, None]
+    slack_error = np.sqrt(own + (shared**2).sum(axis=1))
     met = np.array([all(fold.met for fold in folds) for folds in by_setting])
     choice = choose_candidate(objective.mean(axis=1), error, slack, slack_error, met, rule)
     results: dict[str, Floats | Bools] = {
@@ -366,24 +328,8 @@ def choose_setting(
     }
     for k in range(len(done)):
         results[f"split{k}_objective"] = objective[:, k]
-        results[f"split{k}_slack"] = np.stack([folds[k].slack for folds in by_setting])
+        results[f"split{k}_slack"] = slacks[:, k]
     return choice, results
-
-
-def _pooled_slack(folds: Sequence[FoldMeasure]) -> tuple[Floats, Floats]:
-    """Mean slack of each constraint over the folds that measured it, and its standard error.
-
-    Held-out rows differ from fold to fold, so their errors average out; external rows are the same in all folds, so
-    theirs do not.
-    """
-    slack = np.stack([fold.slack for fold in folds])
-    variance = np.stack([fold.slack_variance for fold in folds])  # (folds, sources, m)
-    present = ~np.isposinf(slack)
-    number = np.maximum(present.sum(axis=0), 1)
-    mean = np.where(present, slack, 0.0).sum(axis=0) / number
-    own = np.where(present, variance[:, 0], 0.0).sum(axis=0) / number**2
-    shared = (np.where(present[:, None], np.sqrt(variance[:, 1:]), 0.0).sum(axis=0) / number) ** 2
-    return mean, np.sqrt(own + shared.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,8 +351,9 @@ class Admissible:
 
 
 def choose_candidate(
-    objective: Floats, objective_error: Floats, slack: Floats, slack_error: Floats, met: Bools, rule: str
-) -> Admissible:
+    objective: Floats, objective_error: Floats, slack: Floats, slack_error: Floats, met: Bools, rule: str,
+    *, level: float = 0.05,
+) -> Admissible:  # fmt: skip
     """Choose among K candidates, simplest first.
 
     Parameters
@@ -416,8 +363,9 @@ def choose_candidate(
     slack, slack_error : ndarray of shape (K, m)
     met : ndarray of bool, shape (K,)
         Whether the goal was met on the training rows of every fold.
-    rule : str
-        One of `RULES`.
+    rule : {"best", "one-standard-error"}
+    level : float, default=0.05
+        Probability with which a candidate that sits on all its bounds is thrown out by chance.
 
     Returns
     -------
@@ -428,7 +376,7 @@ def choose_candidate(
     missed = np.maximum(-slack, 0.0)
     in_errors = np.divide(missed, slack_error, out=np.where(missed > 0.0, np.inf, 0.0), where=slack_error > 0.0)
     excess = np.where(np.isnan(slack), np.inf, in_errors).max(axis=1, initial=0.0)
-    admissible = met & (excess <= scipy.stats.norm.ppf(1.0 - LEVEL / max(m, 1))) & np.isfinite(objective)
+    admissible = met & (excess <= scipy.stats.norm.ppf(1.0 - level / max(m, 1))) & np.isfinite(objective)
     if not admissible.any():
         return Admissible(_first_least(excess, met if met.any() else np.ones(n, bool)), admissible, excess)
     best = _first_least(objective, admissible)
@@ -439,9 +387,6 @@ def choose_candidate(
 
 
 def _first_least(values: Floats, among: Bools) -> int:
-    """The first position of the least value among some."""
-    return (
-        int(np.argmin(np.where(among, values, np.inf)))
-        if np.isfinite(values[among]).any()
-        else int(np.flatnonzero(among)[0])
-    )
+    """The first position of the least value among some; the first of them where none is finite."""
+    finite = among & np.isfinite(values)
+    return int(np.argmin(np.where(finite, values, np.inf))) if finite.any() else int(np.argmax(among))

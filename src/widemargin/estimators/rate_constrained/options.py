@@ -1,12 +1,12 @@
 """`TrainingOptions`: what few users of rate-constrained estimators change, with the reason for each default."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.solvers.convex.convex_step import SOLVERS
 
@@ -65,36 +65,21 @@ class TrainingOptions(SolverOptions):
     RateConstrainedClassifier(solver_options=TrainingOptions(tol=1e-06))
     """
 
-    solver: str = "auto"
-    tol: float = 1e-4
-    step_tol: float = 1e-3
+    solver: Annotated[str, StrOptions({*SOLVERS, "bundle"})] = "auto"
+    tol: kinds.Positive = 1e-4
+    step_tol: kinds.Positive = 1e-3
     fit_intercept: bool = True
-    degree: float = 3
-    coef0: float = 0.0
-    n_components: int = 300
-    cache_size: float = 1000.0
-    on_interrupt: Literal["raise", "return"] = "raise"
-    verbose: int = 0
-
-    _constraints: ClassVar[dict[str, list[object]]] = {
-        "solver": [StrOptions({*SOLVERS, "bundle"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "step_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "verbose": ["verbose"],
-    }
-
-
-_NAMES = tuple(item.name for item in fields(TrainingOptions))
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    n_components: kinds.Count = 300
+    cache_size: kinds.Positive = 1000.0
+    on_interrupt: kinds.OnInterrupt = "raise"
+    verbose: kinds.Verbose = 0
 
 
 def gathered(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of an estimator from a flat list, in which the options of training stand beside the others."""
-    options = {name: value for name, value in parameters.items() if name in _NAMES}
-    others = {name: value for name, value in parameters.items() if name not in _NAMES}
+    names = TrainingOptions.__dataclass_fields__
+    options = {name: value for name, value in parameters.items() if name in names}
+    others = {name: value for name, value in parameters.items() if name not in names}
     return others | ({"solver_options": options} if options else {})

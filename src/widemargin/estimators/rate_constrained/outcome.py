@@ -1,132 +1,192 @@
-"""What is said of how training ended: the certificate, a bound on new rows without any held out, warnings, errors."""
+"""What is said of how training ended: certificate, a bound on new rows without any held out, why a goal is missed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.distributed.blocks import BlockedRows
-from widemargin.estimators.rate_constrained.infeasibility import Infeasibility, explain
-from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import Trained
-from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.problems.generalization import capacity, datasets_of, violation_bound
-from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.ramp.majorization import MajorizeOptions
+from widemargin.solvers.ramp.tightening import at_limit
 
-__all__ = ["DELTA", "ENFORCED_RAMPS", "certificate_text", "conclude", "generalization_note", "model_bound"]
-
-ENFORCED_RAMPS = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
-"""Note of a report."""
-
-DELTA = 0.05
-"""Probability with which the bound may fail."""
-
-BOXES = MajorizeOptions.rhos
-"""Largest multipliers that the steps of the ladder allow, known before any data are seen. The bound holds for all of
-them at once, each with its share of `DELTA`, so that of the step that was reached may be used."""
+__all__ = ["Infeasibility", "certificate_text", "explain", "find_out", "generalization"]
 
 
 def certificate_text(trained: Trained) -> str:
     """What is proved of the model, and of which point."""
     best, solution = trained.best, trained.solution
+    point = best.how or "the model is an earlier step's, which was better"
+    if best.shifted and not best.how:
+        point = "the bias was moved afterwards"
     if solution.certified and not best.shifted:
         point = "the model is that step's solution"
-    elif best.how:
-        point = best.how
-    elif best.shifted:
-        point = "the bias was moved afterwards"
-    else:
-        point = "the model is an earlier step's, which was better"
     return f"gap {solution.subproblem.gap:.1e} of the last convex step ({point}); the ramp problem is solved locally"
 
 
-def conclude(
-    trained: Trained, budget: Budget, validated: Validated | None, why: Infeasibility | None, report: GoalReport,
-    enforce: str, *, tol: float, on_infeasible: str, on_interrupt: str,
-) -> None:  # fmt: skip
-    """Warn or raise according to how training ended.
+def generalization(
+    tied: TiedGoal, trained: Trained, *, covered: bool, delta: float = 0.05
+) -> tuple[Floats | None, tuple[str, ...]]:
+    """By how much each constraint may fail on new rows, shape (m,), in rates (1 and more says nothing), and a note.
+
+    The largest norm of the training rows (in the kernel's space, where there is one) stands for that of all rows.
 
     Parameters
     ----------
-    validated : Validated or None
-        What was proved, where a confidence was asked for.
-    why : Infeasibility or None
-        Why the goal is not met on the training rows; None where it is.
-
-    Raises
-    ------
-    InfeasibleGoalError
-        If the goal is not met, or not proved, and `on_infeasible="raise"`.
-    KeyboardInterrupt
-        After Ctrl-C, unless `on_interrupt="return"`.
+    covered : bool
+        Whether the model is one that the theorem is about: not one whose bias was chosen by 0/1 rates, that is no
+        solution of a convex step, or was trained on features that were themselves fitted. Nor are weighted rows.
+    delta : float, default=0.05
+        Probability with which the bound may fail.
     """
-    gap = trained.solution.subproblem.gap
-    if budget.interrupted:
-        warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-        if on_interrupt == "raise":
-            raise KeyboardInterrupt
-        return
-    standing = f"{'NOT MET' if why else 'met'} on the training rows" if validated is None else validated.standing
-    if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
-        spent = trained.status == Status.TIME_LIMIT
-        cause = "the time budget is spent: raise time_budget" if spent else "by a callback"
-        warn(
-            f"stopped after {budget.elapsed:.1f} s with gap {gap:.1e} and the goal {standing} ({cause}).",
-            MarginConvergenceWarning,
-        )
-        return
-    if why is not None or (validated is not None and not validated.met):
-        message = explain(why, report, enforce) if why else str(validated and validated.refusal)
-        if on_infeasible == "raise":
-            raise InfeasibleGoalError(message, **(vars(why) if why else {}))
-        warn(message, GoalWarning)
-    elif trained.status == Status.MAX_ITER:
-        warn(
-            f"gap {gap:.1e} > tol {tol:g} in the last convex step; scale the features or raise tol.",
-            MarginConvergenceWarning,
-        )
-
-
-def model_bound(tied: TiedGoal, trained: Trained, enforcement: str, *, mapped: bool) -> tuple[float, Floats] | None:
-    """E, and by how much each constraint may fail on new rows, shape (m,), in rates; 1 and more says nothing.
-
-    None for a model that the theorem is not about: one whose bias was chosen by 0/1 rates, that is no solution of a
-    convex step, or was trained on weighted rows or on features that were themselves fitted (`mapped`). The largest norm
-    of the training rows (in the kernel's space, where there is one) stands for that of all rows.
-    """
-    weighted = any(weight is not None for weight in tied.weight)
-    searched = enforcement != "randomized" or trained.best.shifted or not trained.solution.certified
-    if searched or weighted or mapped or tied.n_constraints == 0:
-        return None
     rows = trained.problem.rows
-    assert not isinstance(rows, BlockedRows)
-    radius = float(np.sqrt(rows.norms2().max()))
-    data = datasets_of(tied)
-    box, share = trained.solution.rho, DELTA / len(BOXES)
-    factor = capacity(data, radius=radius, lam=trained.problem.lam, box=box, delta=share)
-    return factor, violation_bound(data, factor)
-
-
-def generalization_note(tied: TiedGoal, found: tuple[float, Floats] | None) -> tuple[str, ...]:
-    """The note for the report, none without constraints; `found` None stands for a model that it is not about."""
     if tied.n_constraints == 0:
-        return ()
-    if found is None:
+        return None, ()
+    if not covered or isinstance(rows, BlockedRows) or any(weight is not None for weight in tied.row_weight):
         cause = "the bias was searched, or rows are weighted, or features fitted"
-        return (f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)",)
-    factor, violation = found
-    shown = np.minimum(violation, 1.0)
-    if (shown >= 1.0).all():
+        text = f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)"
+        return None, (text,)
+    # The bound holds at once for every largest multiplier that the steps of the ladder allow, which are known before
+    # any data are seen, each with its share of delta; so that of the step that was reached may be used.
+    data, radius = datasets_of(tied), float(np.sqrt(rows.norms2().max()))
+    share = delta / len(MajorizeOptions.rhos)
+    factor = capacity(data, radius=radius, lam=trained.problem.lam, box=trained.solution.rho, delta=share)
+    violation = violation_bound(data, factor)
+    values = ", ".join(
+        f"{item.constraint.label or f'#{j + 1}'} {min(value, 1.0):.3f}{' (vacuous)' if value >= 1.0 else ''}"
+        for j, (item, value) in enumerate(zip(tied.constraints, violation.tolist(), strict=True))
+    )
+    if (violation >= 1.0).all():
         values = "1 for every constraint: vacuous"
-    else:
-        values = ", ".join(
-            f"{item.constraint.label or f'#{j + 1}'} {value:.3f}{' (vacuous)' if value >= 1.0 else ''}"
-            for j, (item, value) in enumerate(zip(tied.constraints, shown, strict=True))
-        )
-    note = (
-        f"generalisation bound (Appendix C, {1.0 - DELTA:.0%}, E = {factor:.3g}): a constraint of the randomised "
+    text = (
+        f"generalisation bound (Appendix C, {1.0 - delta:.0%}, E = {factor:.3g}): a constraint of the randomised "
         f"classifier is violated on new rows by at most {values}; held-out rows say more"
     )
-    return (note,)
+    return violation, (text,)
+
+
+@dataclass(frozen=True)
+class Infeasibility:
+    """Why a goal was not met on the training rows. Constraints go by their labels, as in the goal report.
+
+    Attributes
+    ----------
+    violations : dict of str to float or None
+        By how much `predict` of the best model found misses its bounds, in each constraint's own units; None where a
+        ratio is undefined. The constraints that it meets are left out.
+    ramp_violations : dict of str to float or None
+        The same for `predict_randomized`, in expectation.
+    conflict : tuple of str
+        Constraints that cannot all be met: by proof where `proved`, else as far as the searches found.
+    irreducible : bool
+        Whether for each of them the others can be met together: by a model that was found, or, where `proved`, by some
+        classifier, which need not be linear.
+    proved : bool
+        Whether no classifier of any kind meets the conflict on these rows. Otherwise nothing is proved: no start
+        reached a feasible model.
+    best_values : dict of str to float
+        For a constraint of the conflict, the best value found while the rest of the conflict is met.
+    asked : dict of str to float
+        The bounds that these were compared with, at the same models.
+    """
+
+    violations: dict[str, float | None]
+    ramp_violations: dict[str, float | None]
+    conflict: tuple[str, ...] = ()
+    irreducible: bool = False
+    proved: bool = False
+    best_values: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
+        return asdict(self) | {"conflict": list(self.conflict)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Infeasibility":
+        """What `to_dict` was called on."""
+        return cls(**{**plain, "conflict": tuple(plain["conflict"])})
+
+
+def find_out(
+    trained: Trained, report: GoalReport, enforce: str, measured: Callable[[Floats, float], Measured]
+) -> Infeasibility | None:
+    """What is known about why the goal is not met; None where it is met.
+
+    Parameters
+    ----------
+    trained : Trained
+    report : GoalReport
+        Of the model, on the training rows.
+    enforce : {"deterministic", "randomized"}
+    measured : callable
+        Measures another solution (w, b) like the model: in the user's units, by the rates that are enforced.
+    """
+    soft, items, diagnosis = enforce == "randomized", report.constraints, trained.diagnosis
+    missed = [not (item.ramp_met if soft else item.met) for item in items]
+    if not any(missed):
+        return None
+    slacks = {item.label: item.slack for item in items if not item.met}
+    ramp_slacks = {item.label: item.ramp_slack for item in items if not item.ramp_met}
+    hard_ones, soft_ones = (
+        {label: None if slack is None else -slack for label, slack in some.items()} for some in (slacks, ramp_slacks)
+    )
+    if diagnosis is None:
+        limit = at_limit(trained.solution)
+        pulling = [item.label for item, end, miss in zip(items, limit, missed, strict=True) if end or miss]
+        return Infeasibility(hard_ones, soft_ones, tuple(pulling))
+    values, bounds = {}, {}
+    for j, (w, b) in diagnosis.nearest.items():
+        at = measured(w, b)
+        if not at.undefined[j]:
+            values[items[j].label], bounds[items[j].label] = float(at.value[j]), float(at.bound[j])
+    conflict = tuple(items[j].label for j in diagnosis.conflict)
+    return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, bounds)
+
+
+def explain(why: Infeasibility, report: GoalReport, enforce: str, longest: int = 6) -> str:
+    """A message: what the best model misses, which constraints pull against each other, and what each could reach.
+
+    Of a conflict at most `longest` values are listed.
+    """
+    soft, lines = enforce == "randomized", []
+    for item in report.constraints:
+        met, rate, slack = (
+            (item.ramp_met, item.ramp_rate, item.ramp_slack) if soft else (item.met, item.rate, item.slack)
+        )
+        if not met:
+            name = "" if item.label.startswith("#") else f"{item.label!r}: "
+            reached = "is undefined (zero denominator)"
+            if rate is not None and slack is not None:
+                reached = f"reaches {rate:.4g}, short by {-slack:.2g}"
+            lines.append(f"{name}{item.text} {reached}")
+    names = {label: label if label.startswith("#") else repr(label) for label in why.conflict}
+    conflict = ""
+    if len(names) > 1 or (names and why.best_values):
+        conflict = f"In conflict: {', '.join(names.values())}"
+        if len(names) == 1:
+            conflict = f"{names[why.conflict[0]]} is not met even by itself"
+        values = []
+        for label in [label for label in why.conflict if label in why.best_values][:longest]:
+            others = [names[other] for other in why.conflict if other != label]
+            rest = "" if not others else f"with {others[0] if len(others) == 1 else 'the others'} met "
+            best = "largest" if report[label].sense == ">=" else "smallest"
+            at = f"{why.best_values[label]:.4g} (asked {why.asked[label]:.4g})"
+            values.append(f"{rest}the {best} {names[label]} found is {at}")
+        conflict += f": {'; '.join(values)}. " if values else ". "
+    if why.proved:
+        standing, cure = "Proved: no classifier of any kind meets these together on these rows.", ""
+    else:
+        standing = "The search is local: no start reached a feasible model, which is no proof that none exists."
+        cure = " add features, raise C,"
+    return (
+        f"no model that meets the goal on the training rows was found; {len(lines)} of {len(report.constraints)} "
+        f"constraints are missed by the best one: {'; '.join(lines)}. {conflict}({standing}) Loosen one of them,{cure} "
+        'or keep this model with on_infeasible="warn".'
+    )

@@ -1,52 +1,33 @@
 """A fitted rate-constrained model: the attributes that a fit sets, and what the model says of rows."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._typing import Bools, Features, Floats, Matrix, Seed
-from widemargin.estimators._binary import BinaryGoalMixin
-from widemargin.estimators._calibration import Calibrator, calibrated
-from widemargin.estimators._progress import watchers
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import ROW_CHECKS, BinaryGoalMixin
+from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
+from widemargin.estimators._options import CURES, budget_of
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores
-from widemargin.estimators.rate_constrained.infeasibility import Infeasibility
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
-from widemargin.estimators.rate_constrained.outcome import (
-    ENFORCED_RAMPS,
-    certificate_text,
-    conclude,
-    generalization_note,
-    model_bound,
-)
+from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, generalization
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
+from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.goals.measuring.report_of_predictions import make_report
 from widemargin.losses.ramp import ramp
-from widemargin.solvers.base import Budget, Progress
+from widemargin.solvers.base import Budget, Status
 
-__all__ = ["DTYPES", "RampModel"]
-
-DTYPES = [np.float64, np.float32]
-"""Numbers of features that are used as they are."""
-
-
-def _calibrates(estimator: "RampModel") -> bool:
-    """Whether there is a predict_proba, and if not, why."""
-    if estimator.calibration is None:
-        raise AttributeError(
-            'predict_proba needs probabilities calibrated on held-out rows: set calibration="sigmoid" or "isotonic". '
-            "The ramp of the randomised classifier, which is no such probability, is randomized_proba."
-        )
-    return True
+__all__ = ["RampModel"]
 
 
 class _CoefficientsOfLinearModels:
@@ -67,10 +48,10 @@ class RampModel(BinaryGoalMixin):
     calibration: str | None
     random_state: Seed
     calibrator_: Calibrator | None
-    solver_options: TrainingOptions | Mapping[str, Any] | None
+    solver_options: TrainingOptions | Mapping[str, object] | None
     enforce: str
     time_budget: float | None
-    callbacks: Sequence[Callable[[Progress], Any]] | None
+    callbacks: kinds.Callbacks
     feature_map: str | None
     on_infeasible: str
     infeasibility_: Infeasibility | None
@@ -82,12 +63,13 @@ class RampModel(BinaryGoalMixin):
         """The options of training, checked."""
         return TrainingOptions.of(self.solver_options)
 
+    def _budget(self) -> Budget:
+        return budget_of(self.time_budget, self.callbacks, self._options.verbose)
+
     def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""
         check_is_fitted(self)
-        return self._scores(
-            validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=DTYPES, order="C")
-        )
+        return self._scores(validate_data(self, X, reset=False, **ROW_CHECKS))
 
     def _scores(self, X: Matrix) -> Floats:
         """Scores of checked rows, shape (n,)."""
@@ -102,7 +84,7 @@ class RampModel(BinaryGoalMixin):
         check_is_fitted(self)
         return self._labels(self._direction() * self.decision_function(X) > 0.0)
 
-    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:
         """Calibrated class probabilities, shape (n, 2); only with `calibration="sigmoid"` or `"isotonic"`."""
         check_is_fitted(self)
@@ -127,10 +109,7 @@ class RampModel(BinaryGoalMixin):
         random_state : int, RandomState or None, default=None
             None: the estimator's own `random_state`.
         """
-        rng = check_random_state(self.random_state if random_state is None else random_state)
-        second = self.randomized_proba(X)[:, 1]
-        drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
-        return drawn
+        return self._drawn(self.randomized_proba(X), random_state)
 
     def _meets(self) -> bool:
         """Whether the rates that are enforced meet every bound."""
@@ -159,17 +138,14 @@ class RampModel(BinaryGoalMixin):
     def _adopt(self, space: ColumnSpace, trained: Trained, rows: TiedRows, validated: Validated | None = None) -> None:
         """Set all fitted attributes; the report is on the rows given."""
         self._adopt_point(space, trained.best.w, trained.best.b)
-        self._adopt_course(trained)
-        scores, tied = self._positive_scores(rows.matrices), rows.tied
-        generalization = None
-        if validated is None:
-            mapped = self.feature_map is not None
-            generalization = model_bound(tied, trained, self.enforce, mapped=mapped)
-        shares = [ramp(z) for z in scores]
-        self._adopt_report(trained, tied, [z > 0.0 for z in scores], shares, generalization, validated)
+        scores = self._positive_scores(rows.matrices)
+        self._adopt_report(trained, rows.tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], validated)
 
-    def _adopt_course(self, trained: Trained) -> None:
-        """How training went."""
+    def _adopt_report(
+        self, trained: Trained, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats],
+        validated: Validated | None = None,
+    ) -> None:  # fmt: skip
+        """How training went, and the report, from what is predicted for each entry of each source: sign and ramp."""
         best, solution = trained.best, trained.solution
         self.solver_ = ", ".join(trained.solvers)
         self.subproblem_gap_ = float(solution.subproblem.gap)
@@ -179,36 +155,60 @@ class RampModel(BinaryGoalMixin):
         self.n_steps_ = trained.search.n_steps
         self.n_rounds_ = trained.search.n_rounds
         self.history_ = trained.search.history
-
-    def _adopt_report(
-        self, trained: Trained, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats],
-        generalization: tuple[float, Floats] | None = None, validated: Validated | None = None,
-    ) -> None:  # fmt: skip
-        """The report, from what is predicted for each entry of each source, by sign and by the ramp."""
-        multipliers = trained.problem.multipliers_to_goal(trained.solution.multipliers)
+        multipliers = trained.problem.multipliers_to_goal(solution.multipliers)
         self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        self.generalization_bound_ = None if generalization is None else generalization[1]
-        notes = () if self.enforce == "deterministic" else (ENFORCED_RAMPS,)
+        # the appendix is about the randomised classifier of a convex step on features that nobody has fitted
+        searched = self.enforce != "randomized" or best.shifted or not solution.certified
+        covered = not (searched or validated is not None or self.feature_map is not None)
+        self.generalization_bound_, notes = generalization(tied, trained, covered=covered)
+        if self.enforce != "deterministic":
+            ramps = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
+            notes = (ramps, *notes)
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, ramp=shares,
             data_name="training rows" if validated is None else "validation rows",
-            multipliers=self.multipliers_, status=self.status_, certificate=proved + certificate_text(trained),
-            notes=(*notes, *generalization_note(tied, generalization)),
+            multipliers=self.multipliers_, status=self.status_, notes=notes,
+            certificate=proved + certificate_text(trained),
         )  # fmt: skip
 
     def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
-        options = self._options
-        conclude(
-            trained, budget, validated, self.infeasibility_, self.goal_report_, self.enforce, tol=options.tol,
-            on_infeasible=self.on_infeasible, on_interrupt=options.on_interrupt,
-        )  # fmt: skip
+        """Warn or raise according to how training ended.
 
-    def _note_refit(self, before: Mapping[str, Any]) -> None:
-        if "coef_" in before:
-            self.previous_coef_, self.previous_intercept_ = before["coef_"], before["intercept_"]
-        self.n_refits_ = before.get("n_refits_", 0) + 1
+        Raises
+        ------
+        InfeasibleGoalError
+            If the goal is not met, or not proved, and `on_infeasible="raise"`.
+        KeyboardInterrupt
+            After Ctrl-C, unless `on_interrupt="return"`.
+        """
+        gap, why, options = trained.solution.subproblem.gap, self.infeasibility_, self._options
+        if budget.interrupted:
+            warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
+            if options.on_interrupt == "raise":
+                raise KeyboardInterrupt
+            return
+        if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
+            met = f"{'NOT MET' if why else 'met'} on the training rows"
+            if validated is not None:
+                met = f"{'proved' if validated.met else 'NOT PROVED'} on the validation rows"
+            warn(
+                f"stopped after {budget.elapsed:.1f} s with gap {gap:.1e} and the goal {met} "
+                f"({CURES[trained.status]}).",
+                MarginConvergenceWarning,
+            )
+            return
+        if why is not None or (validated is not None and not validated.met):
+            message = explain(why, self.goal_report_, self.enforce) if why else str(validated and validated.refusal)
+            if self.on_infeasible == "raise":
+                raise InfeasibleGoalError(message, **(vars(why) if why else {}))
+            warn(message, GoalWarning)
+        elif trained.status == Status.MAX_ITER:
+            warn(
+                f"gap {gap:.1e} > tol {options.tol:g} in the last convex step; scale the features or raise tol.",
+                MarginConvergenceWarning,
+            )
 
     def _forget_refits(self) -> None:
         """Remove what refits have left: a new fit has no model before it."""
@@ -217,7 +217,4 @@ class RampModel(BinaryGoalMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the attributes of a stored model, in which the options of training may be parameters."""
-        super().__setstate__(gathered(state))
-
-    def _budget(self) -> Budget:
-        return Budget(self.time_budget, watchers(self.callbacks, self._options.verbose))
+        super().__setstate__(gathered(state))  # type: ignore[misc]

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_consistent_length, check_random_state
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Seed, Table
+from widemargin._typing import Column, Features, Floats, Table
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -131,16 +131,33 @@ def tradeoff_path(
             "kernel='precomputed' holds no kernel values of held-out rows; give the kernel by name or as a function."
         )
     classifier._validate_params()
-    levels = _checked_values(values)
-    place = None if goal_at is not None else as_goal(classifier.goal).place_of(constraint)
-    goals = _goals(classifier, levels, constraint, goal_at)
+    levels = np.asarray(list(values), dtype=np.float64)
+    if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
+        raise DataError(f"values holds {levels.size} numbers, not all of them finite or none; give at least one level.")
+    goal, place = as_goal(classifier.goal), None
+    if goal_at is None:
+        place = goal.place_of(constraint)
+        goals = [goal.with_level(float(level), constraint) for level in levels]
+    else:
+        if constraint is not None:
+            raise GoalError("both constraint and goal_at are given; give one of the two.")
+        goals = [goal_at(float(level)) for level in levels]
+        for level, goal in zip(levels, goals, strict=True):
+            if not isinstance(goal, Goal):
+                raise GoalError(f"goal_at({level:g}) gave a {type(goal).__name__}; it must give a Goal.")
     check_consistent_length(X, y, sample_weight, populations)
     training = Rows(row_wise(X), y, sample_weight, populations, external or {})
     held = None
     if validation is not None:
-        held = _given(validation)
+        if isinstance(validation, str) or not 2 <= len(validation) <= 4:
+            raise DataError("validation must be (X, y), (X, y, populations) or (X, y, populations, sample_weight).")
+        held = Rows(**dict(zip(("X", "y", "populations", "sample_weight"), validation, strict=False)))
     elif validation_fraction is not None:
-        training, held = _split(training, validation_fraction, classifier.random_state)
+        if not 0.0 < validation_fraction < 1.0:
+            raise DataError(f"validation_fraction must lie between 0 and 1, got {validation_fraction}.")
+        rng = check_random_state(classifier.random_state)
+        halves = split_rows(np.asarray(y), validation_fraction, rng, stratify=True)
+        training, held = (training.take(part) for part in halves)
     if pieces not in range(1, len(levels) + 1):
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
     if resume is not None and pieces > 1:
@@ -154,66 +171,22 @@ def tradeoff_path(
         plain = clone(classifier).set_params(
             callbacks=None, solver_options=dataclasses.replace(classifier._options, verbose=0)
         )
-        task = _PieceTask(plain, training, held, goals, levels, place, Deadline.after(sweep.budget.left))
-        parts = np.array_split(np.arange(len(levels)), pieces)
-        return sweep.run(side_by_side(partial(_train_piece, task), parts, workers, n_jobs=classifier.n_jobs))
+        deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
+        train = partial(_train_piece, plain, training, held, goals, levels, place, deadline)
+        return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
 
 
-class _PieceTask(NamedTuple):
-    """What the pieces of a path have in common."""
-
-    classifier: RateConstrainedClassifier
-    training: Rows
-    held: Rows | None
-    goals: Sequence[Goal]
-    levels: npt.NDArray[np.float64]
-    place: int | None
-    deadline: Deadline
-
-
-def _train_piece(task: _PieceTask, part: npt.NDArray[np.intp]) -> Piece:
-    """Train the points of some neighbouring values."""
-    classifier = task.classifier.set_params(time_budget=task.deadline.left)
-    goals = [task.goals[i] for i in part]
-    return Sweep(classifier, task.training, task.held, goals=goals, levels=task.levels[part], place=task.place).train()
-
-
-def _checked_values(values: Iterable[float]) -> npt.NDArray[np.float64]:
-    levels = np.asarray(list(values), dtype=np.float64)
-    if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
-        raise DataError(f"values holds {levels.size} numbers, not all of them finite or none; give at least one level.")
-    return levels
-
-
-def _goals(
+def _train_piece(
     classifier: RateConstrainedClassifier,
-    levels: npt.NDArray[np.float64],
-    constraint: str | None,
-    goal_at: Callable[[float], Goal] | None,
-) -> list[Goal]:
-    if goal_at is None:
-        goal = as_goal(classifier.goal)
-        return [goal.with_level(float(level), constraint) for level in levels]
-    if constraint is not None:
-        raise GoalError("both constraint and goal_at are given; give one of the two.")
-    goals = [goal_at(float(level)) for level in levels]
-    for level, goal in zip(levels, goals, strict=True):
-        if not isinstance(goal, Goal):
-            raise GoalError(f"goal_at({level:g}) gave a {type(goal).__name__}; it must give a Goal.")
-    return goals
-
-
-def _given(validation: Sequence[Any]) -> Rows:
-    if isinstance(validation, str) or not 2 <= len(validation) <= 4:
-        raise DataError("validation must be (X, y), (X, y, populations) or (X, y, populations, sample_weight).")
-    X, y, populations, weight = (*validation, None, None)[:4]
-    return Rows(X, y, weight, populations)
-
-
-def _split(rows: Rows, fraction: float, random_state: Seed) -> tuple[Rows, Rows]:
-    """Training and held-out rows."""
-    if not 0.0 < fraction < 1.0:
-        raise DataError(f"validation_fraction must lie between 0 and 1, got {fraction}.")
-    labels = np.asarray(rows.y)
-    train, held = split_rows(labels, fraction, check_random_state(random_state), stratify=True)
-    return rows.take(train), rows.take(held)
+    training: Rows,
+    held: Rows | None,
+    goals: Sequence[Goal],
+    levels: Floats,
+    place: int | None,
+    deadline: Deadline,
+    part: npt.NDArray[np.intp],
+) -> Piece:
+    """Train the points of some neighbouring values, here or on a worker."""
+    classifier.set_params(time_budget=deadline.left)
+    mine = [goals[i] for i in part]
+    return Sweep(classifier, training, held, goals=mine, levels=levels[part], place=place).train()

@@ -1,8 +1,8 @@
-"""One run of `tradeoff_path`: from rows to the points of the path; points of an earlier run, as models again."""
+"""One run of `tradeoff_path`: goals trained one after the other, and measured; points of an earlier run as models."""
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,20 +11,31 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
+from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.goal_series import GoalSeries, Neighbour
-from widemargin.estimators.rate_constrained.training import CheckedRows, TiedRows, refuse_overflow
+from widemargin.estimators.rate_constrained.training import (
+    CheckedRows,
+    Plan,
+    TiedRows,
+    Trained,
+    Watched,
+    make_measures,
+    refuse_overflow,
+    result_status,
+    with_solver,
+)
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.measuring.tradeoff_measures import MeasureLog
-from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
+from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.base import Status
+from widemargin.solvers.base import Budget, ConvexState, Status
+from widemargin.solvers.ramp.tightening import Enforced, enforce, enforce_from_two_starts
 
 __all__ = ["Piece", "Sweep", "cut_short", "model_from_numbers", "model_numbers"]
 
@@ -77,6 +88,102 @@ class Piece(NamedTuple):
     held: MeasureLog | None
 
 
+class Neighbour(NamedTuple):
+    """What a point starts from: a solution, its penalty, whether it met its goal, and that goal's constraints."""
+
+    w: Floats
+    b: float
+    rho: float
+    met: bool
+    n_constraints: int
+
+
+class GoalSeries:
+    """Trains goals on the same rows, in order: what does not change is done once, and each starts warm.
+
+    The rows are tied to the goal, checked and merged once; from goal to goal only coefficients by cell and bounds are
+    made anew. A point starts from the last one's model, hinge variables and multipliers.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        What the goals are tied to.
+    matrices : sequence of matrices
+        Features of each source.
+    space : ColumnSpace
+        What the models are linear in. Of an exact kernel the matrix is computed anew for each goal.
+    plan : Plan
+        Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
+        neighbour, met after one that was not, or not met after one that was.
+    budget : Budget
+    steps : int, default=4
+        Most steps of majorisation from a neighbour's solution, the last one included. Two were measured to be enough
+        between close neighbours; more follow a goal that lies farther off, and cost as much each.
+    stall : float, default=0.01
+        Relative decrease of the merit below which only the last step is taken. It is twenty times that of a start from
+        nothing, because a neighbour's solution is good already; smaller takes more steps for nothing that shows.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], matrices: Sequence[Matrix], space: ColumnSpace, plan: Plan, budget: Budget, *,
+        steps: int = 4, stall: float = 1e-2,
+    ) -> None:  # fmt: skip
+        self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
+        self.features = space.features(matrices)
+        self.warm = replace(plan.steps, steps=steps - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
+        self._tied: TiedGoal | None = None
+        self._flat: RateConstrainedProblem | None = None
+        self._last: Neighbour | None = None
+        self._given: Neighbour | None = None
+        self._state: ConvexState | None = None
+
+    def bind(self, goal: Goal) -> TiedGoal:
+        """Tie a goal to the rows, with the cells of the goal before where they suffice."""
+        return bind(goal, self.sources, warn_trivial=self._tied is None, like=self._tied)
+
+    def go_on(self, tied: TiedGoal, before: Neighbour | None) -> None:
+        """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
+        self._tied, self._given = tied, before
+
+    def train(self, tied: TiedGoal) -> Trained:
+        """Train on a tied goal, warm where there is a goal before."""
+        flat = None
+        if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
+            flat = self._flat.retied(self._tied, tied)
+        if flat is None:  # other cells, so other rows: hinge variables belong to rows
+            self._last = None
+            flat = build_problem(tied, self.features, self.plan.lam, fit_intercept=self.plan.fit_intercept)
+        self._flat = flat
+        problem, solver = with_solver(flat, self.space, self.plan.solver)
+        measures, hard = make_measures(problem, self.plan.enforce)
+        convex, give_back, resumed = Watched(solver), measures is hard, self._given is not None
+        before, self._given = self._given or self._last, None
+        search: Enforced | None = None
+        if before is not None and before.n_constraints == problem.n_constraints:
+            # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
+            # hides it. The penalty does not: a neighbour will need it too.
+            state = self._state
+            if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
+                state = state._replace(v=np.zeros(problem.n_constraints))
+            warm = replace(self.warm, rhos=tuple(rho for rho in self.warm.rhos if rho >= before.rho))
+            search = enforce(
+                problem, convex, measures.judge, warm, give_back=give_back, moves=measures.moves,
+                start=(before.w, before.b), state=state, budget=self.budget,
+            )  # fmt: skip
+        # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
+        alike = before is not None and search is not None and before.met == (search.best.violation <= 0.0)
+        if search is None or ((resumed or not alike) and not self.budget.exhausted):
+            cold = enforce_from_two_starts(
+                problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
+            )
+            search = cold if search is None or cold.best.beats(search.best) else search
+        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(solver.used))
+        last = trained.solution
+        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
+        self._tied, self._state = tied, convex.last
+        return trained
+
+
 class Sweep:
     """Trains and measures the points of a path.
 
@@ -106,7 +213,10 @@ class Sweep:
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
         self.budget = model._budget()
-        uses = _all_uses(goals)
+        uses: dict[str | None, dict[str, None]] = {}  # every source and baseline that some goal uses, in order
+        for goal in goals:
+            for source, names in baselines_used(goal).items():
+                uses.setdefault(source, {}).update(dict.fromkeys(names))
         self.training, rows = self._checked(training, training.external, uses)
         matrices = self.training.matrices
         space = model._space(rows.X, rows.weight, n_sources=len(matrices))
@@ -119,7 +229,7 @@ class Sweep:
         self,
         given: Rows,
         external: Mapping[str, Rows],
-        uses: Mapping[str | None, Sequence[str]],
+        uses: Mapping[str | None, Collection[str]],
         *,
         is_held: bool = False,
     ) -> tuple[_Measured, CheckedRows]:
@@ -151,7 +261,12 @@ class Sweep:
             model.goal = model.goal_ = goal
             point = _Point(model, bool(path.met[number]), float(path.seconds[number]), np.nan, np.nan)
             self._keep(goal, tied, point)
-            self.series.go_on(tied, neighbour(model, bool(path.met[number]), tied.n_constraints))
+            before = None  # of an exact kernel: its weights belong to merged rows of one run
+            if "dual_coef_" not in vars(model):
+                sign = model._direction()
+                w, b = sign * model.coef_[0], -sign * float(model.intercept_[0])
+                before = Neighbour(w, b, 0.0, point.met, tied.n_constraints)
+            self.series.go_on(tied, before)
         found, told = self.training.log.finish().objective, path.training.objective
         if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
             raise DataError(
@@ -183,13 +298,24 @@ class Sweep:
             self.budget.interrupted = True
         if not self.points:
             raise KeyboardInterrupt  # before there was any model
-        self._conclude()
+        done, expected = len(self.points), len(self.goals)
+        if done < expected or self.budget.exhausted:
+            seconds, cause = self.budget.elapsed, cause_of(self.budget)
+            warn(f"{done} of {expected} points after {seconds:.1f} s ({cause}).", MarginConvergenceWarning)
+        missed = [f"{level:g}" for level, point in zip(self.levels, self.points, strict=False) if not point.met]
+        if missed:
+            listed = ", ".join(missed[:5]) + (f" and {len(missed) - 5} more" if len(missed) > 5 else "")
+            warn(
+                f"no model that meets the goal on the training rows was found at {len(missed)} of {done} values "
+                f"({listed}); their nearest models are kept, with met = False.",
+                GoalWarning,
+            )
         return self._path()
 
     def _train(self, goal: Goal) -> None:
         began = self.budget.elapsed
         tied = self.series.bind(goal)
-        self._agrees(tied)
+        self._agrees(tied.n_constraints)
         if self.held is not None:  # what is wrong there is said before the time for training is spent
             self.held.bind(goal)
         trained = self.series.train(tied)
@@ -198,25 +324,28 @@ class Sweep:
         model = copy.copy(self.model)
         model.goal = model.goal_ = goal
         model._adopt(self.series.space, trained, TiedRows(tied, self.training.matrices))
-        met = trained.met if model.enforce == "randomized" else model.goal_report_.all_met("estimate")
-        best = trained.best
+        best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
         self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
         self._tell(self.points[-1])
 
-    def _agrees(self, tied: TiedGoal) -> None:
-        if self.points and tied.n_constraints != len(self.labels):
+    def _agrees(self, n_constraints: int) -> None:
+        if self.points and n_constraints != len(self.labels):
             raise GoalError(
-                f"a goal with {tied.n_constraints} constraints follows one with {len(self.labels)}; the goals of a "
-                "path must have the same constraints."
+                f"a goal with {n_constraints} constraints follows one with {len(self.labels)}; the goals of a path "
+                "must have the same constraints."
             )
 
     def _keep(self, goal: Goal, tied: TiedGoal, point: _Point) -> None:
         """Measure the model of a point and add it to the path."""
-        self._agrees(tied)
+        self._agrees(tied.n_constraints)
         keys = [item.constraint for item in tied.constraints]
         if not self.points:
             self.labels = tuple(item.label for item in tied.constraints)
-        swept = self._swept(goal, tied)
+        swept = []  # the constraints whose level is swept: one, or those of a bundle
+        if self.place is not None:
+            entry = goal.constraints[self.place]
+            bundle = entry.label or entry.text
+            swept = [item.constraint for item in tied.constraints if item.constraint == entry or item.bundle == bundle]
         self.training.add(point.model, tied, keys, swept)
         if self.held is not None and self.held.tied is not None:
             self.held.add(point.model, self.held.tied, keys, swept)
@@ -227,11 +356,7 @@ class Sweep:
 
     def _take(self, piece: "Piece") -> None:
         """The points of a piece; the callbacks are told of them."""
-        if self.points and piece.labels != self.labels:
-            raise GoalError(
-                f"a goal with {len(piece.labels)} constraints follows one with {len(self.labels)}; the goals of a "
-                "path must have the same constraints."
-            )
+        self._agrees(len(piece.labels))
         self.labels = piece.labels
         self.training.log.join(piece.training)
         if self.held is not None and piece.held is not None:
@@ -241,33 +366,6 @@ class Sweep:
             point.model.set_params(**watched)
             self.points.append(point)
             self._tell(point)
-
-    def _swept(self, goal: Goal, tied: TiedGoal) -> list[Constraint]:
-        """The constraints whose level is swept: one, or those of a bundle."""
-        if self.place is None:
-            return []
-        entry = goal.constraints[self.place]
-        return [
-            item.constraint
-            for item in tied.constraints
-            if item.constraint == entry or item.bundle == (entry.label or entry.text)
-        ]
-
-    def _conclude(self) -> None:
-        done, asked = len(self.points), len(self.goals)
-        if done < asked or self.budget.exhausted:
-            cause = "interrupted" if self.budget.interrupted else "stopped by a callback"
-            if not (self.budget.interrupted or self.budget.stopped):
-                cause = "the time budget is spent: raise time_budget"
-            warn(f"{done} of {asked} points after {self.budget.elapsed:.1f} s ({cause}).", MarginConvergenceWarning)
-        missed = [f"{level:g}" for level, point in zip(self.levels, self.points, strict=False) if not point.met]
-        if missed:
-            listed = ", ".join(missed[:5]) + (f" and {len(missed) - 5} more" if len(missed) > 5 else "")
-            warn(
-                f"no model that meets the goal on the training rows was found at {len(missed)} of {done} values "
-                f"({listed}); their nearest models are kept, with met = False.",
-                GoalWarning,
-            )
 
     def _path(self) -> TradeoffPath:
         models = tuple(point.model for point in self.points)
@@ -298,15 +396,6 @@ class Sweep:
             n_iter=np.array([model.n_iter_ for model in models]),
             models=models,
         )
-
-
-def _all_uses(goals: Sequence[Goal]) -> dict[str | None, tuple[str, ...]]:
-    """Every source and baseline that some goal uses."""
-    uses: dict[str | None, dict[str, None]] = {}
-    for goal in goals:
-        for source, names in baselines_used(goal).items():
-            uses.setdefault(source, {}).update(dict.fromkeys(names))
-    return {source: tuple(names) for source, names in uses.items()}
 
 
 def cut_short(path: TradeoffPath) -> bool:
@@ -392,11 +481,3 @@ def restored(
     model.multipliers_, model.status_ = path.multipliers[number], path.status[number]
     model.n_iter_ = int(path.n_iter[number])
     return model
-
-
-def neighbour(model: RateConstrainedClassifier, met: bool, n_constraints: int) -> Neighbour | None:
-    """The point to start from; None for an exact kernel, whose weights belong to merged rows of one run."""
-    if "dual_coef_" in vars(model):
-        return None
-    sign = model._direction()
-    return Neighbour(sign * model.coef_[0], -sign * float(model.intercept_[0]), 0.0, met, n_constraints)

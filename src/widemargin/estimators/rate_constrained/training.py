@@ -5,6 +5,7 @@
 Rows in memory and rows in blocks take the same steps; only the moves of single coordinates need all rows at hand.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -152,32 +153,31 @@ class Trained:
         return self.best.violation <= 0.0
 
 
-@dataclass(frozen=True)
-class Continuation:
-    """When the first steps are taken with stronger regularisers, which lets more rows have a say (slope continuation).
+def step_plan(
+    C: float,
+    max_steps: int,
+    tol: float,
+    step_tol: float,
+    *,
+    weakest: float = 1.0,
+    slopes: Sequence[float] = (30.0, 5.0),
+) -> MajorizeOptions:
+    """The steps of majorisation from a constant start: `max_steps`, and one more with slope continuation.
 
-    Attributes
+    Parameters
     ----------
-    weakest : float
-        Smallest C that gets it. On a9a it took 10% to 40% fewer Newton steps and ended at a lower objective with C = 1,
-        2 and 10; with smaller C it was measured to change nothing.
-    slopes : tuple of float
+    weakest : float, default=1.0
+        Smallest C whose first steps are taken with stronger regularisers, which lets more rows have a say (slope
+        continuation). On a9a it took 10% to 40% fewer Newton steps and ended at a lower objective with C = 1, 2 and 10;
+        with smaller C it was measured to change nothing.
+    slopes : sequence of float
         Values of `lambda n`, each for two steps. They take the place of the first three steps of the plan, so the more
         there are the longer a fit takes.
     """
-
-    weakest: float = 1.0
-    slopes: tuple[float, ...] = (30.0, 5.0)
-
-
-def step_plan(
-    C: float, max_steps: int, tol: float, step_tol: float, continuation: Continuation = Continuation()
-) -> MajorizeOptions:
-    """The steps of majorisation from a constant start: `max_steps`, and one more with slope continuation."""
     plain = MajorizeOptions(steps=max_steps - 1, tol=tol, loose_tol=step_tol)
-    if continuation.weakest > C or max_steps < 5:
+    if weakest > C or max_steps < 5:
         return plain
-    return replace(plain, steps=max_steps - 4, slopes=tuple(slope / (2.0 / C) for slope in continuation.slopes))
+    return replace(plain, steps=max_steps - 4, slopes=tuple(slope / (2.0 / C) for slope in slopes))
 
 
 def train(
@@ -224,8 +224,14 @@ def train_problem(
     search = enforce_from_two_starts(
         problem, convex, measures, plan.steps, hard=hard, give_back=give_back, start=start, budget=budget
     )
-    if start is not None:
-        search = replace(search, best=_or_start(search.best, *start, measures))
+    if start is not None:  # the model that the search started from, where what was found is no better
+        w, b = start
+        excess = measures.excess(w, b)
+        itself = replace(
+            search.best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
+            how="the model is the one that the search started from",
+        )  # fmt: skip
+        search = replace(search, best=itself if itself.beats(search.best) else search.best)
     diagnosis = None
     if explain and search.best.violation > 0.0 and not budget.exhausted:
         try:
@@ -241,16 +247,6 @@ def train_problem(
         except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
             budget.interrupted = True
     return Trained(search, problem, result_status(search.best, budget), tuple(used), diagnosis)
-
-
-def _or_start(best: Candidate, w: Floats, b: float, measures: Measures) -> Candidate:
-    """The best model found, or the one that the search started from where that is no worse."""
-    excess = measures.excess(w, b)
-    itself = replace(
-        best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
-        how="the model is the one that the search started from",
-    )  # fmt: skip
-    return itself if itself.beats(best) else best
 
 
 @contextmanager
@@ -275,7 +271,28 @@ def make_measures(problem: RateConstrainedProblem, enforce: str) -> tuple[Measur
     return (hard if enforce == "deterministic" else Randomized(problem)), hard
 
 
-class Deterministic:
+class _Rates:
+    """Rates of one kind of a problem's models. Subclasses say in `_values` which, and make candidates of solutions."""
+
+    moves: Moves | None = None
+
+    def __init__(self, problem: RateConstrainedProblem) -> None:
+        self._problem = problem
+
+    @abstractmethod
+    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Objective and excesses of a model."""
+
+    def objective(self, w: Floats, b: float) -> float:
+        """Objective, in the problem's scale."""
+        return self._values(w, b)[0]
+
+    def excess(self, w: Floats, b: float) -> Floats:
+        """Excess of each constraint, shape (m,)."""
+        return self._values(w, b)[1]
+
+
+class Deterministic(_Rates):
     """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
 
     Over rows in blocks there are no moves: they would have to look at every row for each of them.
@@ -286,41 +303,29 @@ class Deterministic:
     """
 
     def __init__(self, problem: RateConstrainedProblem) -> None:
-        self._problem = problem
-        self.moves: Moves | None = None if isinstance(problem.rows, BlockedRows) else self
+        super().__init__(problem)
+        self.moves = None if isinstance(problem.rows, BlockedRows) else self
 
     def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
         return self._problem.values(self._problem.hard_mass(self._problem.scores(w, b)))
 
-    def objective(self, w: Floats, b: float) -> float:
-        """0/1 objective, in the problem's scale."""
-        return self._values(w, b)[0]
-
-    def excess(self, w: Floats, b: float) -> Floats:
-        """Excess of each constraint in 0/1 rates, shape (m,)."""
-        return self._values(w, b)[1]
-
     def judge(self, solution: RampResult) -> Candidate:
         """The solution at its best threshold."""
-        problem = self._problem
+        problem, shift = self._problem, 0.0
         z = problem.scores(solution.w, solution.b)
         objective, excess = problem.values(problem.hard_mass(z))
-        after, shift = excess, 0.0
+        after = excess
         if problem.fit_intercept:
-            shift = self._best_shift(z)
-            if shift != 0.0:
-                shifted = z._replace(b=z.b + shift) if isinstance(z, BlockedPoint) else z - shift
-                objective, after = problem.values(problem.hard_mass(shifted))
+            if isinstance(z, BlockedPoint):
+                assert isinstance(problem.rows, BlockedRows)
+                at = best_threshold_of_blocks(problem.rows, z, problem.coef, problem.gamma, problem.cell_weight)
+            else:
+                at = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
+            shift = at.threshold
+        if shift != 0.0:
+            shifted = z._replace(b=z.b + shift) if isinstance(z, BlockedPoint) else z - shift
+            objective, after = problem.values(problem.hard_mass(shifted))
         return Candidate(solution.w, solution.b + shift, objective, after, excess, shift != 0.0, solution)
-
-    def _best_shift(self, z: Floats | BlockedPoint) -> float:
-        problem = self._problem
-        if isinstance(z, BlockedPoint):
-            assert isinstance(problem.rows, BlockedRows)
-            at = best_threshold_of_blocks(problem.rows, z, problem.coef, problem.gamma, problem.cell_weight)
-        else:
-            at = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
-        return at.threshold
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         """The best classifier on the segment, at its own best threshold."""
@@ -348,29 +353,16 @@ class Deterministic:
         )  # fmt: skip
 
 
-class Randomized:
-    """Ramp rates, the expected ones of the randomised classifier.
+class Randomized(_Rates):
+    """Ramp rates, the expected ones of the randomised classifier; the objective holds the regulariser.
 
     Parameters
     ----------
     problem : RateConstrainedProblem
     """
 
-    moves: Moves | None = None
-
-    def __init__(self, problem: RateConstrainedProblem) -> None:
-        self._problem = problem
-
     def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
         return self._problem.ramp_values(w, self._problem.scores(w, b))
-
-    def objective(self, w: Floats, b: float) -> float:
-        """Ramp objective with the regulariser, in the problem's scale."""
-        return self._values(w, b)[0]
-
-    def excess(self, w: Floats, b: float) -> Floats:
-        """Excess of each constraint in ramp rates, shape (m,)."""
-        return self._values(w, b)[1]
 
     def judge(self, solution: RampResult) -> Candidate:
         """The solution as it is; not by `solution.excess`, which is measured by the tightened bounds."""

@@ -1,7 +1,8 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,17 +11,17 @@ from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Floats, Label, Matrix, Seed
-from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
-from widemargin.estimators.structured.training import StructuralOptions
+from widemargin._typing import Floats, Label, Matrix
+from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
-from widemargin.solvers.base import Callback
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
 __all__ = ["ChainSVC"]
 
 
+@parameters
 class ChainSVC(ReadyMadeSVM):
     """Labels every step of a sequence, with a weight for every two successive states.
 
@@ -94,43 +95,10 @@ class ChainSVC(ReadyMadeSVM):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **ReadyMadeSVM._parameter_constraints,
-        "weights": [dict, "array-like", None],
-    }
+    weights: Annotated[Mapping[Label, float] | npt.ArrayLike | None, dict, "array-like", None] = None
+    fit_intercept: bool = True
 
-    model_: ChainModel
-
-    def __init__(
-        self,
-        *,
-        weights: Mapping[Label, float] | npt.ArrayLike | None = None,
-        fit_intercept: bool = True,
-        C: float = 1.0,
-        rescaling: str = "slack",
-        solver: str = "bcfw",
-        tol: float = 0.01,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        n_jobs: int | None = None,
-        solver_options: StructuralOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.weights = weights
-        self.fit_intercept = fit_intercept
-        self.C = C
-        self.rescaling = rescaling
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+    model_: ChainModel = field(init=False)
 
     def _model(self) -> ChainModel:
         return ChainModel(self.weights)

@@ -1,7 +1,7 @@
 """One of several classes, with costs: `MulticlassSVC`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import field
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +10,17 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._typing import Features, Floats, Seed
-from widemargin.estimators.structured.ready_made import ReadyMadeSVM, potentials, with_constant
-from widemargin.estimators.structured.training import StructuralOptions
-from widemargin.exceptions import DataError
-from widemargin.solvers.base import Callback
+from widemargin._typing import Features, Floats
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.structured.models import MulticlassModel
 
 __all__ = ["MulticlassSVC"]
 
 
+@parameters
 class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """Multi-class linear SVM that trains all classes together, with any cost of taking one class for another.
 
@@ -90,43 +91,10 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     (150, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **ReadyMadeSVM._parameter_constraints,
-        "cost": ["array-like", None],
-    }
+    cost: kinds.ArrayLike | None = field(default=None, kw_only=False)
+    fit_intercept: bool = True
 
-    model_: MulticlassModel
-
-    def __init__(
-        self,
-        cost: npt.ArrayLike | None = None,
-        *,
-        fit_intercept: bool = True,
-        C: float = 1.0,
-        rescaling: str = "slack",
-        solver: str = "bcfw",
-        tol: float = 0.01,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        n_jobs: int | None = None,
-        solver_options: StructuralOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.cost = cost
-        self.fit_intercept = fit_intercept
-        self.C = C
-        self.rescaling = rescaling
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+    model_: MulticlassModel = field(init=False)
 
     def _model(self) -> MulticlassModel:
         return MulticlassModel(self.cost)
@@ -152,9 +120,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_classification_targets(labels)
-        classes = np.unique(labels)
-        if classes.shape[0] < 2:
-            raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least two.")
+        refuse_one_class(np.unique(labels))
         self._train(self._model(), with_constant(X) if self.fit_intercept else X, labels)
         return self
 

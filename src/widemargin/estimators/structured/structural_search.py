@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, f1_score, hamming_loss, jaccard_score, make_scorer
 from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.workers import Deadline, side_by_side
-from widemargin.estimators._progress import bar, watchers
-from widemargin.estimators.structured.label_set_scorers import label_set_scorers
+from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -35,17 +34,30 @@ from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.mapped import Cluster
 from widemargin.structured.model import Examples
 
-__all__ = ["StructuralCell", "StructuralSearch", "structural_path", "structural_search"]
+__all__ = ["StructuralCell", "StructuralSearch", "label_set_scorers", "structural_path", "structural_search"]
 
 Model = TypeVar("Model", bound=StructuralEstimator)
 Scoring: TypeAlias = str | Callable[..., float] | None
 Folds: TypeAlias = int | BaseCrossValidator | Iterable[tuple[Ints, Ints]]
 
-REGULARISERS = tuple(10.0 ** (-half / 2.0) for half in range(2, 11))
-"""Default `1 / (C n)`, from 0.1 down to 1e-5."""
+label_set_scorers: dict[str, Any] = {
+    "jaccard": make_scorer(jaccard_score, average="samples", zero_division=1.0),
+    "hamming": make_scorer(hamming_loss, greater_is_better=False),
+    "micro_f1": make_scorer(f1_score, average="micro", zero_division=0.0),
+    "macro_f1": make_scorer(f1_score, average="macro", zero_division=0.0),
+    "example_f1": make_scorer(f1_score, average="samples", zero_division=1.0),
+}
+"""For `scoring=` of scikit-learn's searches and of `structural_search`, one of them or all.
 
-TOL = 0.05
-"""Relative gap up to which the models of a search are trained; their scores hardly change after it."""
+"jaccard"
+    Mean over the examples of |both| / |either| (the papers' Acc); 1 for an empty set that is predicted to be empty.
+"hamming"
+    Minus the share of wrong labels.
+"micro_f1", "macro_f1"
+    F1 over all decisions; mean over the labels, 0 for a label that is never there and never predicted.
+"example_f1"
+    Mean of F1 over the examples; 1 for an empty set that is predicted to be empty.
+"""
 
 
 class StructuralCell(NamedTuple):
@@ -268,13 +280,15 @@ def structural_search(
     started = time.perf_counter()
     _check_options(model, rescalings, max_iters, offsets, patience, on_interrupt)
     search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
-    values = search.default() if Cs is None else _values(Cs)
+    # by default 1 / (C n) falls from 0.1 to 1e-5, half a decade a step
+    n = float(np.mean([train.shape[0] for train, _ in search.folds]))
+    values = _values(Cs) if Cs is not None else [10.0 ** (half / 2.0) / n for half in range(2, 11)]
     passes = [None] if max_iters is None else sorted({int(most) for most in max_iters})
     tried = [None] if offsets is None else sorted((float(offset) for offset in offsets), key=abs)
     total = len(values) * len(rescalings) * len(passes)
     cells: list[StructuralCell] = []
     with bar(total, verbose) as show:
-        budget = Budget(time_budget, (*watchers(callbacks, verbose), show))
+        budget = budget_of(time_budget, callbacks, verbose, show)
         try:
             for rescaling in rescalings:
                 for cell in search.path(rescaling, values, passes, tried, patience, budget, workers):
@@ -337,26 +351,21 @@ class _Search:
         named = [label_set_scorers.get(one, one) if isinstance(one, str) else one for one in pair]
         self._scorers = [check_scoring(model, scoring=one) for one in named]
         folds = KFold(cv, shuffle=True, random_state=rng) if isinstance(cv, int) else check_cv(cv)
-        self._folds = list(folds.split(np.zeros(count(X))))
-
-    def default(self) -> list[float]:
-        """The default C."""
-        n = float(np.mean([train.shape[0] for train, _ in self._folds]))
-        return [1.0 / (regulariser * n) for regulariser in REGULARISERS]
+        self.folds = list(folds.split(np.zeros(count(X))))
 
     def path(
         self, rescaling: str, Cs: Sequence[float], passes: Sequence[int | None], offsets: Sequence[float | None],
         patience: int, budget: Budget, workers: "int | Cluster | None",
     ) -> Iterator[StructuralCell]:  # fmt: skip
         """Cells of increasing C, until the score has not risen for a while."""
-        last: list[StructuralEstimator | None] = [None] * len(self._folds)
+        last: list[StructuralEstimator | None] = [None] * len(self.folds)
         best, since = -math.inf, 0
         for C in Cs:
             top = -math.inf
             for most in passes:
-                fold = partial(_one_fold, self, C, rescaling, most, offsets, Deadline.after(budget.left))
+                fold = partial(self.fold_scores, C, rescaling, most, offsets, Deadline.after(budget.left))
                 fitted, scores = [], []
-                for one, score in side_by_side(fold, zip(last, self._folds, strict=True), workers):
+                for one, score in side_by_side(fold, zip(last, self.folds, strict=True), workers):
                     if budget.exhausted:
                         return
                     fitted.append(one)
@@ -372,37 +381,27 @@ class _Search:
             if since >= patience:
                 return
 
-    def fit(
-        self, last: StructuralEstimator | None, C: float, rescaling: str, most: int | None, rows: Ints,
-        left: float | None,
-    ) -> StructuralEstimator:  # fmt: skip
-        """Train on some rows, from the solution of the last C."""
-        limits = {"tol": max(TOL, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
+    def fold_scores(
+        self, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
+        given: tuple[StructuralEstimator | None, tuple[Ints, Ints]],
+    ) -> tuple[StructuralEstimator, list[list[float]]]:  # fmt: skip
+        """Train on a fold, from the solution of the last C, and score with every offset; here or on a worker."""
+        last, (train, test) = given
+        # up to a gap of 5%: the scores of the models hardly change after it
+        limits = {"tol": max(0.05, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
         options = StructuralOptions.of(one.solver_options)
-        one.set_params(time_budget=left, solver_options=replace(options, on_interrupt="raise"))
+        one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
-            one.fit(_safe_indexing(self._X, rows), _safe_indexing(self._y, rows))
-        return one
-
-    def scores(self, one: StructuralEstimator, rows: Ints, offset: float | None) -> list[float]:
-        """Scores of a model on some rows."""
-        if offset is not None:
-            one.set_params(offset=offset)
-        X, y = _safe_indexing(self._X, rows), _safe_indexing(self._y, rows)
-        return [float(scorer(one, X, y)) for scorer in self._scorers]
-
-
-def _one_fold(
-    search: _Search, C: float, rescaling: str, most: int | None, offsets: Sequence[float | None], deadline: Deadline,
-    given: tuple[StructuralEstimator | None, tuple[Ints, Ints]],
-) -> tuple[StructuralEstimator, list[list[float]]]:  # fmt: skip
-    """Train on a fold and score it with every offset; here or on a worker."""
-    last, (train, test) = given
-    one = search.fit(last, C, rescaling, most, train, deadline.left)
-    return one, [search.scores(one, test, offset) for offset in offsets]
+            one.fit(_safe_indexing(self._X, train), _safe_indexing(self._y, train))
+        X, y, scores = _safe_indexing(self._X, test), _safe_indexing(self._y, test), []
+        for offset in offsets:
+            if offset is not None:
+                one.set_params(offset=offset)
+            scores.append([float(scorer(one, X, y)) for scorer in self._scorers])
+        return one, scores
 
 
 def _best(cells: Sequence[StructuralCell]) -> StructuralCell:

@@ -1,26 +1,27 @@
 """Structural SVM over any model: `StructuralSVM`."""
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Bools, Floats, Seed
-from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
+from widemargin._typing import Bools, Floats
+from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.solvers.base import Callback
 from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
-from widemargin.structured.model import Examples, StructuredModel, Weights
+from widemargin.structured.model import Examples, Weights
 from widemargin.structured.oracle import Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 __all__ = ["StructuralSVM"]
 
 
+@parameters
 class StructuralSVM(StructuralEstimator):
     """Structural SVM with slack or margin rescaling, for labels of any structure.
 
@@ -116,45 +117,9 @@ class StructuralSVM(StructuralEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **StructuralEstimator._parameter_constraints,
-        "model": "no_validation",  # type: ignore[dict-item]
-        "search": [StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable],
-        "debug": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        model: StructuredModel,
-        *,
-        C: float = 1.0,
-        rescaling: str = "slack",
-        search: str | Search = "auto",
-        solver: str = "bcfw",
-        tol: float = 0.01,
-        max_iter: int = 100,
-        debug: bool = False,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        time_budget: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        n_jobs: int | None = None,
-        solver_options: StructuralOptions | Mapping[str, object] | None = None,
-    ) -> None:
-        self.model = model
-        self.C = C
-        self.rescaling = rescaling
-        self.search = search
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.debug = debug
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.time_budget = time_budget
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.solver_options = solver_options
+    model: Any = field(kw_only=False)
+    search: Annotated[str | Search, StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable] = "auto"
+    debug: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Examples, Y: Examples) -> "StructuralSVM":
@@ -253,9 +218,7 @@ class StructuralSVM(StructuralEstimator):
             If the labels do not fit.
         """
         check_is_fitted(self)
-        X, Y = as_examples(X), as_examples(Y)
-        if count(X) != count(Y):
-            raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
+        X, Y = _pairs(X, Y)
         u = potentials_of(self.model_, X, self.coef_)
         return self._margins((X[i], Y[i], own) for i, own in enumerate(u))
 
@@ -266,8 +229,14 @@ class StructuralSVM(StructuralEstimator):
         ----------
         X, Y : sequence or matrix
         """
-        X, Y = as_examples(X), as_examples(Y)
-        if count(X) != count(Y):
-            raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
+        X, Y = _pairs(X, Y)
         losses = [self.model_.loss(y, Y[i]) for i, y in enumerate(self.predict(X))]
         return -float(np.mean(losses))
+
+
+def _pairs(X: Examples, Y: Examples) -> tuple[Examples, Examples]:
+    """Examples and their labels, of which there must be as many."""
+    X, Y = as_examples(X), as_examples(Y)
+    if count(X) != count(Y):
+        raise DataError(f"there are {count(X)} examples and {count(Y)} labels; each example needs one.")
+    return X, Y

@@ -1,30 +1,34 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Seed
-from widemargin.estimators._options import SolverOptions
-from widemargin.estimators._progress import watchers
+from widemargin._typing import Floats, Matrix
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import CURES, SolverOptions, budget_of, interrupted, parameters
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Callback, Status
+from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
 from widemargin.structured.learners.dual_point import Blocks
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
+from widemargin.structured.models.base import StructureModel
 from widemargin.structured.oracle import LEVELS, Search
 
-__all__ = ["StructuralEstimator", "StructuralOptions"]
+__all__ = ["ReadyMadeSVM", "StructuralEstimator", "StructuralOptions", "potentials", "with_constant"]
 
 _SOLVERS: dict[str, Callable[..., LearnerResult]] = {
     "bcfw": block_frank_wolfe.solve,
@@ -75,58 +79,38 @@ class StructuralOptions(SolverOptions):
     """
 
     average: bool = True
-    check_every: int | None = None
-    oracle_batch: int | None = None
-    search_tol: float = 1e-9
-    search_ratio: float = 1.0
-    max_queries: int = 1000
+    check_every: kinds.Count | None = None
+    oracle_batch: kinds.Count | None = None
+    search_tol: kinds.Share = 1e-9
+    search_ratio: Annotated[float, Interval(Real, 0.0, 1.0, closed="right")] = 1.0
+    max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
     separator: str = "/"
-    on_interrupt: Literal["raise", "return"] = "raise"
-    verbose: int = 0
-
-    _constraints: ClassVar[dict[str, list[object]]] = {
-        "average": ["boolean"],
-        "check_every": [Interval(Integral, 1, None, closed="left"), None],
-        "oracle_batch": [Interval(Integral, 1, None, closed="left"), None],
-        "search_tol": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "search_ratio": [Interval(Real, 0.0, 1.0, closed="right")],
-        "max_queries": [Interval(Integral, 2, None, closed="left")],
-        "separator": [str],
-        "on_interrupt": [StrOptions({"raise", "return"})],
-        "verbose": ["verbose"],
-    }
+    on_interrupt: kinds.OnInterrupt = "raise"
+    verbose: kinds.Verbose = 0
 
 
-class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
+@parameters
+class StructuralParameters:
+    """The parameters that all structural SVMs have; each says in its own docstring what they mean there."""
+
+    C: kinds.Positive = 1.0
+    rescaling: kinds.Rescaling = "slack"
+    solver: Annotated[str, StrOptions(set(_SOLVERS))] = "bcfw"
+    tol: kinds.NotNegative = 0.01
+    max_iter: kinds.Count = 100
+    warm_start: bool = False
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    solver_options: StructuralOptions | Mapping[str, object] | None = None
+
+
+class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[misc]
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
-
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "rescaling": [StrOptions({"slack", "margin"})],
-        "solver": [StrOptions(set(_SOLVERS))],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "callbacks": ["array-like", None],
-        "n_jobs": [Integral, None],
-        "solver_options": [StructuralOptions, Mapping, None],
-    }
 
     _prove = True  # a search for parameters has no use for the proved bounds of its models
 
-    C: float
-    rescaling: str
-    solver: str
-    tol: float
-    max_iter: int
-    warm_start: bool
-    random_state: Seed
-    time_budget: float | None
-    callbacks: Sequence[Callback] | None
-    n_jobs: int | None
-    solver_options: StructuralOptions | Mapping[str, object] | None
     model_: StructuredModel
     coef_: Floats
     theta_: Floats
@@ -138,7 +122,7 @@ class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended."""
         options = StructuralOptions.of(self.solver_options)
-        budget = Budget(self.time_budget, watchers(self.callbacks, options.verbose))
+        budget = budget_of(self.time_budget, self.callbacks, options.verbose)
         problem = StructuredProblem(
             model, X, Y, C=self.C, rescaling=self.rescaling, search=search, eps=options.search_tol,
             ratio=options.search_ratio, max_queries=options.max_queries, check=debug, prove=self._prove,
@@ -150,9 +134,28 @@ class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
                 "direct answer (HierarchyModel: oracle='milp'), or use rescaling='margin'.",
                 OracleWarning,
             )
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        arguments: dict[str, object] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "seed": seed,
+        }  # what all learners take
+        if self.solver in ("bcfw", "sgd"):
+            arguments |= {"average": options.average, "check_every": options.check_every}
+        if options.oracle_batch is not None:
+            if self.solver != "bcfw":
+                raise CapabilityError(
+                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
+                )
+            arguments["batch"] = options.oracle_batch
+        # the dual point of the last fit proves something about the same problem only, whatever its C
+        if self.warm_start and hasattr(self, "_origin") and self._origin[2] == problem.fingerprint():
+            C, steps, _ = self._origin
+            arguments["start"] = self.blocks_.scaled(self.C / C)
+            if self.solver == "sgd":
+                arguments["steps"] = steps
         with limit_threads(self.n_jobs):
-            result = _SOLVERS[self.solver](problem, budget=budget, **self._learner_arguments(problem, options))
-
+            result = _SOLVERS[self.solver](problem, budget=budget, **arguments)
         self.model_, self.search_ = problem.model, problem.search_name
         self._set_weights(result.weights)
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
@@ -164,55 +167,27 @@ class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
             self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
         self._conclude(result, budget, options)
 
-    def _learner_arguments(self, problem: StructuredProblem, options: StructuralOptions) -> dict[str, object]:
-        """What the learner is called with: each takes what it can use."""
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        arguments: dict[str, object] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
-        if self.solver in ("bcfw", "sgd"):
-            arguments |= {"average": options.average, "check_every": options.check_every}
-        if options.oracle_batch is not None:
-            if self.solver != "bcfw":
-                raise CapabilityError(
-                    f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
-                )
-            arguments["batch"] = options.oracle_batch
-        if self.warm_start and hasattr(self, "_origin"):
-            # The dual point of the last fit proves something about the same problem only, whatever its C.
-            C, steps, fingerprint = self._origin
-            if fingerprint == problem.fingerprint():
-                arguments["start"] = self.blocks_.scaled(self.C / C)
-                if self.solver == "sgd":
-                    arguments["steps"] = steps
-        return arguments
-
     def _set_weights(self, weights: Weights) -> None:
         """Set `coef_`, `theta_` and what else the weights are called."""
         self.coef_, self.theta_ = weights
 
     def _conclude(self, result: LearnerResult, budget: Budget, options: StructuralOptions) -> None:
         """Warn or raise according to how the run ended."""
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
-            if options.on_interrupt == "raise":
-                raise KeyboardInterrupt
-        elif result.status != Status.CONVERGED:
-            cures = {
-                Status.TIME_LIMIT: "the time budget is spent: raise time_budget",
-                Status.STOPPED: "by a callback",
-                Status.MAX_ITER: "raise max_iter or tol, or lower C",
-            }
-            if result.n_iter < self.max_iter:
-                cures[Status.MAX_ITER] = f"the search {self.search_!r} finds no more violated label: use an exact one"
-            if not result.gap < 0.995:
-                cures[Status.MAX_ITER] += f"; C={self.C:g} is far from what so many passes can solve"
-            relative = ""
-            if not result.certified:
-                relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
-            warn(
-                f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
-                f"({cures[result.status]}).",
-                MarginConvergenceWarning,
-            )
+        if interrupted(options, budget) or result.status == Status.CONVERGED:
+            return
+        cure = "raise max_iter or tol, or lower C"
+        if result.n_iter < self.max_iter:
+            cure = f"the search {self.search_!r} finds no more violated label: use an exact one"
+        if not result.gap < 0.995:
+            cure += f"; C={self.C:g} is far from what so many passes can solve"
+        relative = ""
+        if not result.certified:
+            relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
+        warn(
+            f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
+            f"({CURES.get(str(result.status), cure)}).",
+            MarginConvergenceWarning,
+        )
 
     def _margins(self, examples: Iterable[tuple[object, object, Floats]]) -> Floats:
         """`f(x, y) - max_{y' of loss > 0} f(x, y')` of every (x, label, potentials).
@@ -233,3 +208,34 @@ class StructuralEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             margins.append(1.0 - float(oracle.levels()[1:].max()))  # h = 1 + f(y') - f(y)
         return np.array(margins)
+
+
+class ReadyMadeSVM(StructuralEstimator):
+    """A structural SVM whose model follows from the parameters, and whose rows may get a constant column."""
+
+    fit_intercept: bool
+    intercept_: Floats
+    model_: StructureModel
+
+    @abstractmethod
+    def _model(self) -> StructureModel:
+        """The model that the parameters describe."""
+
+    def _set_weights(self, weights: Weights) -> None:
+        """Weights of the constant column, which is the last one, are intercepts."""
+        W = weights.W
+        self.intercept_ = W[-1].copy() if self.fit_intercept else np.zeros(W.shape[1])
+        self.coef_ = np.ascontiguousarray((W[:-1] if self.fit_intercept else W).T)
+        self.theta_ = weights.theta
+
+
+def with_constant(X: Matrix) -> Matrix:
+    """Rows with a last column of ones, ndarray or CSR: its weights are intercepts, regularised like the others."""
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
+
+
+def potentials(X: Matrix, coef: Floats, intercept: Floats) -> Floats:
+    """`X coef' + intercept`, an ndarray in float64 of shape (rows, S)."""
+    u: Floats = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept
+    return u

@@ -12,10 +12,9 @@ from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
-from widemargin.goals.binding.labels import encode_labels, positive_class
-from widemargin.goals.binding.sources import External, make_sources
+from widemargin.goals.binding.sources import External, encode_labels, make_sources, positive_class
+from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
-from widemargin.goals.measuring.standard_errors import slack_variances
 from widemargin.rows import Rows
 
 __all__ = ["GoalScorer", "goal_scorer"]

@@ -1,17 +1,17 @@
 """Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -20,12 +20,15 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from widemargin._text import listing
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Classifier, Floats, Ints
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
-from widemargin.estimators.thresholds.guarantee import Margin, margins
-from widemargin.estimators.thresholds.rule import Rule, best_rule, rows_that_would_do
+from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
+from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import (
     cross_scores,
     fit_scorer,
@@ -35,20 +38,15 @@ from widemargin.estimators.thresholds.scores import (
     split_rows,
     takes_weights,
 )
-from widemargin.estimators.thresholds.text import cure_text, guarantee_text, refusal_text
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
-from widemargin.goals.binding.columns import listing
+from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.report_of_predictions import make_report
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.rows import Rows, length_of, take
 
 __all__ = ["GoalThresholdClassifier"]
-
-_RANDOMIZED_NOTE = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
 
 
 def _randomizes(estimator: "GoalThresholdClassifier") -> bool:
@@ -58,17 +56,7 @@ def _randomizes(estimator: "GoalThresholdClassifier") -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _Validation:
-    """The rows that the threshold is chosen on; `scores` are the inner estimator's own."""
-
-    X: Any
-    y: npt.NDArray[Any]
-    weight: Floats | None
-    populations: Any
-    scores: Floats
-
-
+@parameters
 class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Any binary scorer, with the threshold (or one per population) that meets a goal at the best objective.
 
@@ -186,52 +174,23 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])],
-        "goal": [Goal, str, None],
-        "confidence": [Interval(Real, 0.5, 1.0, closed="left"), None],
-        "per_population": [str, Integral, list, tuple, None],
-        "randomize": ["boolean"],
-        "cv": ["cv_object", StrOptions({"prefit"})],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "pos_label": [Real, str, "boolean", None],
-        "baselines": [Mapping, None],
-        "on_infeasible": [StrOptions({"raise", "warn"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
+        kw_only=False
+    )
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    confidence: kinds.Confidence | None = None
+    per_population: Annotated[str | int | Sequence[Population] | None, str, Integral, list, tuple, None] = None
+    randomize: bool = False
+    cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
+    validation_fraction: kinds.Share = 0.2
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    random_state: kinds.Random = None
+    n_jobs: int | None = None
 
     # most users of one threshold route populations to fit alone
     __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
-
-    def __init__(
-        self,
-        estimator: Any,
-        goal: Goal | str | None = None,
-        *,
-        confidence: float | None = None,
-        per_population: str | int | Sequence[Population] | None = None,
-        randomize: bool = False,
-        cv: Any = None,
-        validation_fraction: float = 0.2,
-        pos_label: Any = None,
-        baselines: Mapping[str, Any] | None = None,
-        on_infeasible: str = "raise",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.goal = goal
-        self.confidence = confidence
-        self.per_population = per_population
-        self.randomize = randomize
-        self.cv = cv
-        self.validation_fraction = validation_fraction
-        self.pos_label = pos_label
-        self.baselines = baselines
-        self.on_infeasible = on_infeasible
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -315,8 +274,20 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         if self.per_population is not None:
             self.groups_ = find_groups(self.per_population, X, populations, y.shape[0])
         with limit_threads(self.n_jobs):
-            rows = self._fit_estimator(X, y, weight, populations)
-            self._fit_threshold(rows, external)
+            rng = check_random_state(self.random_state)
+            rows = Rows(X, y, weight, populations, external=external or {}, baselines=self.baselines or {})
+            # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
+            if not self._fits():
+                self.estimator_, scores = self.estimator, raw_scores(self.estimator, X)
+            elif self.cv is None:
+                train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
+                self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
+                rows = rows.take(held)
+                scores = raw_scores(self.estimator_, rows.X)
+            else:
+                scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
+                self.estimator_ = fit_scorer(self.estimator, X, y, weight)
+            self._fit_threshold(rows, scores)
         return self
 
     def decision_function(self, X: Any, populations: Any = None) -> Floats:
@@ -374,10 +345,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             None: the estimator's own `random_state`.
         populations : table with n rows, default=None
         """
-        rng = check_random_state(self.random_state if random_state is None else random_state)
-        second = self.randomized_proba(X, populations)[:, 1]
-        drawn: npt.NDArray[Any] = self.classes_[(rng.random_sample(second.shape[0]) < second).astype(np.intp)]
-        return drawn
+        return self._drawn(self.randomized_proba(X, populations), random_state)
 
     def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
@@ -414,132 +382,67 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
         return self.cv is None or not self._fits()
 
-    def _fit_estimator(self, X: Any, y: npt.NDArray[Any], weight: Floats | None, populations: Any) -> _Validation:
-        """Set `estimator_`; return the validation rows with scores that it (or its fold's clone) did not learn from."""
-        if not self._fits():
-            self.estimator_ = self.estimator
-            return _Validation(X, y, weight, populations, raw_scores(self.estimator_, X))
-        rng = check_random_state(self.random_state)
-        if self.cv is None:
-            train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
-            self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
-            X_held = take(X, held)
-            scores = raw_scores(self.estimator_, X_held)
-            return _Validation(X_held, y[held], take(weight, held), take(populations, held), scores)
-        scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
-        self.estimator_ = fit_scorer(self.estimator, X, y, weight)
-        return _Validation(X, y, weight, populations, scores)
-
-    def _fit_threshold(self, rows: _Validation, external: Mapping[str, External] | None) -> None:
-        """Bind the goal to the validation rows, choose the threshold, and say how it ended."""
-        self.goal_ = as_goal(self.goal)
-        main = Rows(
-            rows.X, rows.y, rows.weight, rows.populations, external=external or {}, baselines=self.baselines or {}
-        )
+    def _fit_threshold(self, rows: Rows, own_scores: Floats) -> None:
+        """Tie the goal to the validation rows, choose the threshold, set the fitted attributes, say how it ended."""
+        self.goal_, direction = as_goal(self.goal), self._direction()
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(baselines_used(self.goal_), main, classes=classes)
+        sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
         tied = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
-        proofs = None if self.confidence is None else self._margins(tied)
-        direction = self._direction()
-        scores, group = [direction * rows.scores], [self._groups_of(rows.X, rows.populations, len(rows.y))]
+        groups, proofs, sizes = self.groups_ or (), None, np.zeros(tied.n_constraints)
+        if self.confidence is not None:
+            reached = partial(reach, groups) if groups else None
+            proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
+            sizes = np.array([proof.size for proof in proofs])
+        scores = [direction * own_scores]
+        group = [self._groups_of(rows.X, rows.populations, len(own_scores))]
         for source in sources[1:]:
-            z, numbers = self._external_scores(external, source.name)
-            scores.append(direction * z)
-            group.append(numbers)
-        self._check_groups(group[0])
-        natural = direction * natural_threshold(self.estimator_)
-        n_groups = 1 if self.groups_ is None else len(self.groups_)
+            X = row_wise(external_rows(rows.external, source.name))
+            scores.append(direction * raw_scores(self.estimator_, X))
+            populations = external_data(str(source.name), rows.external).populations
+            group.append(self._groups_of(X, populations, len(scores[-1])))
+        empty = [g.reference for i, g in enumerate(groups) if not (group[0] == i).any()]
+        if empty:
+            raise DataError(
+                f"{len(empty)} of {len(groups)} populations have no validation rows to choose a threshold "
+                f"on: {listing(empty, 5)}. Give more rows, or join small populations."
+            )
         find = partial(
-            best_rule, tied, scores, group, n_groups, natural=natural, margins=_sizes(tied, proofs),
-            randomize=self.randomize,
+            best_rule, tied, scores, group, len(groups) or 1, natural=direction * natural_threshold(self.estimator_),
+            margins=sizes, randomize=self.randomize,
         )  # fmt: skip
         rule = find()
-        self._adopt(rule)
-        shares = [rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)]
-        self._report(tied, rule, proofs, scores, group, shares)
-        if not rule.met:
-            would_do = None if proofs is None else rows_that_would_do(find)
-            measured = tied.measure(tied.positive_mass(shares))
-            text = refusal_text(tied, measured, proofs, **self._words(rule))
-            self._refuse(f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=self._kept())}")
-
-    def _margins(self, tied: TiedGoal) -> tuple[Margin, ...]:
-        confidence = float(self.confidence or 0.0)
-        if self.groups_ is None:
-            return margins(tied, confidence, mixtures=self.randomize)
-        return margins(tied, confidence, reach=partial(reach, self.groups_), mixtures=self.randomize)
-
-    def _adopt(self, rule: Rule) -> None:
-        """Set the fitted attributes that predict."""
-        direction = self._direction()
-        medians = direction * rule.medians
-        self.threshold_ = float(medians[0]) if self.groups_ is None else medians
+        medians, shares = direction * rule.medians, list(map(rule.shares, scores, group))
+        self.threshold_ = medians if groups else float(medians[0])
         self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
         self.mixture_weights_: Any = rule.probability if self.randomize else None
         self.optimality_gap_ = rule.gap
         self.status_ = "converged" if rule.met else "infeasible"
-
-    def _report(
-        self,
-        tied: TiedGoal,
-        rule: Rule,
-        proofs: tuple[Margin, ...] | None,
-        scores: Sequence[Floats],
-        group: Sequence[Ints],
-        shares: Sequence[Floats],
-    ) -> None:
-        """Set `guarantee_` and `goal_report_`."""
         self.guarantee_ = None
+        kind = "mixture of thresholds" if self.randomize else "threshold"
         if proofs and rule.met and self.confidence is not None:
-            kind = "mixture of thresholds" if self.randomize else "threshold"
             self.guarantee_ = guarantee_text(
                 tied, proofs, self.confidence,
-                searched=f"{kind} searched" if self.groups_ is None else f"{kind} of {len(self.groups_)} populations",
-                more="" if self.groups_ is None else " Rows of other populations are refused and not covered.",
+                searched=f"{kind} of {len(groups)} populations" if groups else f"{kind} searched",
+                more=" Rows of other populations are refused and not covered." if groups else "",
             )  # fmt: skip
-        folds = "" if self._has_own_rows() else " (cross-validated)"
+        note = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
         self.goal_report_: GoalReport = make_report(
             tied, [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)],
-            positive_class=self.positive_class_, data_name=f"validation rows{folds}", status=self.status_,
-            ramp=shares if self.randomize else None, certificate=self.guarantee_,
-            notes=(_RANDOMIZED_NOTE,) if self.randomize else (),
+            positive_class=self.positive_class_, certificate=self.guarantee_, status=self.status_,
+            data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
+            ramp=shares if self.randomize else None, notes=(note,) if self.randomize else (),
         )  # fmt: skip
-
-    def _check_groups(self, numbers: Ints) -> None:
-        """Every group needs validation rows."""
-        empty = [g.reference for i, g in enumerate(self.groups_ or ()) if not (numbers == i).any()]
-        if empty:
-            raise DataError(
-                f"{len(empty)} of {len(self.groups_ or ())} populations have no validation rows to choose a threshold "
-                f"on: {listing(empty, 5)}. Give more rows, or join small populations."
-            )
-
-    def _words(self, rule: Rule) -> dict[str, str]:
-        """How a refusal calls what was tried."""
-        kind = "mixture of thresholds" if self.randomize else "threshold"
-        where = "of these scores" if self.groups_ is None else f"for each of {len(self.groups_)} populations"
-        tried = "every one was tried" if rule.proved else "not all combinations could be tried"
-        shown = ", ".join(f"{value:.6g}" for value in rule.medians[:5] * self._direction())
-        return {
-            "refused": f"no {kind} {where}",
-            "tried": tried,
-            "nearest": f"the nearest, {shown}{', ...' if len(rule.medians) > 5 else ''},",
-        }
-
-    def _kept(self) -> str:
-        return "this threshold" if self.groups_ is None and not self.randomize else "these thresholds"
-
-    def _refuse(self, message: str) -> None:
+        if rule.met:
+            return
+        listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
+        text = refusal_text(
+            tied, tied.measure(tied.positive_mass(shares)), proofs, nearest=f"the nearest, {listed},",
+            refused=f"no {kind} {f'for each of {len(groups)} populations' if groups else 'of these scores'}",
+            tried="every one was tried" if rule.proved else "not all combinations could be tried",
+        )  # fmt: skip
+        would_do = None if proofs is None else rows_that_would_do(find)
+        kept = "these thresholds" if groups or self.randomize else "this threshold"
+        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=kept)}"
         if self.on_infeasible == "raise":
             raise InfeasibleGoalError(message)
         warn(message, GoalWarning)
-
-    def _external_scores(self, external: Mapping[str, External] | None, name: str | None) -> tuple[Floats, Ints]:
-        X = row_wise(external_rows(external, name))
-        scores = raw_scores(self.estimator_, X)
-        return scores, self._groups_of(X, external_data(str(name), external or {}).populations, len(scores))
-
-
-def _sizes(tied: TiedGoal, proofs: tuple[Margin, ...] | None) -> Floats:
-    """Margins as a vector; zeros where nothing is to be proved."""
-    return np.zeros(tied.n_constraints) if proofs is None else np.array([proof.size for proof in proofs])

@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._text import listing
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.columns import TableColumn, column_from_values, listing
-from widemargin.goals.binding.membership import evaluate, members
+from widemargin.goals.binding.cells import evaluate, members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable
+from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_of
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
 
@@ -117,7 +117,7 @@ def reach(groups: Sequence[Population], population: Population) -> int:
     if len(equal) < len(groups) or len(columns) > 1:
         return len(groups)
     (column,) = columns
-    values = column_from_values(column, np.array([where.value for where in equal]))
+    values = column_of(column, np.array([where.value for where in equal]))
     possible = np.ones(len(groups), bool)
     for part in parts:
         if part.columns == (column,) and not part.uses_label and not part.baselines:

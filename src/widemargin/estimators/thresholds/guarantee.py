@@ -38,9 +38,8 @@ deviations bounds those of mixtures. The binomial argument is about single thres
 form stands for it.
 """
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,18 +47,12 @@ import scipy.stats
 
 from widemargin.exceptions import CapabilityError
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Rate
-from widemargin.goals.language.metrics import Metric, When
+from widemargin.goals.language.linear import Rate, When
 from widemargin.goals.language.populations import Population
-from widemargin.goals.measuring.rates_of_predictions import RateTable
+from widemargin.goals.language.values import number_text
+from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable
 
-__all__ = ["Margin", "margins"]
-
-BINOMIAL, BAND = "exact binomial", "uniform band"
-
-_MEDIAN = math.sqrt(math.log(2.0) / 2.0)
-_GROUP_MEAN = 0.5 + _MEDIAN + math.sqrt(math.pi / 8.0) * math.erfc(math.sqrt(2.0) * _MEDIAN)
-"""c + 1/2 of the proof above, 1.24."""
+__all__ = ["Margin", "cure_text", "guarantee_text", "margins", "refusal_text"]
 
 
 @dataclass(frozen=True)
@@ -121,43 +114,29 @@ def margins(
 def _margin(
     item: TiedConstraint, table: RateTable, alpha: float, reach: Callable[[Population], int], mixtures: bool
 ) -> Margin:
+    """Margin of one constraint, whose share of the error is alpha."""
     terms = [(factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
-    _check_counts(item, terms, table)
-    rate = terms[0][1]
-    plain = len(terms) == 1 and not rate.definition.is_count and _one_sided(rate.definition)
-    if plain and not mixtures and reach(rate.population) == 1:
-        return _binomial(item, terms[0][0], int(table.rows[table.place[rate]]), alpha)
-    return _band(item, terms, table, alpha, reach)
-
-
-def _one_sided(metric: Metric) -> bool:
-    """Whether it only falls, or only rises, as the threshold moves."""
-    return bool(metric.alpha) != bool(metric.beta)
-
-
-def _check_counts(item: TiedConstraint, terms: list[tuple[float, Rate]], table: RateTable) -> None:
-    """Counts are shares in disguise where one population's counts are compared with each other and nothing else."""
+    sizes = [int(table.rows[table.place[rate]]) for _, rate in terms]
     counts = [rate.definition.is_count for _, rate in terms]
-    if not any(counts):
-        return
-    sets = {(rate.population.rows, int(table.rows[table.place[rate]])) for _, rate in terms}
-    if not all(counts) or len(sets) > 1 or item.cleared.bound != 0.0:
+    # counts are shares in disguise where one population's counts are compared with each other and nothing else
+    sets = {(rate.population.rows, m) for (_, rate), m in zip(terms, sizes, strict=True)}
+    if any(counts) and (not all(counts) or len(sets) > 1 or item.cleared.bound != 0.0):
         raise CapabilityError(
             f"{item.label!r} is about numbers of rows, which depend on how many there are, so no confidence can be "
             "claimed for new rows. Use rates, or counts of one population compared with each other (precision), or "
             "set confidence=None."
         )
-
-
-def _binomial(item: TiedConstraint, factor: float, m: int, alpha: float) -> Margin:
-    """Margin of `factor * rate sense bound` for a one-sided rate."""
+    (factor, rate), m = terms[0], sizes[0]
+    one_sided = bool(rate.definition.alpha) != bool(rate.definition.beta)  # it only falls, or only rises
+    if len(terms) > 1 or any(counts) or not one_sided or mixtures or reach(rate.population) > 1:
+        return _band(terms, sizes, alpha, reach)
     limit = item.cleared.bound / factor
     is_cap = (item.cleared.sense == "<=") == (factor > 0.0)
     share = limit if is_cap else 1.0 - limit
-    allowed = _most_failures(m, share, alpha)
     needed = 0 if not 0.0 < share < 1.0 else math.ceil(math.log(alpha) / math.log1p(-share))
     # half a row above what is allowed, so that rounding decides nothing
-    return Margin(abs(factor) * max(0.0, share - (allowed + 0.5) / m), BINOMIAL, m, needed)
+    size = abs(factor) * max(0.0, share - (_most_failures(m, share, alpha) + 0.5) / m)
+    return Margin(size, "exact binomial", m, needed)
 
 
 def _most_failures(m: int, share: float, alpha: float) -> int:
@@ -171,35 +150,31 @@ def _most_failures(m: int, share: float, alpha: float) -> int:
 
 
 def _band(
-    item: TiedConstraint,
-    terms: list[tuple[float, Rate]],
-    table: RateTable,
-    alpha: float,
-    reach: Callable[[Population], int],
+    terms: list[tuple[float, Rate]], sizes: list[int], alpha: float, reach: Callable[[Population], int]
 ) -> Margin:
     """Margin of any other form: the sum of the bands of its parts."""
-    groups: dict[object, list[tuple[float, Rate]]] = {}
-    for factor, rate in terms:
+    parts: dict[object, tuple[int, list[tuple[float, Rate]]]] = {}  # of one set of rows: their number, and the terms
+    for (factor, rate), m in zip(terms, sizes, strict=True):
         metric = rate.definition
         key = (rate.population.rows, metric.over, rate.baseline, metric.needs_label)
-        groups.setdefault(key, []).append((factor, rate))
+        parts.setdefault(key, (m, []))[1].append((factor, rate))
     steps = []
-    for group in groups.values():
-        m = int(table.rows[table.place[group[0][1]]])
-        scale = m if group[0][1].definition.is_count else 1
-        number = reach(group[0][1].population)
-        steps += [(m, scale * height, number) for height in _steps(group)]
-    size = sum(height * _deviation(m, number, len(steps) / alpha) for m, height, number in steps)
-    return Margin(size, BAND, min(m for m, _, _ in steps))
-
-
-def _deviation(m: int, n_groups: int, odds: float) -> float:
-    """What the largest deviation of a rate of m rows exceeds with probability <= 1 / odds."""
-    one = math.sqrt(math.log(odds) / (2 * m))
-    if n_groups == 1:
-        return one
-    each = n_groups * math.sqrt(math.log(n_groups * odds) / (2 * m))
-    return min(each, one + _GROUP_MEAN * math.sqrt(n_groups / m))
+    for m, part in parts.values():
+        rate = part[0][1]
+        scale = m if rate.definition.is_count else 1
+        steps += [(m, scale * height, reach(rate.population)) for height in _steps(part)]
+    odds, size = len(steps) / alpha, 0.0
+    # c + 1/2 of the proof above, 1.24
+    median = math.sqrt(math.log(2.0) / 2.0)
+    group_mean = 0.5 + median + math.sqrt(math.pi / 8.0) * math.erfc(math.sqrt(2.0) * median)
+    for m, height, n_groups in steps:
+        # what the largest deviation of a rate of m rows exceeds with probability <= 1 / odds
+        deviation = math.sqrt(math.log(odds) / (2 * m))
+        if n_groups > 1:
+            each = n_groups * math.sqrt(math.log(n_groups * odds) / (2 * m))
+            deviation = min(each, deviation + group_mean * math.sqrt(n_groups / m))
+        size += height * deviation
+    return Margin(size, "uniform band", min(m for m, _, _ in steps))
 
 
 def _steps(group: list[tuple[float, Rate]]) -> list[float]:
@@ -209,14 +184,102 @@ def _steps(group: list[tuple[float, Rate]]) -> list[float]:
     Its positive and its negative part are each a stack of steps: each step is one S.
     """
     over = group[0][1].definition.over or When()
-    kinds = [kind for kind in itertools.product((1, -1), (1, -1)) if over.matches(*kind)]
+    label, baseline = over.cells
+    total = np.sum([factor * rate.definition.row_values for factor, rate in group], axis=0)
     steps: list[float] = []
-    for positive in (True, False):
-        values = [
-            sum(factor * rate.definition.value(label, said, positive) for factor, rate in group)
-            for label, said in kinds
-        ]
+    for prediction in range(2):
         for sign in (1.0, -1.0):
-            levels = np.unique([0.0, *(max(sign * value, 0.0) for value in values)])
+            levels = np.unique([0.0, *np.maximum(sign * total[label, prediction, baseline], 0.0).ravel()])
             steps += np.diff(levels).tolist()
     return steps
+
+
+def guarantee_text(
+    tied: TiedGoal,
+    proofs: Sequence[Margin],
+    confidence: float,
+    *,
+    searched: str = "threshold searched",
+    more: str = "",
+) -> str:
+    """The statement proved, with its assumptions.
+
+    Parameters
+    ----------
+    searched : str
+        What it is valid for every one of.
+    more : str
+        Further sentences, about what is not covered.
+    """
+    how = "; ".join(
+        f"{item.label!r} by {proof.method} on {proof.n_rows} rows"
+        for item, proof in zip(tied.constraints, proofs, strict=True)
+    )
+    left_out = f" {len(tied.dropped)} dropped constraints are not covered." if tied.dropped else ""
+    which = "the constraint holds" if tied.n_constraints == 1 else f"all {tied.n_constraints} constraints hold"
+    return (
+        f"With probability >= {number_text(confidence)} over the draw of the validation rows, {which} in the "
+        f"distribution that they come from, valid for every {searched}, if these rows are independent draws "
+        f"from it and were used for nothing else ({how}).{left_out}{more}"
+    )
+
+
+def refusal_text(
+    tied: TiedGoal, measured: Measured, proofs: Sequence[Margin] | None, *, refused: str, tried: str, nearest: str
+) -> str:
+    """Which constraints the nearest candidate misses, and by how much.
+
+    Parameters
+    ----------
+    refused : str
+        Such as "no threshold of these scores".
+    tried : str
+        Which were tried; said where the goal is missed by estimate.
+    nearest : str
+        The nearest candidate, which is measured.
+    """
+    lines = []
+    for j, item in enumerate(tied.constraints):
+        value, slack = float(measured.value[j]), float(measured.slack[j])
+        name = "" if item.constraint.label is None else f"{item.label!r}: "
+        if np.isnan(slack):
+            lines.append(f"{name}{item.text} is undefined (zero denominator)")
+            continue
+        need, sure = 0.0, ""
+        if proofs is not None:
+            proof = proofs[j]
+            need = proof.size / (float(measured.denominator[j]) if item.cleared.ratio is not None else 1.0)
+            more = f"; at least {proof.n_needed} are needed" if proof.n_needed > proof.n_rows else ""
+            sure = f" (to be sure it must pass the bound by {need:.2g}: {proof.method}, {proof.n_rows} rows{more})"
+        if slack < need - 1e-9:
+            lines.append(f"{name}{item.text} reaches {value:.4g}, short by {need - slack:.2g}{sure}")
+    rows = sum(tied.n_rows)
+    head = (
+        f"{refused} meets the goal on the {rows} validation rows ({tried})"
+        if proofs is None
+        else f"{refused} can be shown to meet the goal on the {rows} validation rows"
+    )
+    return f"{head}; {nearest} misses {len(lines)} of {tied.n_constraints} constraints: {'; '.join(lines)}."
+
+
+def cure_text(*, proved: bool, rows: int | None, kept: str) -> str:
+    """What can be done.
+
+    Parameters
+    ----------
+    proved : bool
+        Whether a proof was asked for.
+    rows : int or None
+        Number of validation rows that would do, of a goal that is met by estimate; None: it is not.
+    kept : str
+        What `on_infeasible="warn"` keeps.
+    """
+    keep = f'or keep {kept} with on_infeasible="warn".'
+    if not proved:
+        return f"Loosen one of them, use a better estimator, {keep}"
+    if rows is None:
+        return f"Nor is it met by estimate. Give looser bounds or a better estimator, {keep}"
+    return (
+        f"By estimate it can be met (confidence=None); if the rates stay as they are, about {rows} validation rows "
+        f"prove it. Give more rows, a lower confidence or looser bounds, {keep}"
+    )

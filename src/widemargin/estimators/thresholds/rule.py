@@ -1,22 +1,155 @@
-"""The best rule of a kind for a tied goal: one threshold or one for each group, fixed or drawn from a few."""
+"""The best rule of a kind for a tied goal: one threshold or one for each group, fixed or drawn from a few.
+
+One threshold is found by a sweep over all of them; the others by linear programmes and searches over candidates.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from widemargin._typing import Floats, Ints
-from widemargin.estimators.thresholds.candidates import between, choose_threshold, sweep_problem
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
-from widemargin.solvers.thresholds.mixture import best_mixture
+from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.per_group import best_per_group
+from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
-__all__ = ["Rule", "best_rule", "rows_that_would_do"]
+__all__ = ["Rule", "TriedThreshold", "best_rule", "choose_threshold", "rows_that_would_do"]
 
-_BISECTIONS = 7
+
+@dataclass(frozen=True)
+class TriedThreshold:
+    """The threshold: a row is positive where its score is larger.
+
+    Attributes
+    ----------
+    threshold : float
+    met : bool
+        Whether the (tightened) constraints are met; if not, the threshold is the one of smallest summed violation.
+    objective : float
+        Of the goal, up to a constant of the data.
+    violation : float
+        Sum of the scaled excesses.
+    """
+
+    threshold: float
+    met: bool
+    objective: float
+    violation: float
+
+
+class SweepProblem(NamedTuple):
+    """Rows of weight > 0 of all sources, and the tightened goal, as the searches over thresholds take them.
+
+    Attributes
+    ----------
+    z, weight, cell : ndarray of shape (n,)
+    used : ndarray of bool
+        Which of all rows they are.
+    coef : CellCoefficients
+    gamma : ndarray
+    """
+
+    z: Floats
+    weight: Floats
+    cell: npt.NDArray[np.int32]
+    used: npt.NDArray[np.bool_]
+    coef: CellCoefficients
+    gamma: Floats
+
+
+def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> TriedThreshold:
+    """Try every threshold between two scores, and both ends.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    scores : sequence of ndarray of shape (n_s,)
+        For each source; larger means rather positive.
+    natural : float
+        The scorer's own threshold; of equally good ones the nearest to it is taken.
+    margins : ndarray of shape (m,)
+        Tighten the bounds by this much, in units of `bound.bound`.
+
+    Returns
+    -------
+    TriedThreshold
+        Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
+        nothing.
+    """
+    problem = sweep_problem(tied, scores, margins)
+    found = best_threshold(
+        problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, tied.cell_weight
+    )
+    threshold = between(problem.z, found.n_positive, natural)
+    return TriedThreshold(threshold, found.violation == 0.0, found.objective, found.violation)
+
+
+def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
+    """Rows and goal as `choose_threshold` takes them, or with coefficients of moderate size for linear programmes."""
+    z, cell = np.concatenate(scores), np.concatenate(tied.cell)
+    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.row_weight, strict=True)]
+    weight = np.concatenate(weights)
+    used = weight > 0.0  # a row without weight is as good as absent
+    if not used.all():
+        z, cell, weight = z[used], cell[used], weight[used]
+    # The scaled coefficients and bounds, and a constraint more for each ratio: its denominator is not zero, which is a
+    # billionth of its largest value. An undefined ratio misses by 1, and so is the nearest one last.
+    least, miss = 1e-9, 1.0
+    smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in tied.row_weight if w is not None), default=1.0)
+    coef, k = tied.coefficients, len(tied.cell_weight)
+    gamma = (tied.bound - margins) / tied.scale
+    cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
+    columns: list[npt.NDArray[Any]] = [coef.column]
+    values = [coef.value / tied.scale[coef.column]]
+    more: list[float] = []
+    for ratio in dict.fromkeys(item.cleared.ratio for item in tied.constraints):
+        if ratio is None:
+            continue
+        alpha, beta = tied.table.weighted(ratio.denominator)
+        constant = ratio.denominator.constant
+        largest = constant + float(np.maximum(alpha, beta) @ tied.cell_weight)
+        if for_lp:  # of mixtures: on average half a row; less would drown in the tolerances of the programme
+            steps = np.concatenate([alpha, beta])
+            least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
+            miss = min(1.0, 1e3 * least)  # coefficients of 1000 at most
+        unit = -miss / (least * max(largest, np.finfo(float).tiny))
+        for part in (unit * alpha, -unit * beta):
+            nonzero = np.flatnonzero(part)
+            cells.append(nonzero)
+            columns.append(np.full(len(nonzero), len(gamma) + len(more)))
+            values.append(part[nonzero])
+        # a signed coefficient counts what turns: the constraint is larger by all that could
+        more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
+    if not more:
+        return SweepProblem(z, weight, cell, used, coef._replace(value=values[0]), gamma)
+    row = np.concatenate(cells)
+    order = np.argsort(row, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=k))]).astype(np.int64)
+    coef = coef._replace(indptr=indptr, column=np.concatenate(columns)[order], value=np.concatenate(values)[order])
+    return SweepProblem(z, weight, cell, used, coef, np.append(gamma, more))
+
+
+def between(z: Floats, count: int, natural: float) -> float:
+    """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
+    n = len(z)
+    ordered = np.partition(z, sorted({max(n - count - 1, 0), min(n - count, n - 1)}))
+    if count == 0:
+        top = float(ordered[-1])
+        return natural if top <= natural else top + 0.5
+    if count == n:
+        least = float(ordered[0])
+        return natural if least > natural else float(min(least - 0.5, np.nextafter(least, -np.inf)))
+    low, high = float(ordered[n - count - 1]), float(ordered[n - count])
+    if low <= natural < high:
+        return natural
+    middle = low + 0.5 * (high - low)
+    return middle if low <= middle < high else low
 
 
 @dataclass(frozen=True)
@@ -86,20 +219,30 @@ def best_rule(
         choice = choose_threshold(tied, scores, natural, margins)
         one = np.ones((1, 1))
         return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    candidates = _candidates(tied, scores, group, n_groups, margins)
-    if randomize:
-        mixture = best_mixture(candidates)
-        met = mixture.violation == 0.0
-        gap, proved = max(mixture.objective - mixture.lower, 0.0), True
-        numbers, probability = mixture.numbers, mixture.probability
-    else:
-        found = best_per_group(candidates)
-        met, gap, proved = found.violation == 0.0, max(found.objective - found.lower, 0.0), found.proved
-        numbers, probability = found.numbers, np.ones(n_groups)
-    return _rule(candidates, scores, group, numbers, probability, natural, met, gap if met else np.nan, proved)
+    problem = sweep_problem(tied, scores, margins, for_lp=True)
+    number = np.concatenate(list(group))[problem.used]
+    candidates = Candidates(
+        problem.z, problem.weight, problem.cell, number, n_groups, problem.coef, problem.gamma, tied.cell_weight
+    )
+    best = best_mixture(candidates) if randomize else best_per_group(candidates)
+    probability = best.probability if isinstance(best, Mixture) else np.ones(n_groups)
+    met, proved = best.violation == 0.0, isinstance(best, Mixture) or best.proved
+    gap = max(best.objective - best.lower, 0.0) if met else np.nan
+    # numbers of candidates as thresholds between scores
+    owner = candidates.group[best.numbers]
+    width = int(np.bincount(owner, minlength=n_groups).max())
+    thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
+    for g in range(n_groups):
+        mine, z = np.flatnonzero(owner == g), candidates.scores_of(g)
+        values = np.array([between(z, int(candidates.count[k]), natural) for k in best.numbers[mine]])
+        order = np.argsort(values)
+        thresholds[g, : len(mine)] = values[order]
+        thresholds[g, len(mine) :] = values[order][-1]
+        shares[g, : len(mine)] = probability[mine][order]
+    return Rule(thresholds, shares, met, gap, proved)
 
 
-def rows_that_would_do(find: "partial[Rule]") -> int | None:
+def rows_that_would_do(find: "partial[Rule]", bisections: int = 7) -> int | None:
     """About how many rows would prove the goal if all rates stayed as they are; None where no number would.
 
     Margins shrink as the root of the number of rows, so the largest share of them that can be met is looked for. For
@@ -119,43 +262,7 @@ def rows_that_would_do(find: "partial[Rule]") -> int | None:
     low, high = 0.0, 1.0
     if not meets(low):
         return None
-    for _ in range(_BISECTIONS):
+    for _ in range(bisections):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if meets(middle) else (low, middle)
     return None if low == 0.0 else int(np.ceil(sum(tied.n_rows) / low**2))
-
-
-def _candidates(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
-) -> Candidates:
-    problem = sweep_problem(tied, scores, margins, for_lp=True)
-    number = np.concatenate(list(group))[problem.used]
-    return Candidates(
-        problem.z, problem.weight, problem.cell, number, n_groups, problem.coef, problem.gamma, tied.cell_weight
-    )
-
-
-def _rule(
-    candidates: Candidates,
-    scores: Sequence[Floats],
-    group: Sequence[Ints],
-    numbers: Ints,
-    probability: npt.NDArray[np.float64],
-    natural: float,
-    met: bool,
-    gap: float,
-    proved: bool,
-) -> Rule:
-    """Numbers of candidates as thresholds between scores."""
-    owner, n_groups = candidates.group[numbers], candidates.n_groups
-    width = int(np.bincount(owner, minlength=n_groups).max())
-    thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
-    for g in range(n_groups):
-        mine = np.flatnonzero(owner == g)
-        z = candidates.scores_of(g)
-        values = np.array([between(z, int(candidates.count[number]), natural) for number in numbers[mine]])
-        order = np.argsort(values)
-        thresholds[g, : len(mine)] = values[order]
-        thresholds[g, len(mine) :] = values[order][-1]
-        shares[g, : len(mine)] = probability[mine][order]
-    return Rule(thresholds, shares, met, gap, proved)

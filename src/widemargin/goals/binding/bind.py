@@ -4,25 +4,23 @@
 marries it to a loss (`problems/rate_constrained.py`), the explaining side measures predictions with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.membership import members
+from widemargin.goals.binding.cells import CellSpace, build_cells, members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.metrics import When
+from widemargin.goals.language.linear import Linear, Rate, When
 from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
-from widemargin.goals.text.printing import number_text
 
 __all__ = ["Dropped", "Source", "TiedConstraint", "TiedGoal", "baselines_used", "bind"]
 
@@ -65,89 +63,83 @@ def bind(
     by_name = {source.name: source for source in sources}
     if len(by_name) != len(sources):
         raise DataError(f"two sources have the same name: {listing([source.name for source in sources])}.")
-    bundles: dict[Constraint, str] = {}
-    constraints = tuple(_expanded(goal, by_name, bundles))
+    constraints = _expanded(goal, by_name)
     objective = goal.objective
-    # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
-    if not need_objective and _lacks_labels(objective, by_name):
-        objective = Linear((), 0.0)
-    rates = list(dict.fromkeys([*objective.rates, *(rate for c in constraints for rate in _rates(c))]))
-    _check_sources(rates, by_name, constraints)
+    for rate in () if need_objective else objective.rates:
+        looks_at_label = rate.definition.needs_label or rate.population.uses_label
+        if looks_at_label and rate.population.source in by_name and not by_name[rate.population.source].has_labels:
+            # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
+            objective = Linear((), 0.0)
+    users: dict[Rate, Constraint | None] = dict.fromkeys(objective.rates)
+    for constraint, _ in constraints:
+        for rate in constraint.rates:
+            if users.get(rate) is None:
+                users[rate] = constraint
+    _check_sources(users, by_name)
+    rates = list(users)
     # On the path of a bound every goal asks for the same memberships, so the cells of the goal before serve again.
-    covered = like is not None and like.space.names == tuple(by_name) and like.space.covers(rates)
-    space = like.space if like is not None and covered else _cell_space(rates, sources)
+    if like is not None and like.space.names == tuple(by_name) and like.space.covers(rates):
+        space = like.space
+    else:
+        parts = []
+        for source in sources:
+            here = [rate for rate in rates if rate.population.source == source.name]
+            names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
+            use_label = any(rate.definition.needs_label for rate in here)
+            parts.append(build_cells(source, [rate.population for rate in here], names, use_label=use_label))
+        space = CellSpace(sources, parts)
     table = RateTable.build(rates, space)
-    _check_objective(objective, table, space)
-    kept, dropped = _sift(constraints, table, space, bundles)
+    for rate in objective.rates:
+        too_few = _too_few_rows(rate, table, 1)
+        if too_few is not None:
+            raise GoalError(f"the objective {objective}: {too_few[0]}.")
+    tied_constraints, dropped = _sift(constraints, table)
     if dropped and like is None:
-        _warn_dropped(dropped, len(constraints))
+        texts = dropped_texts(dropped)
+        listed = "; ".join(texts[:5])
+        more = f"; and {len(texts) - 5} more" if len(texts) > 5 else ""
+        warn(f"{len(dropped)} of {len(constraints)} constraints are dropped. {listed}{more}.", GoalWarning)
     # Rates that only dropped constraints looked at need not be measured any more.
-    used = {*objective.rates, *(rate for item in kept for rate in _rates(item.constraint))}
+    used = set(objective.rates).union(*(item.constraint.rates for item in tied_constraints))
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
-    tied = assemble(goal, kept, dropped, table, space, sources, objective)
-    _check_attainable(tied)
-    if warn_trivial:
-        _warn_trivial(tied)
+    tied = assemble(goal, tied_constraints, dropped, table, sources, objective)
+    _check_bounds(tied, warn_trivial=warn_trivial)
     return tied
 
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     """Every source that a goal uses, the main rows (None) among them, and the baselines it asks there."""
     names_by_source: dict[str | None, dict[str, None]] = {None: {}}
-
-    def note(population: Population, *names: str | None) -> None:
-        names_by_source.setdefault(population.source, {}).update(
-            dict.fromkeys(name for name in (*population.baselines, *names) if name is not None)
-        )
-
-    for form in (goal.objective, *(side for c in goal.constraints if isinstance(c, Constraint) for side in _sides(c))):
-        for rate in form.rates:
-            note(rate.population, rate.baseline)
-    for bundle in goal.constraints:
-        if isinstance(bundle, Bundle):
-            note(_within(bundle))
+    for entry in (goal.objective, *goal.constraints):
+        if isinstance(entry, Bundle):
+            looked_at: list[tuple[Population, str | None]] = [(_compared_within(entry), None)]
+        else:
+            looked_at = [(rate.population, rate.baseline) for rate in entry.rates]
+        for population, baseline in looked_at:
+            names = names_by_source.setdefault(population.source, {})
+            names.update(dict.fromkeys(population.baselines if baseline is None else (*population.baselines, baseline)))
     return {name: tuple(names) for name, names in names_by_source.items()}
 
 
-def _lacks_labels(form: Linear, by_name: Mapping[str | None, Source]) -> bool:
-    """Whether a form needs labels of a given source that has none."""
-    return any(
-        (rate.definition.needs_label or rate.population.uses_label) and _is_unlabelled(by_name[rate.population.source])
-        for rate in form.rates
-        if rate.population.source in by_name
-    )
-
-
-def _is_unlabelled(source: Source) -> bool:
-    return source.labels is None or not source.labels.any()
-
-
-def _within(bundle: Bundle) -> Population:
-    """Rows among which a bundle compares."""
+def _compared_within(bundle: Bundle) -> Population:
     return EVERYONE if bundle.population is None else bundle.population
 
 
-def _sides(constraint: Constraint) -> tuple[Linear, Linear]:
-    return constraint.lhs, constraint.rhs
-
-
-def _rates(constraint: Constraint) -> Iterator[Rate]:
-    for side in _sides(constraint):
-        yield from side.rates
-
-
-def _expanded(goal: Goal, by_name: Mapping[str | None, Source], bundles: dict[Constraint, str]) -> Iterator[Constraint]:
+def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> list[tuple[Constraint, str | None]]:
     """The constraints with their rule for tiny populations; bundles over the values that the data have.
 
-    `bundles` is told which constraints a bundle made.
+    Beside each constraint stands the bundle that made it.
     """
+    constraints: list[tuple[Constraint, str | None]] = []
     for entry in goal.constraints:
         ruled = entry.inheriting(goal.min_rows, goal.on_small)
         if isinstance(ruled, Constraint):
-            yield ruled
+            constraints.append((ruled, None))
             continue
-        population = _within(ruled)
-        source = _source(population.source, by_name, ruled.text)
+        population = _compared_within(ruled)
+        source = by_name.get(population.source)
+        if source is None:
+            raise DataError(ruled.text + _not_given(population.source, by_name))
         if source.table is None:
             raise DataError(
                 f"{ruled.text} needs column {ruled.column!r}, and {source.title} has no table of populations."
@@ -156,177 +148,129 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source], bundles: dict[Co
         everywhere = population.where is None or ruled.values is not None
         rows = None if everywhere else members(population, source).true
         expanded = ruled.expand(source.table.column(ruled.column).distinct(rows))
-        bundles.update(dict.fromkeys(expanded, ruled.label or ruled.text))
-        yield from expanded
+        constraints += [(constraint, ruled.label or ruled.text) for constraint in expanded]
+    return constraints
 
 
-def _source(name: str | None, by_name: Mapping[str | None, Source], text: str) -> Source:
-    if name not in by_name:
-        known = listing(sorted(other for other in by_name if other is not None))
-        what = "the main rows" if name is None else f"the external data set {name!r}"
-        raise DataError(f"{text} is measured on {what}, which is not given; external data sets given: {known}.")
-    return by_name[name]
+def _not_given(name: str | None, by_name: Mapping[str | None, Source]) -> str:
+    given = listing(sorted(other for other in by_name if other is not None))
+    what = "the main rows" if name is None else f"the external data set {name!r}"
+    return f" is measured on {what}, which is not given; external data sets given: {given}."
 
 
-def _check_sources(
-    rates: Sequence[Rate], by_name: Mapping[str | None, Source], constraints: Sequence[Constraint]
-) -> None:
+def _check_sources(users: Mapping[Rate, Constraint | None], by_name: Mapping[str | None, Source]) -> None:
     """Every rate finds its source, its labels and its baseline there."""
-    users = {rate: c for c in reversed(constraints) for rate in _rates(c)}
-    for rate in rates:
-        owner = _called(users[rate]) if rate in users else f"the objective's {rate}"
-        source = _source(rate.population.source, by_name, owner)
-        if rate.definition.needs_label and _is_unlabelled(source):
+    for rate, user in users.items():
+        source, fault = by_name.get(rate.population.source), ""
+        if source is None:
+            fault = _not_given(rate.population.source, by_name)
+        elif rate.definition.needs_label and not source.has_labels:
             cure = "y=labels" if source.name is None else f"External(X, y) for {source.name!r}"
-            raise DataError(
-                f"{owner}: {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "
+            fault = (
+                f": {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "
                 "without labels (positive_rate, negative_rate, churn)."
             )
-        for name in (*rate.population.baselines, *([] if rate.baseline is None else [rate.baseline])):
-            if name not in source.baselines:
-                raise DataError(
-                    f"{owner}: baseline {name!r} is unknown on {source.title}; "
-                    f"known are {listing(sorted(source.baselines))}."
-                )
+        else:
+            absent = [
+                name for name in (*rate.population.baselines, rate.baseline) if name not in (None, *source.baselines)
+            ]
+            if absent:
+                there = listing(sorted(source.baselines))
+                fault = f": baseline {absent[0]!r} is unknown on {source.title}; known are {there}."
+        if fault:
+            raise DataError((f"the objective's {rate}" if user is None else _label_and_text(user)) + fault)
 
 
-def _cell_space(rates: Sequence[Rate], sources: Sequence[Source]) -> CellSpace:
-    parts = []
-    for source in sources:
-        here = [rate for rate in rates if rate.population.source == source.name]
-        names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
-        use_label = any(rate.definition.needs_label for rate in here)
-        parts.append(build_cells(source, [rate.population for rate in here], names, use_label=use_label))
-    return CellSpace(sources, parts)
-
-
-def _called(constraint: Constraint) -> str:
+def _label_and_text(constraint: Constraint) -> str:
     return constraint.text if constraint.label is None else f"{constraint.label!r} ({constraint.text})"
 
 
-def _shortage(rate: Rate, row: int, table: RateTable, space: CellSpace, least: int) -> str | None:
-    """Why a rate cannot be measured on these rows; None if it can."""
-    population, where = rate.population, space.titles[rate.population.source]
+def _too_few_rows(rate: Rate, table: RateTable, least: int) -> tuple[str, str] | None:
+    """Why a rate cannot be measured on these rows, and the same in short; None if it can.
+
+    The short form says the population and its size, in the same words for every constraint that is dropped for it.
+    """
+    row, population = table.place[rate], rate.population
+    n, n_given, in_population = int(table.rows[row]), int(table.all_rows[row]), int(table.population_rows[row])
+    if n >= least and table.total[row] > 0:
+        return None
     name = "everyone" if population == EVERYONE else population.reference
-    n_all = int(space.parts[population.source].count.sum())
-    if table.population_rows[row] == 0:
-        unknown = space.parts[population.source].unknown[population.rows]
-        missing = f", and for {unknown} of them a missing value leaves it open" if unknown else ""
-        return f"population {name} is empty: none of the {n_all} rows of {where} belongs to it{missing}"
-    n, n_given = int(table.rows[row]), int(table.all_rows[row])
+    short_name = "everyone" if population == EVERYONE else population.name or name
+    where, cells = table.space.titles[population.source], table.space.parts[population.source]
     part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
-    if n_given == 0:
-        return (
-            f"{rate} has no rows: of the {table.population_rows[row]} rows of population {name} in {where} "
+    if in_population == 0:
+        unknown = cells.unknown[population.rows]
+        missing = f", and for {unknown} of them a missing value leaves it open" if unknown else ""
+        reason = f"population {name} is empty: none of the {cells.count.sum()} rows of {where} belongs to it{missing}"
+    elif n_given == 0:
+        reason = (
+            f"{rate} has no rows: of the {in_population} rows of population {name} in {where} "
             f"none is one{part or ' with a label'}"
         )
-    if table.total[row] <= 0:
-        return (
+    elif table.total[row] <= 0:
+        reason = (
             f"all {n_given} rows{part} of population {name} in {where} have weight zero, "
             f"so {rate} has the denominator 0"
         )
-    if n < least:
+    else:
         idle = f" ({n_given - n} more have weight zero)" if n_given > n else ""
-        return (
+        reason = (
             f"{rate} is measured on {n} rows{part} of population {name} in {where}{idle}, fewer than min_rows={least}"
         )
-    return None
-
-
-def _cause(rate: Rate, row: int, table: RateTable, least: int) -> str:
-    """The population and its size, in the same words for every constraint that is dropped for it."""
-    part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
-    population = rate.population
-    name = "everyone" if population == EVERYONE else population.name or population.reference
-    return f"{name} ({int(table.rows[row])} rows{part} < min_rows {least})"
-
-
-def _check_objective(objective: Linear, table: RateTable, space: CellSpace) -> None:
-    for rate in objective.rates:
-        reason = _shortage(rate, table.place[rate], table, space, 1)
-        if reason is not None:
-            raise GoalError(f"the objective {objective}: {reason}.")
+    return reason, f"{short_name} ({n} rows{part} < min_rows {least})"
 
 
 def _sift(
-    constraints: Sequence[Constraint], table: RateTable, space: CellSpace, bundles: Mapping[Constraint, str]
+    constraints: Sequence[tuple[Constraint, str | None]], table: RateTable
 ) -> tuple[tuple[TiedConstraint, ...], tuple[Dropped, ...]]:
     """Refuse or drop the constraints with too few rows, count the rows of the others."""
-    kept, dropped = [], []
-    for constraint in constraints:
-        rates = list(dict.fromkeys(_rates(constraint)))
-        rows = [table.place[rate] for rate in rates]
-        least = constraint.min_rows or 1
-        reasons = (
-            (_shortage(rate, row, table, space, least), _cause(rate, row, table, least))
-            for rate, row in zip(rates, rows, strict=True)
-        )
-        reason, cause = next((found for found in reasons if found[0] is not None), (None, ""))
-        if reason is None:
-            kept.append(_with_rows(constraint, rates, rows, table, space, bundles.get(constraint)))
+    enough, dropped = [], []
+    for constraint, bundle in constraints:
+        too_few = None
+        for rate in constraint.rates:
+            too_few = too_few or _too_few_rows(rate, table, constraint.min_rows or 1)
+        if too_few is None:
+            rows = [table.place[rate] for rate in constraint.rates]
+            smallest = rows[int(np.argmin(table.rows[rows]))]
+            populations, n_missing = set(), 0
+            for rate in constraint.rates:
+                source, rows_of = rate.population.source, rate.population.rows
+                populations.add((rows_of, rate.definition.over or When()))
+                n_missing = max(n_missing, table.space.parts[source].unknown[rows_of])
+            n_rows, weight = int(table.rows[smallest]), float(table.total[smallest])
+            cleared, number = constraint.cleared(), len(populations)
+            enough.append(TiedConstraint(constraint, cleared, n_rows, weight, n_missing, number, bundle))
         elif constraint.on_small == "drop":
-            dropped.append(Dropped(constraint.label or constraint.text, constraint.text, reason, cause))
+            dropped.append(Dropped(constraint.label or constraint.text, constraint.text, *too_few))
         else:
             cure = 'Give more rows, widen the population, or set on_small="drop".'
-            raise GoalError(f"{_called(constraint)}: {reason}. {cure}")
-    return tuple(kept), tuple(dropped)
+            raise GoalError(f"{_label_and_text(constraint)}: {too_few[0]}. {cure}")
+    return tuple(enough), tuple(dropped)
 
 
-def _warn_dropped(dropped: Sequence[Dropped], number: int) -> None:
-    texts = dropped_texts(dropped)
-    listed = "; ".join(texts[:5])
-    more = f"; and {len(texts) - 5} more" if len(texts) > 5 else ""
-    warn(f"{len(dropped)} of {number} constraints are dropped. {listed}{more}.", GoalWarning)
-
-
-def _with_rows(
-    constraint: Constraint,
-    rates: Sequence[Rate],
-    rows: Sequence[int],
-    table: RateTable,
-    space: CellSpace,
-    bundle: str | None,
-) -> TiedConstraint:
-    """A constraint with the numbers of rows under it."""
-    smallest = min(rows, key=lambda row: int(table.rows[row]))
-    unknown = (space.parts[rate.population.source].unknown[rate.population.rows] for rate in rates)
-    return TiedConstraint(
-        constraint,
-        constraint.cleared(),
-        int(table.rows[smallest]),
-        float(table.total[smallest]),
-        max(unknown),
-        n_populations=len({(rate.population.rows, rate.definition.over or When()) for rate in rates}),
-        bundle=bundle,
-    )
-
-
-def _check_attainable(tied: TiedGoal) -> None:
+def _check_bounds(tied: TiedGoal, *, warn_trivial: bool) -> None:
     """Refuse a constraint that no assignment of predictions to these rows can meet.
 
     The reduced form is a sum of terms >= 0 and can be 0, so it is attainable exactly if its bound is >= 0.
+
+    And warn when predicting one class everywhere passes only because a ratio is undefined for it.
     """
     spread = np.maximum(tied.scale, np.abs(tied.bound))
     for j in np.flatnonzero(tied.bound < -1e-9 * spread):
         item = tied.constraints[j]
-        called = _called(item.constraint)
+        owner = _label_and_text(item.constraint)
         if item.cleared.ratio is not None:
             raise GoalError(
-                f"{called}: no predictions on these rows bring {item.cleared.ratio} to {item.sense} "
+                f"{owner}: no predictions on these rows bring {item.cleared.ratio} to {item.sense} "
                 f"{number_text(item.cleared.ratio_bound or 0.0)}. Move the bound."
             )
-        sign = 1.0 if item.sense == "<=" else -1.0
+        extreme, sign = ("at least", 1.0) if item.sense == "<=" else ("at most", -1.0)
         best = item.cleared.bound - sign * float(tied.bound[j])
-        extreme = "at least" if item.sense == "<=" else "at most"
         raise GoalError(
-            f"{called} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
+            f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
             f"({item.n_rows} rows), and the bound is {number_text(item.cleared.bound)}. Move the bound."
         )
-
-
-def _warn_trivial(tied: TiedGoal) -> None:
-    """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
-    if not any(item.is_ratio for item in tied.constraints):
+    if not warn_trivial or all(item.cleared.ratio is None for item in tied.constraints):
         return
     for word, mass in (("nothing", np.zeros_like(tied.cell_weight)), ("everything", tied.cell_weight)):
         _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)

@@ -1,25 +1,37 @@
-"""Where the rows come from: the training or audited data, and the external data sets."""
+"""Where the rows come from: the training or audited data and the external data sets, with their labels as +1 and -1.
+
+Targets, baseline predictions, labels of external data sets and prediction arrays all pass through `encode_labels`. A
+value that is no label is refused, never rounded.
+"""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Classifier, Column, Features, Floats, Label, Signs, Table
+from widemargin._text import listing
+from widemargin._typing import Classifier, Column, Features, Floats, Ints, Label, Signs, Table
 from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.labels import encode_labels, find_classes, positive_class
-from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.rows import Rows, is_asked
 
 __all__ = [
-    "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
-    "make_source", "make_sources", "positive_class", "rows_of_source",
+    "ClassPair", "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
+    "make_source", "make_sources", "plain_value", "positive_class", "rows_of_source",
 ]  # fmt: skip
+
+# (negative, positive) pairs whose alphabetical order is also the order of their meaning
+ORDERED_PAIRS = {
+    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"), ("-", "+"),
+    ("bad", "good"), ("absent", "present"), ("off", "on"),
+}  # fmt: skip
+
+_DECIDE_FIRST = (
+    "These look like scores or probabilities: decide them first, such as np.where(p >= 0.5, positive, negative)."
+)
 
 
 class External(Rows):
@@ -80,7 +92,7 @@ class Repeats:
         Whether these means are over rows of different weights, at most 5% apart (`goals/measuring/bootstrap.py`).
     """
 
-    count: npt.NDArray[np.int64]
+    count: Ints
     binned: bool = False
 
 
@@ -129,14 +141,19 @@ class Source:
                 )
         if self.table is not None and self.table.n_rows != self.n_rows:
             raise DataError(f"the table has {self.table.n_rows} rows and {self.title} {self.n_rows}.")
-        if self.weight is not None and not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
-            bad = int(np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0))))
+        bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
+        if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
 
     @property
     def title(self) -> str:
         """How messages call it."""
         return "the data" if self.name is None else f"external {self.name!r}"
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether any label is known."""
+        return self.labels is not None and bool(self.labels.any())
 
     @property
     def whole_weight(self) -> Floats | None:
@@ -171,23 +188,30 @@ def make_source(
     """
     n_rows = rows.n_rows if n_rows is None else n_rows
     title = "" if rows.source is None else f" of external {rows.source!r}"
-    labels = None
+    labels = weight = None
     if rows.y is not None:
         labels = encode_labels(rows.y, classes, classes[1], what=f"y{title}", allow_missing=rows.source is not None)
-    _warn_of_indices(rows, title)
+    if rows.sample_weight is not None:
+        try:
+            weight = np.asarray(rows.sample_weight, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"sample_weight{title} is not numeric.") from None
+        if weight.ndim != 1:
+            raise DataError(f"sample_weight{title} has shape {weight.shape}; give a vector with one weight per row.")
+        if len(weight) == n_rows and bool((weight == 1.0).all()):
+            weight = None
+    if _is_pandas(rows.X):
+        _warn_of_indices(rows, title)
     table = PopulationTable.build(rows.populations, rows.X, n_rows=n_rows)
     signs: dict[str, Signs] = {}
     for name in sorted(baseline_names):
-        said = _predictions_of_baseline(name, rows, table, title)
-        signs[name] = encode_labels(said, classes, classes[1], what=f"baseline {name!r}{title}")
-    return Source(rows.source, labels, _weights(rows.sample_weight, title, n_rows), table, signs, n_rows)
+        predictions = _predictions_of_baseline(name, rows, table, title)
+        signs[name] = encode_labels(predictions, classes, classes[1], what=f"baseline {name!r}{title}")
+    return Source(rows.source, labels, weight, table, signs, n_rows)
 
 
 def make_sources(
-    uses: Mapping[str | None, Collection[str]],
-    rows: Rows,
-    *,
-    classes: tuple[Label, Label],
+    uses: Mapping[str | None, Collection[str]], rows: Rows, *, classes: tuple[Label, Label]
 ) -> tuple[Source, ...]:
     """The main rows and every external data set that a goal uses, the main rows first.
 
@@ -246,8 +270,6 @@ def external_data(name: str, external: Mapping[str, Rows]) -> External:
 def _warn_of_indices(rows: Rows, title: str) -> None:
     """Warn where pandas objects have indices that differ from that of X: rows are matched by position."""
     X: Any = rows.X
-    if not _is_pandas(X):
-        return
     parts: dict[str, Any] = {"y": rows.y, "sample_weight": rows.sample_weight, "populations": rows.populations}
     strange = [
         what
@@ -284,17 +306,208 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
         return baseline
     if rows.X is None:
         raise DataError(f"baseline {name!r} is a model, and there is no X to ask it about; give X or its predictions.")
-    said: Column = baseline.predict(rows.X if is_frame(rows.X) or hasattr(rows.X, "shape") else np.asarray(rows.X))
-    return said
+    answers: Column = baseline.predict(rows.X if is_frame(rows.X) or hasattr(rows.X, "shape") else np.asarray(rows.X))
+    return answers
 
 
-def _weights(sample_weight: Column | None, title: str, n_rows: int) -> Floats | None:
-    if sample_weight is None:
-        return None
+def encode_labels(
+    y: Column, classes: Sequence[Label], pos_label: Label = None, *, what: str = "y", allow_missing: bool = False
+) -> Signs:
+    """Labels as +1 (the positive class) and -1.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Values that occur in `classes`.
+    classes : sequence of two labels
+        As in `classes_`.
+    pos_label : label, default=None
+        None means `classes[1]`.
+    what : str
+        What the vector is called in messages.
+    allow_missing : bool, default=False
+        Encode None and NaN as 0.
+
+    Returns
+    -------
+    ndarray of int8, shape (n,)
+
+    Raises
+    ------
+    DataError
+        If a value is neither class; the message names the strange values.
+    """
+    negative, positive = positive_class(classes, pos_label, warn_order=False)
+    column = column_of(what, y)
+    codes = np.zeros(len(column.values), np.int8)
+    if column.kind == "string":
+        signs = [int(level == positive) - int(level == negative) for level in column.categories]
+        codes = np.array([*signs, 0], np.int8)[column.values]  # the last one is met by the code -1 of a missing value
+    elif column.kind != "empty":
+        for value, sign in ((negative, -1), (positive, 1)):
+            if not isinstance(value, str):
+                codes[column.values == value] = sign
+    if column.missing is not None:
+        codes[column.missing] = 0
+        if not allow_missing:
+            raise DataError(
+                f"{what} has {column.n_missing} missing values of {len(codes)}; leave those rows out or fill them in."
+            )
+    strange = codes == 0 if column.missing is None else (codes == 0) & ~column.missing
+    if strange.any():
+        values = column.distinct(strange)
+        cure = "Use the labels of y."
+        if column.kind == "number" and column.values.dtype.kind == "f" and all(0 <= float(v) <= 1 for v in values):
+            cure = _DECIDE_FIRST
+        raise DataError(
+            f"{what} has {np.count_nonzero(strange)} values that are neither class ({negative!r}, {positive!r}): "
+            f"{listing(values)}. {cure}"
+        )
+    return codes
+
+
+def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tuple[Label, Label]:
+    """The two classes that occur in some vectors of labels, sorted.
+
+    Raises
+    ------
+    DataError
+        If there are more than two, or only one and `pos_label` does not name another.
+    """
+    classes: set[Any] = set()
+    for what, values in vectors.items():
+        distinct = column_of(what, values).distinct()
+        if any(isinstance(value, float) and not value.is_integer() for value in distinct):
+            raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
+        classes.update(distinct)
+    if len(classes) == 1 and pos_label is not None:
+        classes.add(plain_value(pos_label))
+    if len({isinstance(value, str) for value in classes}) > 1:
+        raise DataError(
+            f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(classes, key=str))}."
+        )
+    if len(classes) > 2:
+        raise DataError(
+            "Only binary classification is supported. The type of the target is multiclass. "
+            f"Found {len(classes)} classes in {', '.join(vectors)}: {listing(sorted(classes))}."
+        )
+    if len(classes) < 2:
+        raise DataError(
+            f"{' and '.join(vectors)} hold only the class {listing(sorted(classes))}; "
+            "give y with both classes, or a model with classes_, so that the positive class is known."
+        )
+    low, high = sorted(classes)
+    return low, high
+
+
+def positive_class(
+    classes: Sequence[Label], pos_label: Label = None, *, warn_order: bool = True
+) -> tuple[Label, Label]:
+    """The pair (negative, positive) of two classes.
+
+    Parameters
+    ----------
+    warn_order : bool, default=True
+        Warn where `pos_label` is None and the classes are strings whose order says nothing about their meaning.
+
+    Raises
+    ------
+    DataError
+        If there are not two classes, or `pos_label` is none of them.
+    """
+    pair = list(map(plain_value, classes))
+    if len(pair) > 2:
+        raise DataError(
+            "Only binary classification is supported. The type of the target is multiclass. "
+            f"Found {len(pair)} classes: {listing(pair)}."
+        )
+    if len(pair) < 2:
+        raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
+    if pos_label is None:
+        if warn_order and isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
+            warn(
+                f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
+                "set pos_label to choose.",
+                GoalWarning,
+            )
+        return pair[0], pair[1]
+    wanted = plain_value(pos_label)
+    if wanted not in pair:
+        raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
+    positive = pair[pair.index(wanted)]
+    return pair[1 - pair.index(wanted)], positive
+
+
+def _has_order(negative: str, positive: str) -> bool:
+    """Whether two strings say by themselves which is the positive one: known words, numbers, or < against >."""
+    low, high = negative.strip().casefold(), positive.strip().casefold()
+    if (low, high) in ORDERED_PAIRS or (low.startswith("<") and high.startswith(">")):
+        return True
     try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"sample_weight{title} is not numeric.") from None
-    if weight.ndim != 1:
-        raise DataError(f"sample_weight{title} has shape {weight.shape}; give a vector with one weight per row.")
-    return None if len(weight) == n_rows and bool((weight == 1.0).all()) else weight
+        return float(low) < float(high)
+    except ValueError:
+        return low in {f"not {high}", f"non-{high}", f"no {high}"}
+
+
+def plain_value(label: Label) -> Label:
+    """A NumPy scalar as Python's own."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+class ClassPair:
+    """The two classes of rows that come in blocks: the positive one is known, the negative one shows itself.
+
+    Parameters
+    ----------
+    classes : sequence of two labels or None
+    pos_label : label or None
+        None: the second of `classes`.
+
+    Attributes
+    ----------
+    positive : label
+    negative : label or None
+
+    Raises
+    ------
+    DataError
+        If neither is given, or they do not fit together.
+    """
+
+    def __init__(self, classes: Sequence[Label] | None, pos_label: Label) -> None:
+        self.positive: Label = plain_value(pos_label)
+        self.negative: Label = None
+        if classes is not None:
+            self.negative, self.positive = positive_class(classes, pos_label)
+        elif pos_label is None:
+            raise DataError("the positive class is unknown; give classes=(negative, positive) or pos_label=.")
+
+    def learn(self, vectors: Mapping[str, Column]) -> tuple[Label, Label]:
+        """The pair (negative, positive), after a look at vectors of labels where the negative class is unknown.
+
+        As long as every row is positive, something that is no label of theirs stands for the negative class.
+        """
+        if self.negative is None:
+            shown = {value for values in vectors.values() for value in column_of("labels", values).distinct()}
+            if shown - {self.positive}:
+                low, high = find_classes({**vectors, "pos_label": [self.positive]})
+                self.negative = low if high == self.positive else high
+        if self.negative is not None:
+            return self.negative, self.positive
+        return (f"not {self.positive}" if isinstance(self.positive, str) else not self.positive), self.positive
+
+    def join(self, other: "ClassPair") -> None:
+        """Take in what another pair has learned from other rows.
+
+        Raises
+        ------
+        DataError
+            If they are different pairs.
+        """
+        same = type(other.positive) is type(self.positive) and other.positive == self.positive
+        if not same or (None not in (self.negative, other.negative) and self.negative != other.negative):
+            raise DataError(
+                f"counts of the classes {self.negative!r}, {self.positive!r} and {other.negative!r}, "
+                f"{other.positive!r} cannot be merged. Give both the same classes."
+            )
+        self.negative = other.negative if self.negative is None else self.negative

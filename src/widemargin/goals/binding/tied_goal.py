@@ -1,13 +1,14 @@
 """What tying a goal to data gives: coefficients, bounds, scales (spec 1, section 2), and measures of predictions."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from widemargin._typing import Floats
+from widemargin._typing import Cells, Floats, Integers
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace
 from widemargin.goals.binding.sources import Repeats, Source
@@ -18,10 +19,6 @@ from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable,
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = ["Dropped", "TiedConstraint", "TiedGoal", "dropped_texts"]
-
-
-_LEAST_SHARE = 0.05
-"""Least share of its largest value that a ratio's denominator counts for in the scale."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +66,6 @@ class TiedConstraint:
     def sense(self) -> str:
         """`>=` or `<=`, between the reported value and its bound."""
         return self.cleared.sense
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether a ratio was cleared."""
-        return self.cleared.ratio is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,9 +119,9 @@ class TiedGoal:
     cell : tuple of ndarray of int32, shape (n_s,)
         Cell of each row, numbered through all sources.
     row_weight : tuple of ndarray of shape (n_s,) or None
-        None: all ones. Also under the name `weight`.
+        None: all ones.
     repeats : tuple of Repeats or None
-        Where the entries of a source are counted rows: how many each stands for. None in place of the tuple: nowhere.
+        Where the entries of a source are counted rows: how many each stands for.
     cell_weight, cell_count : ndarray of shape (k,)
     coefficients : CellCoefficients
     bound : ndarray of shape (m,)
@@ -149,7 +141,7 @@ class TiedGoal:
     constraints: tuple[TiedConstraint, ...]
     dropped: tuple[Dropped, ...]
     sources: tuple[str | None, ...]
-    cell: tuple[npt.NDArray[np.int32], ...]
+    cell: tuple[Cells, ...]
     row_weight: tuple[Floats | None, ...]
     cell_weight: Floats
     cell_count: npt.NDArray[np.int32]
@@ -159,13 +151,8 @@ class TiedGoal:
     scale: Floats
     table: RateTable
     space: CellSpace
-    has_objective: bool = True
-    repeats: tuple[Repeats | None, ...] | None = None
-
-    @property
-    def weight(self) -> tuple[Floats | None, ...]:
-        """Row weights of each source; None: all ones."""
-        return self.row_weight
+    repeats: tuple[Repeats | None, ...]
+    has_objective: bool
 
     @property
     def n_constraints(self) -> int:
@@ -177,13 +164,8 @@ class TiedGoal:
         """Rows of each source."""
         return tuple(
             cell.shape[0] if repeats is None else int(repeats.count.sum())
-            for cell, repeats in zip(self.cell, self.entry_repeats, strict=True)
+            for cell, repeats in zip(self.cell, self.repeats, strict=True)
         )
-
-    @property
-    def entry_repeats(self) -> tuple[Repeats | None, ...]:
-        """`repeats` of each source."""
-        return (None,) * len(self.cell) if self.repeats is None else self.repeats
 
     def positive_mass(self, positive: Sequence[npt.NDArray[Any]]) -> Floats:
         """Weight predicted positive in each cell.
@@ -205,25 +187,23 @@ class TiedGoal:
         if len(positive) != len(self.cell):
             raise DataError(f"{len(positive)} arrays of predictions for the {len(self.cell)} sources {self.sources}.")
         mass = np.zeros(len(self.cell_weight))
-        parts = zip(self.sources, self.cell, self.row_weight, self.entry_repeats, positive, strict=True)
+        parts = zip(self.sources, self.cell, self.row_weight, self.repeats, positive, strict=True)
         for name, cell, weight, repeats, share in parts:
             if share.shape != cell.shape:
                 raise DataError(f"{self.space.titles[name]}: {len(cell)} rows and predictions of shape {share.shape}.")
-            said = share if weight is None else weight * share
-            mass += np.bincount(cell, said if repeats is None else repeats.count * said, len(mass))
+            weight_of_entry = share if weight is None else weight * share
+            mass += np.bincount(
+                cell, weight_of_entry if repeats is None else repeats.count * weight_of_entry, len(mass)
+            )
         return np.minimum(mass, self.cell_weight)  # rounding of a sum of probabilities must not make a negative rest
 
     def measure(self, positive_mass: Floats) -> Measured:
         """Objective and constraints of predictions, in the user's units (see `Measured`)."""
         values = self.table.values(positive_mass)
         standings = [
-            constraint_standing(item.constraint.lhs, item.constraint.rhs, item.cleared, self.table, values)
-            for item in self.constraints
+            constraint_standing(item.constraint, item.cleared, self.table, values) for item in self.constraints
         ]
-        columns = [
-            np.array([getattr(standing, field) for standing in standings], dtype=np.float64)
-            for field in ("value", "bound", "slack", "denominator")
-        ]
+        columns = np.array(standings, dtype=np.float64).reshape(-1, 4).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
         return Measured(objective, *columns)
 
@@ -244,10 +224,9 @@ class TiedGoal:
 
 def assemble(
     goal: Goal,
-    kept: tuple[TiedConstraint, ...],
+    constraints: tuple[TiedConstraint, ...],
     dropped: tuple[Dropped, ...],
     table: RateTable,
-    space: CellSpace,
     sources: Sequence[Source],
     objective: Linear,
 ) -> TiedGoal:
@@ -255,6 +234,7 @@ def assemble(
 
     `objective` is the goal's, or a form without rates where that one cannot be measured.
     """
+    space, cleared = table.space, [item.cleared for item in constraints]
     alpha0, beta0 = table.weighted(objective)
     # What both predictions cost alike cannot be learned away. Taken out as a constant, it leaves one zero in every pair
     # of coefficients, and the hinge bounds of the solvers as tight as they can be.
@@ -263,95 +243,63 @@ def assemble(
     alpha0 -= common
     beta0 -= common
     del common
-    forms = _Forms.of([item.cleared for item in kept], table)
-    lengths, shared, spread = forms.first_pass(space)
-    bound = np.array([sign * item.cleared.bound for sign, item in zip(forms.sign, kept, strict=True)]) - shared
-    coefficients = CellCoefficients(alpha0, beta0, *forms.second_pass(lengths))
-    scale = [_scale(item, table, space, float(total)) for item, total in zip(kept, spread, strict=True)]
+    # A constraint `>=` is the constraint `<=` of its negative.
+    sign = np.array([1.0 if item.sense == "<=" else -1.0 for item in cleared])
+    entries, shared, spread = _entries(table, sign, table.factors([item.form for item in cleared]))
+    scale = np.ones(len(cleared))
+    for j, item in enumerate(cleared):
+        if item.ratio is not None:
+            below = item.ratio.denominator
+            alpha, beta = table.weighted(below)
+            largest = below.constant + float(np.maximum(alpha, beta) @ space.weight)
+            perfect = np.concatenate([np.where(part.label > 0, part.weight, 0.0) for part in space.parts.values()])
+            at_best = below.constant + float(alpha @ perfect + beta @ (space.weight - perfect))
+            # Where the perfect classifier makes a denominator nearly nothing, 5% of its largest value stand for it.
+            scale[j] = max(at_best, 0.05 * largest)
+        elif any(rate.definition.is_count for rate in item.form.rates):
+            scale[j] = spread[j] or 1.0
     return TiedGoal(
-        goal, kept, dropped, space.names,
-        tuple(_numbered(part.cell, space.start[name]) for name, part in space.parts.items()),
+        goal, constraints, dropped, space.names,
+        # Cells are numbered on through all sources.
+        tuple(part.cell + np.int32(start) if (start := space.start[name]) else part.cell
+              for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
-        coefficients, bound, constant, np.array(scale, dtype=np.float64), table, space,
-        has_objective=bool(objective.terms), repeats=_repeats(sources),
+        CellCoefficients(alpha0, beta0, *entries), sign * np.array([item.bound for item in cleared]) - shared, constant,
+        scale, table, space, tuple(source.repeats for source in sources), bool(objective.terms),
     )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class _Forms:
-    """The left-hand sides of m constraints `<=`, looked at a block of cells at a time and twice.
+def _entries(
+    table: RateTable, sign: Floats, factors: sp.csr_array
+) -> tuple[tuple[Integers, Integers, Floats], Floats, Floats]:
+    """The signed left-hand sides of m constraints by cell, looked at a block of cells at a time and twice.
 
-    The entries by cell then go where they belong at once: sorting them would take several times their own memory.
+    The entries then go where they belong at once: sorting them would take several times their own memory.
 
-    Attributes
-    ----------
-    table : RateTable
-    sign : ndarray of shape (m,)
-        -1 for a constraint `>=`.
-    factors : sparse array of shape (m, r)
+    Returns
+    -------
+    starts, numbers, values : ndarray
+        The CSR arrays: where each cell starts, constraints, coefficients.
+    shared, spread : ndarray of shape (m,)
+        Weight that each form has whatever is predicted, and its attainable spread.
     """
-
-    table: RateTable
-    sign: Floats
-    factors: Any
-
-    @classmethod
-    def of(cls, cleared: Sequence[ClearedConstraint], table: RateTable) -> "_Forms":
-        sign = np.array([1.0 if item.sense == "<=" else -1.0 for item in cleared])
-        return cls(table, sign, table.factors([item.form for item in cleared]))
-
-    def __iter__(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Cells, their signed coefficients and what both predictions have in common, shapes (m, width)."""
-        for block in self.table.blocks():
-            # A constraint `>=` is the constraint `<=` of its negative.
-            alpha, beta = (self.sign[:, None] * (self.factors @ part) for part in (block.alpha, block.beta))
-            yield block.place, alpha - beta, np.minimum(alpha, beta)
-
-    def first_pass(self, space: CellSpace) -> tuple[npt.NDArray[np.intp], Floats, Floats]:
-        """Entries of each cell, shape (k,); weight that each form has whatever is predicted, and its spread, (m,)."""
-        lengths = np.zeros(space.n_cells, np.intp)
-        shared, spread = np.zeros((2, len(self.sign)))
-        for place, signed, common in self:
-            lengths[place] = np.count_nonzero(signed, axis=0)
-            shared += common @ space.weight[place]
-            spread += np.abs(signed) @ space.weight[place]
-        return lengths, shared, spread
-
-    def second_pass(self, lengths: npt.NDArray[np.intp]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Floats]:
-        """The CSR arrays: starts of the cells, constraint numbers, signed coefficients."""
-        number = int(lengths.sum())
-        index: type[np.signedinteger[Any]] = np.int32 if max(number, len(self.sign)) < 2**31 else np.int64
-        starts = np.zeros(len(lengths) + 1, index)
-        np.cumsum(lengths, out=starts[1:])
-        column, value = np.empty(number, index), np.empty(number)
-        for place, signed, _ in self:
-            # The first pass counted the entries of every cell, so each block knows where its own begin.
-            mine = slice(starts[place.start], starts[place.stop])
-            by_cell = signed.T
-            owner, column[mine] = np.nonzero(by_cell)
-            value[mine] = by_cell[owner, column[mine]]
-        return starts, column, value
-
-
-def _repeats(sources: Sequence[Source]) -> tuple[Repeats | None, ...] | None:
-    """Of each source; None where every entry is a row, as nearly always."""
-    found = tuple(source.repeats for source in sources)
-    return None if all(repeats is None for repeats in found) else found
-
-
-def _numbered(cell: npt.NDArray[np.int32], start: int) -> npt.NDArray[np.int32]:
-    """Cells numbered on through all sources."""
-    return cell + np.int32(start) if start else cell
-
-
-def _scale(item: TiedConstraint, table: RateTable, space: CellSpace, spread: float) -> float:
-    ratio = item.cleared.ratio
-    if ratio is not None:
-        perfect = np.concatenate([np.where(part.label > 0, part.weight, 0.0) for part in space.parts.values()])
-        alpha, beta = table.weighted(ratio.denominator)
-        largest = ratio.denominator.constant + float(np.maximum(alpha, beta) @ space.weight)
-        at_best = ratio.denominator.constant + float(alpha @ perfect + beta @ (space.weight - perfect))
-        return max(at_best, _LEAST_SHARE * largest)
-    if any(rate.definition.is_count for rate in item.cleared.form.rates):
-        return spread or 1.0
-    return 1.0
+    weight, lengths = table.space.weight, np.zeros(table.space.n_cells, np.intp)
+    shared, spread = np.zeros((2, len(sign)))
+    for block in table.blocks():
+        alpha, beta = sign[:, None] * (factors @ block.alpha), sign[:, None] * (factors @ block.beta)
+        signed = alpha - beta
+        lengths[block.place] = np.count_nonzero(signed, axis=0)
+        shared += np.minimum(alpha, beta) @ weight[block.place]
+        spread += np.abs(signed) @ weight[block.place]
+    n_entries = int(lengths.sum())
+    index: type[np.signedinteger[Any]] = np.int32 if max(n_entries, len(sign)) < 2**31 else np.int64
+    starts = np.zeros(len(lengths) + 1, index)
+    np.cumsum(lengths, out=starts[1:])
+    number, value = np.empty(n_entries, index), np.empty(n_entries)
+    for block in table.blocks():
+        # The first pass counted the entries of every cell, so each block knows where its own begin.
+        own = slice(starts[block.place.start], starts[block.place.stop])
+        by_cell = (sign[:, None] * (factors @ block.alpha - factors @ block.beta)).T
+        owner, number[own] = np.nonzero(by_cell)
+        value[own] = by_cell[owner, number[own]]
+    return (starts, number, value), shared, spread

@@ -5,14 +5,20 @@ the binder. The constraints of a bundle with `ratio=k` are `rate(a) >= k rate(b)
 values, or each value against `reference` in both directions; with `difference=d` they are `rate(a) - rate(b) <= d`.
 """
 
+import functools
+import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.language.checks import (
+from widemargin.goals.language.constraints import Constraint, Ruled
+from widemargin.goals.language.linear import Linear, Rate
+from widemargin.goals.language.populations import EVERYONE, Population, as_population
+from widemargin.goals.language.predicates import Column, Compare
+from widemargin.goals.language.values import (
     LIMITS,
     ColumnName,
     Literal,
@@ -23,14 +29,14 @@ from widemargin.goals.language.checks import (
     checked_name,
     checked_number,
     checked_on_small,
+    column_text,
+    list_text,
+    literal_text,
+    number_text,
+    quoted,
     shown,
     typed,
 )
-from widemargin.goals.language.constraints import Constraint, Ruled, options_text
-from widemargin.goals.language.linear import Linear, Rate
-from widemargin.goals.language.populations import EVERYONE, Population, as_population
-from widemargin.goals.language.predicates import Column, Compare
-from widemargin.goals.text.printing import column_text, list_text, literal_text, name_text, number_text, quoted
 
 __all__ = [
     "BUNDLE_FUNCTIONS",
@@ -90,56 +96,55 @@ class Bundle(Ruled):
     def __post_init__(self) -> None:
         if self.kind not in BUNDLE_KINDS:
             raise GoalError(f"unknown bundle {shown(self.kind)}; known: {', '.join(BUNDLE_KINDS)}.")
-        self._set("column", checked_column(self.column))
-        self._set_level()
-        if self.reference is not None:
-            self._set("reference", checked_literal(self.reference))
-        if self.values is not None:
-            self._set_values()
-        if self.population is not None:
-            population = as_population(self.population, "population")
-            self._set("population", None if population == EVERYONE else population)
-        self._set("min_rows", checked_min_rows(self.min_rows))
-        self._set("small", checked_on_small(self.small))
-        if self.label is not None:
-            self._set("label", checked_name(self.label, "a bundle's label"))
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    def _set_level(self) -> None:
         if (self.ratio is None) == (self.difference is None):
             raise GoalError(f"{self.kind} takes exactly one of ratio= (such as 0.8) and difference= (such as 0.05).")
-        if self.ratio is not None:
-            self._set("ratio", checked_number(self.ratio, "ratio"))
-            if not 0.0 < self.ratio <= 1.0:
-                raise GoalError(f"ratio must lie in (0, 1], got {self.ratio}; 0.8 is the 80% rule.")
-        if self.difference is not None:
-            self._set("difference", checked_number(self.difference, "difference"))
-            if not 0.0 <= self.difference <= 1.0:
-                raise GoalError(f"difference must lie in [0, 1], got {self.difference}.")
-
-    def _set_values(self) -> None:
-        values = checked_literals(self.values, "values")
-        self._set("values", values)
-        keys = {typed(value) for value in values}
-        if self.reference is not None and typed(self.reference) not in keys:
-            raise GoalError(f"reference={shown(self.reference)} is not among values={list_text(values)}.")
-        if len(values) < 2:
-            raise GoalError(f"values={list_text(values)}: at least two values are needed for a comparison.")
+        column: object = self.column
+        object.__setattr__(self, "column", checked_column(column.name if isinstance(column, Column) else column))
+        checks: dict[str, Callable[[object], object]] = {
+            "ratio": lambda value: checked_number(value, "ratio"),
+            "difference": lambda value: checked_number(value, "difference"),
+            "reference": checked_literal,
+            "values": lambda values: checked_literals(values, "values"),
+            "population": lambda value: as_population(value, "population"),
+            "min_rows": checked_min_rows,
+            "small": checked_on_small,
+            "label": lambda value: checked_name(value, "a bundle's label"),
+        }
+        for name, check in checks.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check(getattr(self, name)))
+        if self.population == EVERYONE:
+            object.__setattr__(self, "population", None)
+        if self.ratio is not None and not 0.0 < self.ratio <= 1.0:
+            raise GoalError(f"ratio must lie in (0, 1], got {self.ratio}; 0.8 is the 80% rule.")
+        if self.difference is not None and not 0.0 <= self.difference <= 1.0:
+            raise GoalError(f"difference must lie in [0, 1], got {self.difference}.")
+        if self.values is not None:
+            if self.reference is not None and typed(self.reference) not in map(typed, self.values):
+                raise GoalError(f"reference={shown(self.reference)} is not among values={list_text(self.values)}.")
+            if len(self.values) < 2:
+                raise GoalError(f"values={list_text(self.values)}: at least two values are needed for a comparison.")
 
     @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
-        reference = None if self.reference is None else typed(self.reference)
-        values = None if self.values is None else tuple(map(typed, self.values))
-        what = (self.kind, self.column, self.ratio, self.difference, reference, values, self.population)
+        values = tuple(map(typed, self.values or ()))
+        what = (self.kind, self.column, self.ratio, self.difference, typed(self.reference), values, self.population)
         return (*what, self.min_rows, self.on_small, self.label)
 
     @property
     def rates(self) -> tuple[str, ...]:
         """Names of the rates that are compared."""
         return BUNDLE_KINDS[self.kind]
+
+    @property
+    def level(self) -> float:
+        """The `ratio` or `difference`."""
+        return self.ratio if self.ratio is not None else self.difference or 0.0
+
+    def at_level(self, level: float) -> "Bundle":
+        """The same bundle with another level, which must make sense (no ratio of 0)."""
+        return self.changed(**{"difference" if self.ratio is None else "ratio": checked_number(level, "a level")})
 
     def expand(self, values: Sequence[object]) -> tuple[Constraint, ...]:
         """The constraints over the distinct values of the column.
@@ -164,8 +169,7 @@ class Bundle(Ruled):
         """
         present = checked_literals(values, f"the values of column {column_text(self.column)}") if len(values) else ()
         wanted = present if self.values is None else self.values
-        asked = wanted if self.reference is None else (*wanted, self.reference)
-        for value in asked:
+        for value in wanted if self.reference is None else (*wanted, self.reference):
             if value not in present:
                 raise GoalError(
                     f"{self}: {literal_text(value)} is no value of column {column_text(self.column)};"
@@ -179,107 +183,63 @@ class Bundle(Ruled):
                 f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, which makes {number}"
                 f" constraints (at most {LIMITS.bundle}). Group the values, list some with values=, or give reference=."
             )
+        pairs = list(itertools.permutations(wanted, 2))
+        if self.reference is not None:
+            others = [value for value in wanted if value != self.reference]
+            pairs = [pair for value in others for pair in ((value, self.reference), (self.reference, value))]
         groups = {typed(value): self._group(value) for value in wanted}
-        return tuple(self._constraint(rate, groups, a, b) for rate in self.rates for a, b in self._pairs(wanted))
-
-    def _pairs(self, values: Sequence[Literal]) -> Iterator[tuple[Literal, Literal]]:
-        if self.reference is None:
-            yield from itertools.permutations(values, 2)
-            return
-        for value in values:
-            if value != self.reference:
-                yield value, self.reference
-                yield self.reference, value
+        constraints = []
+        for rate, (a, b) in itertools.product(self.rates, pairs):
+            of_a, of_b = (Linear(((1.0, Rate(rate, groups[typed(value)])),)) for value in (a, b))
+            if self.ratio is not None:
+                lhs, sense, rhs, level = of_a, ">=", of_b.times(self.ratio), f">= {number_text(self.ratio)} *"
+            else:
+                lhs, sense, rhs = of_a.plus(of_b, -1.0), "<=", Linear((), self.level)
+                level = f"<= {number_text(self.level)} +"
+            head = _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
+            metric = f", {rate}" if len(self.rates) > 1 else ""
+            label = f"{head}{metric}: {_short(literal_text(a), 40)} {level} {_short(literal_text(b), 40)}"
+            constraints.append(Constraint(lhs, sense, rhs, label, self.min_rows, self.small))
+        return tuple(constraints)
 
     def _group(self, value: Literal) -> Population:
-        condition = Compare(self.column, "==", value)
+        """The rows with a value, called like `race == 'Asian'`, because a text puts this name into double quotes."""
         within = EVERYONE if self.population is None else self.population
-        group = within & condition
-        name = _condition_name(self.column, value)
+        group = within & Compare(self.column, "==", value)
+        column = column_text(self.column)
+        if isinstance(self.column, str) and column != self.column:
+            column = f"col({quoted(self.column, mark=chr(39))})"
+        name = f"{column} == {quoted(value, mark=chr(39)) if isinstance(value, str) else literal_text(value)}"
         if within.name is not None or within.where is not None:
             name = f"{within.name or within.reference} and {name}"
         return group.named(name) if len(name) <= LIMITS.name and name.isprintable() else group
 
-    def _constraint(
-        self, rate: str, groups: dict[tuple[bool, Literal], Population], a: Literal, b: Literal
-    ) -> Constraint:
-        of_a, of_b = (Linear(((1.0, Rate(rate, groups[typed(value)])),)) for value in (a, b))
-        if self.ratio is not None:
-            lhs, sense, rhs = of_a, ">=", of_b.times(self.ratio)
-            level = f">= {number_text(self.ratio)} *"
-        else:
-            lhs, sense, rhs = of_a.plus(of_b, -1.0), "<=", Linear((), self.difference or 0.0)
-            level = f"<= {number_text(self.difference or 0.0)} +"
-        head = _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
-        metric = f", {rate}" if len(self.rates) > 1 else ""
-        label = f"{head}{metric}: {_short(literal_text(a), 40)} {level} {_short(literal_text(b), 40)}"
-        return Constraint(lhs, sense, rhs, label, self.min_rows, self.small)
-
     @property
     def text(self) -> str:
         """`demographic_parity(sex, ratio=0.8)`."""
-        parts = [column_text(self.column)]
-        if self.ratio is not None:
-            parts.append(f"ratio={number_text(self.ratio)}")
-        if self.difference is not None:
-            parts.append(f"difference={number_text(self.difference)}")
-        if self.reference is not None:
-            parts.append(f"reference={literal_text(self.reference)}")
-        if self.values is not None:
-            parts.append(f"values={list_text(self.values)}")
-        if self.population is not None:
-            parts.append(f"population={self.population.reference}")
-        return f"{self.kind}({', '.join(parts)})"
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        label = "" if self.label is None else f"{name_text(self.label)}: "
-        return f"<Bundle {label}{self.text}{options_text(self.min_rows, self.small)}>"
-
-
-def _condition_name(column: ColumnName, value: Literal) -> str:
-    """`race == 'Asian'`: single quotes, because a text puts the name of a population into double ones."""
-    column_name = column_text(column)
-    if isinstance(column, str) and column_name != column:
-        column_name = f"col({quoted(column, mark=chr(39))})"
-    return f"{column_name} == {quoted(value, mark=chr(39)) if isinstance(value, str) else literal_text(value)}"
+        writers: dict[str, Callable[[Any], str]] = {
+            "ratio": number_text,
+            "difference": number_text,
+            "reference": literal_text,
+            "values": list_text,
+            "population": str,
+        }
+        written = [column_text(self.column)]
+        written += [
+            f"{name}={write(value)}" for name, write in writers.items() if (value := getattr(self, name)) is not None
+        ]
+        return f"{self.kind}({', '.join(written)})"
 
 
 def _short(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-BUNDLE_FUNCTIONS: dict[str, Callable[..., Bundle | Constraint]] = {}
-"""The functions that a text may use as a whole constraint, by name."""
-
-F = TypeVar("F", bound=Callable[..., Bundle | Constraint])
-
-
-def _in_texts(function: F) -> F:
-    BUNDLE_FUNCTIONS[function.__name__] = function
-    return function
+P = ParamSpec("P")
 
 
 def _bundle(
     kind: str,
-    column: ColumnName | Column,
-    ratio: float | None,
-    difference: float | None,
-    reference: Literal | None,
-    values: Sequence[Literal] | None,
-    population: Population | None,
-    min_rows: int | None,
-    on_small: str | None,
-) -> Bundle:
-    name = column.name if isinstance(column, Column) else column
-    listed = None if values is None else checked_literals(values, "values")
-    return Bundle(kind, name, ratio, difference, reference, listed, population, min_rows, on_small)
-
-
-@_in_texts
-def demographic_parity(
     column: ColumnName | Column,
     *,
     ratio: float | None = None,
@@ -290,6 +250,29 @@ def demographic_parity(
     min_rows: int | None = None,
     on_small: str | None = None,
 ) -> Bundle:
+    # A bundle brings them to their stored form.
+    return Bundle(kind, column, ratio, difference, reference, values, population, min_rows, on_small)  # type: ignore[arg-type]
+
+
+def _makes_bundle(
+    make: Callable[Concatenate[str, P], Bundle],
+) -> Callable[[Callable[[], None]], Callable[P, Bundle]]:
+    """Give a function of nothing but a name and a text the parameters and the body of `make`, for that kind."""
+
+    def completed(function: Callable[[], None]) -> Callable[P, Bundle]:
+        @functools.wraps(function)
+        def of_that_kind(*args: P.args, **kwargs: P.kwargs) -> Bundle:
+            return make(function.__name__, *args, **kwargs)
+
+        signature = inspect.signature(make)
+        vars(of_that_kind)["__signature__"] = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return of_that_kind
+
+    return completed
+
+
+@_makes_bundle(_bundle)
+def demographic_parity() -> None:
     """Similar positive rates for all values of a column: `s_p(a) >= ratio * s_p(b)` (0.8: the 80% rule).
 
     Parameters
@@ -317,48 +300,24 @@ def demographic_parity(
     demographic_parity(sex): "Female" >= 0.8 * "Male"
     demographic_parity(sex): "Male" >= 0.8 * "Female"
     """
-    return _bundle("demographic_parity", column, ratio, difference, reference, values, population, min_rows, on_small)
 
 
-@_in_texts
-def equal_opportunity(
-    column: ColumnName | Column,
-    *,
-    ratio: float | None = None,
-    difference: float | None = None,
-    reference: Literal | None = None,
-    values: Sequence[Literal] | None = None,
-    population: Population | None = None,
-    min_rows: int | None = None,
-    on_small: str | None = None,
-) -> Bundle:
+@_makes_bundle(_bundle)
+def equal_opportunity() -> None:
     """Similar recalls for all values of a column: `s_p(a and D+) >= ratio * s_p(b and D+)`.
 
     Parameters as in `demographic_parity`.
     """
-    return _bundle("equal_opportunity", column, ratio, difference, reference, values, population, min_rows, on_small)
 
 
-@_in_texts
-def equalized_odds(
-    column: ColumnName | Column,
-    *,
-    ratio: float | None = None,
-    difference: float | None = None,
-    reference: Literal | None = None,
-    values: Sequence[Literal] | None = None,
-    population: Population | None = None,
-    min_rows: int | None = None,
-    on_small: str | None = None,
-) -> Bundle:
+@_makes_bundle(_bundle)
+def equalized_odds() -> None:
     """Similar recalls and similar false positive rates for all values of a column.
 
     Parameters as in `demographic_parity`.
     """
-    return _bundle("equalized_odds", column, ratio, difference, reference, values, population, min_rows, on_small)
 
 
-@_in_texts
 def must_be_right(population: Population, share: float = 1.0) -> Constraint:
     """At least `share` of a (small, hand-made) labelled set must be classified correctly: `accuracy >= share`.
 
@@ -372,3 +331,9 @@ def must_be_right(population: Population, share: float = 1.0) -> Constraint:
         raise GoalError("must_be_right needs the population of the examples, got None.")
     form = Linear(((1.0, Rate("accuracy", as_population(population, "population"))),))
     return Constraint(form, ">=", Linear((), checked_number(share, "share")))
+
+
+BUNDLE_FUNCTIONS: dict[str, Callable[..., Bundle | Constraint]] = {
+    function.__name__: function for function in (demographic_parity, equal_opportunity, equalized_odds, must_be_right)
+}
+"""The functions that a text may use as a whole constraint, by name."""

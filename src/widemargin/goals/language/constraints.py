@@ -1,29 +1,156 @@
-"""Constraints: two expressions with `<=` or `>=` between them, checked as soon as they are written."""
+"""What a user writes with rates and numbers: expressions, and constraints, checked as soon as they are written.
 
-from abc import ABC, abstractmethod
+>>> from widemargin.goals import Population, col, positive_rate
+>>> women = Population("women", where=col("sex") == "Female")
+>>> men = Population("men", where=col("sex") == "Male")
+>>> positive_rate(women) - 0.8 * positive_rate(men)
+positive_rate(women) - 0.8 * positive_rate(men)
+
+`<=` and `>=` make a `Constraint`. `==` stays identity, because hashing needs it; there are no equality constraints.
+"""
+
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.checks import checked_min_rows, checked_name, checked_on_small, shown
-from widemargin.goals.language.linear import Linear, Ratio
-from widemargin.goals.language.ranges import Range
-from widemargin.goals.text.printing import interval_text, name_text, number_text, quoted
+from widemargin.goals.language.linear import Linear, Range, Rate, Ratio
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.values import (
+    Immutable,
+    Keyed,
+    checked_min_rows,
+    checked_name,
+    checked_number,
+    checked_on_small,
+    interval_text,
+    name_text,
+    number_text,
+    quoted,
+    shown,
+)
 
-__all__ = ["CHAIN_MESSAGE", "ClearedConstraint", "Constraint", "Ruled", "options_text"]
+__all__ = ["ClearedConstraint", "Constraint", "Expression", "Ruled"]
 
-CHAIN_MESSAGE = (
+_CHAIN_MESSAGE = (
     "A constraint has no truth value: it cannot be chained (0.5 <= recall() <= 0.6) or joined by and / or / not. "
     "Write two constraints: recall() >= 0.5 and recall() <= 0.6, as two entries of subject_to."
 )
 
-_TOLERANCE = 1e-9
+
+class Expression(Immutable):
+    """A linear combination of rates, or a ratio of two; immutable and hashable by identity.
+
+    Parameters
+    ----------
+    form : Linear
+        Its normal form. Users do not call this: they write `error_rate() + 0.5 * churn("deployed")`.
+    """
+
+    __slots__ = ("form",)
+    __array_ufunc__ = None  # numpy scalars leave the operators to us, arrays are refused
+    form: Linear
+
+    def __init__(self, form: Linear) -> None:
+        if not isinstance(form, Linear):
+            raise GoalError(f"an expression is made of a Linear form, got {shown(form)}. Call a rate, e.g. recall().")
+        object.__setattr__(self, "form", form)
+
+    @property
+    def range(self) -> Range:
+        """Attainable values `(low, high)`."""
+        return self.form.range
+
+    @property
+    def populations(self) -> tuple[Population, ...]:
+        """The populations it is measured on."""
+        return self.form.populations
+
+    def _operand(self, value: object, operation: str) -> Linear:
+        """The form of the other operand of an operation, which a message shows with this expression for `%s`."""
+        if isinstance(value, Expression):
+            return value.form
+        if isinstance(value, Constraint):
+            raise GoalError(f"{value}: {_CHAIN_MESSAGE}")
+        return Linear((), checked_number(value, f"the other operand of {operation}", self))
+
+    def __add__(self, other: object) -> "Expression":
+        return Expression(self.form.plus(self._operand(other, "%s + ...")))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> "Expression":
+        return Expression(self.form.plus(self._operand(other, "%s - ..."), -1.0))
+
+    def __rsub__(self, other: object) -> "Expression":
+        return Expression(self._operand(other, "... - %s").plus(self.form, -1.0))
+
+    def __neg__(self) -> "Expression":
+        return Expression(self.form.times(-1.0))
+
+    def __pos__(self) -> "Expression":
+        return self
+
+    def __mul__(self, other: object) -> "Expression":
+        if isinstance(other, Expression):
+            raise GoalError(
+                f"({self}) * ({other}): a product of two expressions is not linear. Multiply by numbers only."
+            )
+        return Expression(self.form.times(checked_number(other, "the factor of %s", self)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> "Expression":
+        divisor = self._operand(other, "%s / ...")
+        if divisor.terms:
+            return Expression(Linear(((1.0, Ratio(self.form, divisor)),)))
+        number = divisor.constant
+        if number == 0.0:
+            raise GoalError(f"({self}) / 0: division by zero.")
+        return Expression(Linear(tuple((c / number, atom) for c, atom in self.form.terms), self.form.constant / number))
+
+    def __rtruediv__(self, other: object) -> "Expression":
+        return Expression(self._operand(other, "... / %s")) / self
+
+    def __abs__(self) -> NoReturn:
+        raise GoalError(f"abs({self}) is not linear. Write two constraints: {self} <= d and {self} >= -d.")
+
+    def __pow__(self, other: object) -> NoReturn:
+        raise GoalError(f"({self}) ** {shown(other)} is not linear. Use + - and numbers * / only.")
+
+    def __ge__(self, other: object) -> "Constraint":
+        return Constraint(self.form, ">=", self._operand(other, "%s >= ..."))
+
+    def __le__(self, other: object) -> "Constraint":
+        return Constraint(self.form, "<=", self._operand(other, "%s <= ..."))
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse_strict(">", other)
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse_strict("<", other)
+
+    def _refuse_strict(self, sign: str, other: object) -> NoReturn:
+        written = str(other) if isinstance(other, Expression) else shown(other)
+        raise GoalError(f"{self} {sign} {written}: strict inequalities are not supported, use <= or >=.")
+
+    def __bool__(self) -> NoReturn:
+        raise GoalError(f"the expression {self} has no truth value. {_CHAIN_MESSAGE}")
+
+    def __reduce__(self) -> tuple[type["Expression"], tuple[Linear]]:
+        return Expression, (self.form,)
+
+    def __str__(self) -> str:
+        return str(self.form)
+
+    __repr__ = __str__
 
 
-class Ruled(ABC):
-    """What a constraint and a bundle have in common: a label, and a rule for tiny populations.
+class Ruled(Keyed):
+    """What a constraint and a bundle have in common: a text, a label, a level, and a rule for tiny populations.
 
-    A frozen dataclass with the fields `label`, `min_rows` and `small`, compared by its `key`.
+    A frozen dataclass with the fields `label`, `min_rows` and `small`, compared by its `key`. The *level* is the one
+    number of it that a trade-off moves: `recall() >= 0.6` has the level 0.6, `positive_rate(a) >= 0.8 *
+    positive_rate(b)` the level 0.8, a bundle that of its `ratio=` or `difference=`.
     """
 
     label: str | None
@@ -31,20 +158,14 @@ class Ruled(ABC):
     small: str | None
 
     @property
+    def text(self) -> str:
+        """What it asks for, as it stands in a text."""
+        raise NotImplementedError
+
+    @property
     def on_small(self) -> str:
         """ "error" or "drop"; where nothing was said, "error"."""
         return self.small or "error"
-
-    @property
-    @abstractmethod
-    def key(self) -> tuple[object, ...]:
-        """What decides equality and hash."""
-
-    def __eq__(self, other: object) -> bool:
-        return self.key == cast(Self, other).key if type(other) is type(self) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.key)
 
     def named(self, label: str) -> Self:
         """The same with a label; that of a bundle starts the labels of its constraints.
@@ -55,7 +176,7 @@ class Ruled(ABC):
         >>> (recall() >= 0.6).named("floor").label
         'floor'
         """
-        return self._changed(label=label)
+        return self.changed(label=label)
 
     def with_options(self, *, min_rows: int | None = None, on_small: str | None = None) -> Self:
         """The same with its own rule for tiny populations; None keeps what it has.
@@ -68,21 +189,27 @@ class Ruled(ABC):
             Refuse the goal where there are fewer, or drop the constraint with a warning.
         """
         rows = self.min_rows if min_rows is None else min_rows
-        return self._changed(min_rows=rows, small=self.small if on_small is None else on_small)
+        return self.changed(min_rows=rows, small=self.small if on_small is None else on_small)
 
     def inheriting(self, min_rows: int | None, on_small: str) -> Self:
         """The goal's rule wherever there is none of its own."""
-        rows = min_rows if self.min_rows is None else self.min_rows
-        return self._changed(min_rows=rows, small=self.small or on_small)
+        return self.changed(min_rows=self.min_rows or min_rows, small=self.small or on_small)
 
-    def _changed(self, **fields: object) -> Self:
+    def changed(self, **fields: object) -> Self:
+        """The same with other values of some fields, which are checked."""
         return cast(Self, replace(cast(Any, self), **fields))
 
-    def __copy__(self) -> Self:
-        return self
+    def statement(self, min_rows: int | None, on_small: str | None) -> str:
+        """Label, text and options (unless None): `floor: recall() >= 0.6, min_rows=30, on_small="drop"`."""
+        label = "" if self.label is None else f"{name_text(self.label)}: "
+        rows = "" if min_rows is None else f", min_rows={min_rows}"
+        return label + self.text + rows + ("" if on_small is None else f", on_small={quoted(on_small)}")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.statement(self.min_rows, self.small)}>"
 
 
 class ClearedConstraint(NamedTuple):
@@ -106,11 +233,6 @@ class ClearedConstraint(NamedTuple):
     bound: float
     ratio: Ratio | None
     ratio_bound: float | None
-
-    @property
-    def linear(self) -> Linear:
-        """The same as `form`."""
-        return self.form
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,12 +278,29 @@ class Constraint(Ruled):
             object.__setattr__(self, "label", checked_name(self.label, "a constraint's label"))
         object.__setattr__(self, "min_rows", checked_min_rows(self.min_rows))
         object.__setattr__(self, "small", checked_on_small(self.small))
-        self._check_range()
+        cleared = self.cleared()
+        limited: Linear | Ratio = cleared.ratio or cleared.form
+        bound = cleared.bound if cleared.ratio_bound is None else cleared.ratio_bound
+        low, high = limited.range
+        slack = 1e-9 * max(1.0, abs(bound))  # a sweep's last bound is one end of the range up to rounding
+        if not low - slack <= bound <= high + slack:
+            met = "always" if (bound < low) == (cleared.sense == ">=") else "never"
+            raise GoalError(
+                f"{self.text}: {met} true, because {limited} lies in {interval_text(low, high)}"
+                f" and the bound is {number_text(bound)}. Choose a bound inside this range."
+            )
+        if not cleared.form.terms:
+            raise GoalError(f"{self.text}: nothing is left of it after multiplying with the denominator.")
 
     @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """Every rate of either side, in order of first appearance."""
+        return tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates))
 
     @property
     def difference(self) -> Linear:
@@ -176,13 +315,14 @@ class Constraint(Ruled):
         Raises
         ------
         GoalError
-            If a ratio is not alone against a constant.
+            If there is no rate in it, or a ratio is not alone against a constant.
         """
         difference = self.difference
-        bound = -difference.constant + 0.0
-        ratios = difference.ratios
+        if not difference.terms:
+            raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
+        bound, ratios = -difference.constant + 0.0, difference.ratios
         if not ratios:
-            return ClearedConstraint(difference.without_constant(), self.sense, bound, None, None)
+            return ClearedConstraint(Linear(difference.terms), self.sense, bound, None, None)
         if len(difference.terms) > 1:
             raise GoalError(
                 f"{self.text}: only one ratio against one constant can be cleared, and here {ratios[0]} stands beside"
@@ -192,49 +332,73 @@ class Constraint(Ruled):
         target = bound / coefficient + 0.0
         sense = self.sense if coefficient > 0 else {">=": "<=", "<=": ">="}[self.sense]
         form = ratio.numerator.plus(ratio.denominator, -target)
-        return ClearedConstraint(form.without_constant(), sense, -form.constant + 0.0, ratio, target)
-
-    def _check_range(self) -> None:
-        difference = self.difference
-        if not difference.terms:
-            raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
-        cleared = self.cleared()
-        if cleared.ratio is not None and cleared.ratio_bound is not None:
-            _check_bound(self.text, str(cleared.ratio), cleared.ratio.range, cleared.sense, cleared.ratio_bound)
-        if not cleared.form.terms:
-            raise GoalError(f"{self.text}: nothing is left of it after multiplying with the denominator.")
-        if cleared.ratio is None:
-            _check_bound(self.text, str(cleared.form), cleared.form.range, cleared.sense, cleared.bound)
+        return ClearedConstraint(Linear(form.terms), sense, -form.constant + 0.0, ratio, target)
 
     def __bool__(self) -> bool:
-        raise GoalError(f"{self.text}: {CHAIN_MESSAGE}")
+        raise GoalError(f"{self.text}: {_CHAIN_MESSAGE}")
 
     @property
     def text(self) -> str:
         """`lhs sense rhs`, as the user wrote it."""
         return f"{self.lhs} {self.sense} {self.rhs}"
 
-    def __str__(self) -> str:
-        return self.text
+    # -- its level --------------------------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        label = "" if self.label is None else f"{name_text(self.label)}: "
-        return f"<Constraint {label}{self.text}{options_text(self.min_rows, self.small)}>"
+    def _side_of_level(self) -> tuple[str, Linear]:
+        """The side that holds the level: "lhs" or "rhs", and its form."""
+        lhs, rhs = self.lhs, self.rhs
+        factors = all(len(side.terms) == 1 and side.constant == 0.0 for side in (lhs, rhs))
+        if not rhs.terms or (lhs.terms and factors and lhs.terms[0][0] == 1.0):
+            return "rhs", rhs
+        if not lhs.terms or (factors and rhs.terms[0][0] == 1.0):
+            return "lhs", lhs
+        raise GoalError(
+            f"{self.text} has no single level: {len(lhs.terms)} rates stand against {len(rhs.terms)}. Write all rates"
+            " on one side and a number on the other, or one rate against a factor times another."
+        )
 
+    @property
+    def level(self) -> float:
+        """The constant of a side that is one; where both sides are one rate times a factor, the factor that is not 1.
 
-def _check_bound(text: str, expression: str, interval: Range, sense: str, bound: float) -> None:
-    low, high = interval
-    slack = _TOLERANCE * max(1.0, abs(bound))
-    if low - slack <= bound <= high + slack:
-        return
-    met = (bound < low) == (sense == ">=")
-    raise GoalError(
-        f"{text}: {'always' if met else 'never'} true, because {expression} lies in {interval_text(low, high)}"
-        f" and the bound is {number_text(bound)}. Choose a bound inside this range."
-    )
+        That is the right-hand one where both are 1.
 
+        Raises
+        ------
+        GoalError
+            If no single number stands out.
+        """
+        _, side = self._side_of_level()
+        return side.terms[0][0] if side.terms else side.constant
 
-def options_text(min_rows: int | None, on_small: str | None) -> str:
-    """`, min_rows=30, on_small="drop"`, as it follows a constraint in a text; empty where nothing is said."""
-    rows = "" if min_rows is None else f", min_rows={min_rows}"
-    return rows + ("" if on_small is None else f", on_small={quoted(on_small)}")
+    def at_level(self, level: float) -> "Constraint":
+        """The same constraint with another level.
+
+        Raises
+        ------
+        GoalError
+            If it has no level, or the new one makes no sense there (a recall above 1).
+        """
+        name, side = self._side_of_level()
+        number = checked_number(level, "a level")
+        return self.changed(**{name: Linear(((number, side.terms[0][1]),)) if side.terms else Linear((), number)})
+
+    def compared_with_level(self) -> tuple[Linear, Linear | None, bool]:
+        """What the level is compared with.
+
+        Returns
+        -------
+        above, below : Linear, Linear or None
+            A form, or the quotient of two where the level is a factor: of `positive_rate(a) >= 0.8 * positive_rate(b)`
+            the quotient of the two rates.
+        is_floor : bool
+            Whether it has to be at least the level, not at most.
+
+        Raises
+        ------
+        GoalError
+            If the constraint has no level.
+        """
+        name, side = self._side_of_level()
+        below = Linear(((1.0, side.terms[0][1]),)) if side.terms else None
+        return (self.lhs if name == "rhs" else self.rhs), below, (self.sense == ">=") == (name == "rhs")

@@ -1,25 +1,30 @@
 """Goals: an objective and the constraints it is subject to. A goal holds no data and can be used again and again."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from functools import partial
 
+from widemargin._text import listing
 from widemargin.exceptions import GoalError
-from widemargin.goals.binding.columns import listing
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import ColumnName, checked_min_rows, checked_on_small, shown
-from widemargin.goals.language.constraints import Constraint, options_text
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.linear import Linear
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.rates import error_rate
-from widemargin.goals.language.tiers import at_level, level_of
+from widemargin.goals.language.values import (
+    ColumnName,
+    Keyed,
+    checked_min_rows,
+    checked_on_small,
+    name_text,
+    quoted,
+    shown,
+)
 from widemargin.goals.text.parser import parse_goal
-from widemargin.goals.text.printing import name_text, quoted
 
 __all__ = ["Goal"]
 
 
-class Goal:
+class Goal(Keyed):
     """What a classifier has to achieve: minimise an expression subject to constraints.
 
     Immutable, hashable, compared by structure; `str(goal)` prints it and `Goal.parse` reads it back.
@@ -64,12 +69,13 @@ class Goal:
     True
     """
 
-    __slots__ = ("constraints", "min_rows", "objective", "on_small")
+    __slots__ = ("_populations", "constraints", "min_rows", "objective", "on_small")
 
     objective: Linear
     constraints: tuple[Constraint | Bundle, ...]
     min_rows: int | None
     on_small: str
+    _populations: tuple[Population, ...]
 
     def __init__(
         self,
@@ -84,7 +90,25 @@ class Goal:
         object.__setattr__(self, "constraints", tuple(c.inheriting(rows, small) for c in _entries(subject_to)))
         object.__setattr__(self, "min_rows", rows)
         object.__setattr__(self, "on_small", small)
-        self._check_names()
+        populations = dict.fromkeys(self.objective.populations)
+        for constraint in self.constraints:
+            if isinstance(constraint, Constraint):
+                populations |= dict.fromkeys(constraint.lhs.populations + constraint.rhs.populations)
+            elif constraint.population is not None:
+                populations[constraint.population] = None
+        object.__setattr__(self, "_populations", tuple(populations))
+        by_name: dict[str | None, Population] = {}
+        for population in populations:
+            first = by_name.setdefault(population.name, population)
+            if population.name is not None and first != population:
+                raise GoalError(
+                    f"two different populations are called {shown(population.name)}: {first.definition} and"
+                    f" {population.definition}. Give one of them another name."
+                )
+        labels = [constraint.label for constraint in self.constraints if constraint.label is not None]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise GoalError(f"{labels.count(label)} constraints are called {shown(label)}; labels must differ.")
 
     @classmethod
     def parse(
@@ -111,56 +135,30 @@ class Goal:
         """
         return parse_goal(text, populations, build=cls, max_characters=max_characters)
 
-    def _check_names(self) -> None:
-        by_name: dict[str, Population] = {}
-        for population in self._all_populations():
-            if population.name is None:
-                continue
-            first = by_name.setdefault(population.name, population)
-            if first != population:
-                raise GoalError(
-                    f"two different populations are called {shown(population.name)}: {first.definition} and"
-                    f" {population.definition}. Give one of them another name."
-                )
-        labels = [constraint.label for constraint in self.constraints if constraint.label is not None]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise GoalError(f"{labels.count(label)} constraints are called {shown(label)}; labels must differ.")
-
-    def _all_populations(self) -> tuple[Population, ...]:
-        populations = list(self.objective.populations)
-        for constraint in self.constraints:
-            if isinstance(constraint, Bundle):
-                populations += [] if constraint.population is None else [constraint.population]
-            else:
-                populations += constraint.lhs.populations + constraint.rhs.populations
-        return tuple(dict.fromkeys(populations))
-
     @property
     def populations(self) -> dict[str, Population]:
         """The named populations, by name, in order of first appearance."""
-        return {population.name: population for population in self._all_populations() if population.name is not None}
+        return {population.name: population for population in self._populations if population.name is not None}
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the external data sets."""
-        found = (population.source for population in self._all_populations())
-        return tuple(dict.fromkeys(source for source in found if source is not None))
+        sources = dict.fromkeys(population.source for population in self._populations)
+        return tuple(source for source in sources if source is not None)
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """Names of the baseline models, in rates and in predicates."""
-        forms = [self.objective]
-        for constraint in self.constraints:
-            forms += [constraint.lhs, constraint.rhs] if isinstance(constraint, Constraint) else []
-        names = [rate.baseline for form in forms for rate in form.rates if rate.baseline is not None]
-        names += [name for population in self._all_populations() for name in population.baselines]
+        plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
+        measured: list[Linear | Constraint] = [self.objective, *plain]
+        names = [rate.baseline for item in measured for rate in item.rates if rate.baseline is not None]
+        names += [name for population in self._populations for name in population.baselines]
         return tuple(dict.fromkeys(names))
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """Columns that predicates and bundles look at, on the training rows or in external data sets."""
-        names = [column for population in self._all_populations() for column in population.columns]
+        names = [column for population in self._populations for column in population.columns]
         names += [constraint.column for constraint in self.constraints if isinstance(constraint, Bundle)]
         return tuple(dict.fromkeys(names))
 
@@ -177,7 +175,7 @@ class Goal:
         GoalError
             If there is no such constraint, or it has no single level.
         """
-        return level_of(self.constraints[self.place_of(constraint)])
+        return self.constraints[self.place_of(constraint)].level
 
     def with_level(self, level: float, constraint: str | None = None) -> "Goal":
         """The same goal with one constraint at another level.
@@ -202,8 +200,8 @@ class Goal:
         """
         place = self.place_of(constraint)
         entries = list(self.constraints)
-        entries[place] = at_level(entries[place], level)
-        return _rebuilt(self.objective, tuple(entries), self.min_rows, self.on_small)
+        entries[place] = entries[place].at_level(level)
+        return Goal(Expression(self.objective), entries, min_rows=self.min_rows, on_small=self.on_small)
 
     def place_of(self, constraint: str | None = None) -> int:
         """Number of the constraint of that label or text; without one, of the only constraint there is."""
@@ -211,57 +209,32 @@ class Goal:
         places = [j for j, name in enumerate(names) if constraint is None or name == constraint]
         if len(places) == 1:
             return places[0]
-        asked = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(places)}"
-        raise GoalError(f"{asked} of the goal's {len(names)} constraints; there are {listing(names)}.")
+        fault = "a constraint has to be named" if constraint is None else f"{shown(constraint)} names {len(places)}"
+        raise GoalError(f"{fault} of the goal's {len(names)} constraints; there are {listing(names)}.")
 
     @property
-    def _key(self) -> tuple[object, ...]:
+    def key(self) -> tuple[object, ...]:
+        """What decides equality and hash."""
         return self.objective, self.constraints, self.min_rows, self.on_small
 
-    def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, Goal) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a goal cannot be changed: {name} = {shown(value)}. Make a new Goal.")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a goal cannot be changed: del {name}. Make a new Goal.")
-
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.objective, self.constraints, self.min_rows, self.on_small)
-
-    def __copy__(self) -> "Goal":
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Goal":
-        return self
+        rebuild = partial(Goal, min_rows=self.min_rows, on_small=self.on_small)
+        return rebuild, (Expression(self.objective), self.constraints)
 
     def __str__(self) -> str:
         lines = [f"{name_text(name)} = {population.definition}" for name, population in self.populations.items()]
         lines += [] if self.min_rows is None else [f"min_rows = {self.min_rows}"]
         lines += [] if self.on_small == "error" else [f"on_small = {quoted(self.on_small)}"]
         lines.append(f"minimize {self.objective}")
-        lines += [self._constraint_text(constraint) for constraint in self.constraints]
+        for constraint in self.constraints:
+            rows = None if constraint.min_rows == self.min_rows else constraint.min_rows
+            small = None if constraint.on_small == self.on_small else constraint.on_small
+            lines.append(f"subject to {constraint.statement(rows, small)}")
         return "\n".join(lines)
-
-    def _constraint_text(self, constraint: Constraint | Bundle) -> str:
-        label = "" if constraint.label is None else f"{name_text(constraint.label)}: "
-        rows = None if constraint.min_rows == self.min_rows else constraint.min_rows
-        small = None if constraint.on_small == self.on_small else constraint.on_small
-        return f"subject to {label}{constraint.text}{options_text(rows, small)}"
 
     def __repr__(self) -> str:
         statements = "; ".join(str(self).split("\n"))  # one line: it is shown inside the repr of estimators
         return f"<Goal {statements}>"
-
-
-def _rebuilt(
-    objective: Linear, constraints: tuple[Constraint | Bundle, ...], min_rows: int | None, on_small: str
-) -> Goal:
-    return Goal(Expression(objective), constraints, min_rows=min_rows, on_small=on_small)
 
 
 def _objective(minimize: object) -> Linear:
@@ -292,18 +265,17 @@ def _entries(subject_to: object) -> tuple[Constraint | Bundle, ...]:
         return (subject_to,)
     if isinstance(subject_to, str):
         raise GoalError(f"subject_to got a text, {shown(subject_to)}. Use Goal.parse for texts.")
-    if isinstance(subject_to, (bool, Expression)) or not isinstance(subject_to, Iterable):
+    if not isinstance(subject_to, Iterable):
         raise GoalError(f"subject_to must be a constraint or a list of them. {_refusal(subject_to)}")
-    entries = []
-    for position, entry in enumerate(subject_to):
+    entries = tuple(subject_to)
+    for position, entry in enumerate(entries):
         if not isinstance(entry, (Constraint, Bundle)):
             raise GoalError(f"entry {position} of subject_to is not a constraint. {_refusal(entry)}")
-        entries.append(entry)
-    return tuple(entries)
+    return entries
 
 
 def _refusal(entry: object) -> str:
-    if isinstance(entry, bool) or type(entry).__name__ == "bool":
+    if type(entry).__name__ in ("bool", "bool_"):
         return (
             f"Got {entry}: comparing expressions with == or != gives True or False, not a constraint; for an equality"
             " write two inequalities, expression >= value - d and expression <= value + d."

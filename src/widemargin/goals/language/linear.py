@@ -1,21 +1,242 @@
-"""The normal form of expressions: linear combinations of rates (and, in constraints, of one ratio).
+"""The normal form of expressions: linear combinations of rates (and, in constraints, of one ratio), with their range.
 
-`Rate` and `Ratio` are the atoms, `Linear` the sum. All are frozen, hashable, compared by structure, and hold no data.
+`METRICS` is the registry of linear rates: data, not code (spec 1, section 1; the paper's Tables 2 and 4). `Rate` and
+`Ratio` are the atoms, `Linear` the sum. All are frozen, hashable, compared by structure, and hold no data.
+
+Terms on one population have an exact range: its rows fall into cells (label, own prediction, what each baseline says),
+and the extreme values of a linear combination, or of a ratio of two, are found among the cells. Terms on different
+populations are added by interval arithmetic, so a range is always an outer bound.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import TypeAlias
 
-from widemargin.exceptions import GoalError
-from widemargin.goals.language import ranges
-from widemargin.goals.language.checks import checked_name, checked_number, shown
-from widemargin.goals.language.metrics import METRICS, Metric
-from widemargin.goals.language.populations import EVERYONE, Population
-from widemargin.goals.text.printing import interval_text, number_text, quoted
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Atom", "Linear", "Rate", "Ratio"]
+from widemargin.exceptions import GoalError
+from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.language.values import (
+    LIMITS,
+    checked_name,
+    checked_number,
+    interval_text,
+    number_text,
+    quoted,
+    shown,
+)
+
+__all__ = [
+    "METRICS",
+    "Atom",
+    "Linear",
+    "Metric",
+    "Range",
+    "Rate",
+    "Ratio",
+    "When",
+    "quotient_range",
+]
+
+Range: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class When:
+    """Rows with this label and this baseline prediction; None: any.
+
+    Attributes
+    ----------
+    label, baseline : {+1, -1} or None
+    """
+
+    label: int | None = None
+    baseline: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.label not in (None, 1, -1) or self.baseline not in (None, 1, -1):
+            raise GoalError(f"When takes +1, -1 or None, got label={self.label!r}, baseline={self.baseline!r}.")
+
+    @property
+    def cells(self) -> tuple[slice, slice]:
+        """Their places on an axis for the label and on one for the baseline's prediction, +1 before -1."""
+        places = {1: slice(0, 1), -1: slice(1, 2), None: slice(0, 2)}
+        return places[self.label], places[self.baseline]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A linear rate (or count, where `over` is None).
+
+    Every linear rate on a population P has one form,
+
+        sum_{i in P} s_i (p_i [row i matches alpha] + (1 - p_i) [row i matches beta]) / sum_{i in P matching over} s_i,
+
+    with `p_i` in [0, 1] the (probability of a) positive prediction and `s_i` the row's weight; a count has the
+    denominator 1. A new rate is one entry in `METRICS` and a two-line function in `rates.py`; algebra, ranges, text
+    form, binding and report follow from these.
+
+    Attributes
+    ----------
+    name : str
+    alpha : tuple of When
+        Rows whose *positive* prediction counts.
+    beta : tuple of When
+        Rows whose *negative* prediction counts.
+    over : When or None
+        Rows whose weight is the denominator; None: a count.
+    doc : str
+        The formula in words of the spec's table.
+    """
+
+    name: str
+    alpha: tuple[When, ...]
+    beta: tuple[When, ...]
+    over: When | None
+    doc: str
+
+    @cached_property
+    def needs_label(self) -> bool:
+        """Whether the rows' labels are needed."""
+        return any(when.label is not None for when in (*self.alpha, *self.beta, self.over or When()))
+
+    @cached_property
+    def needs_baseline(self) -> bool:
+        """Whether a baseline's predictions are needed."""
+        return any(when.baseline is not None for when in (*self.alpha, *self.beta, self.over or When()))
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a (weighted) number of rows and not a share."""
+        return self.over is None
+
+    @property
+    def range(self) -> Range:
+        """Attainable values: [0, 1] for a rate, [0, inf) for a count."""
+        return 0.0, (math.inf if self.over is None else 1.0)
+
+    @cached_property
+    def row_values(self) -> npt.NDArray[np.float64]:
+        """What a row adds to the numerator, by its label, its prediction and the baseline's: +1 before -1 each."""
+        values = np.zeros((2, 2, 2))
+        for prediction, conditions in enumerate((self.alpha, self.beta)):
+            for when in conditions:
+                label, baseline = when.cells
+                values[label, prediction, baseline] = 1.0
+        return values
+
+
+_ANY, _POS, _NEG = When(), When(label=1), When(label=-1)
+_SAID_POS, _SAID_NEG = When(baseline=1), When(baseline=-1)
+
+_ENTRIES = (
+    Metric("positive_rate", (_ANY,), (), _ANY, "s_p(D), the share predicted positive (coverage)"),
+    Metric("negative_rate", (), (_ANY,), _ANY, "s_n(D), the share predicted negative"),
+    Metric("error_rate", (_NEG,), (_POS,), _ANY, "(FP + FN) / (|D+| + |D-|)"),
+    Metric("accuracy", (_POS,), (_NEG,), _ANY, "(TP + TN) / (|D+| + |D-|)"),
+    Metric("recall", (_POS,), (), _POS, "s_p(D+), the true positive rate"),
+    Metric("false_positive_rate", (_NEG,), (), _NEG, "s_p(D-)"),
+    Metric("true_negative_rate", (), (_NEG,), _NEG, "s_n(D-)"),
+    Metric("false_negative_rate", (), (_POS,), _POS, "s_n(D+)"),
+    Metric("churn", (_SAID_NEG,), (_SAID_POS,), _ANY, "(|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])) / |D|"),
+    Metric("win_rate", (When(1, -1),), (When(-1, 1),), _ANY, "wins / |D|"),
+    Metric("loss_rate", (When(-1, -1),), (When(1, 1),), _ANY, "losses / |D|"),
+    Metric("errors", (_NEG,), (_POS,), None, "FP + FN"),
+    Metric("true_positives", (_POS,), (), None, "TP = |D+| s_p(D+)"),
+    Metric("false_positives", (_NEG,), (), None, "FP = |D-| s_p(D-)"),
+    Metric("true_negatives", (), (_NEG,), None, "TN = |D-| s_n(D-)"),
+    Metric("false_negatives", (), (_POS,), None, "FN = |D+| s_n(D+)"),
+    Metric("wins", (When(1, -1),), (When(-1, 1),), None, "|D[+,h-]| s_p(D[+,h-]) + |D[-,h+]| s_n(D[-,h+])"),
+    Metric("losses", (When(-1, -1),), (When(1, 1),), None, "|D[+,h+]| s_n(D[+,h+]) + |D[-,h-]| s_p(D[-,h-])"),
+    Metric("changes", (_SAID_NEG,), (_SAID_POS,), None, "|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])"),
+)
+
+METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ENTRIES})
+"""All linear rates and counts by name."""
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def _on_cells(terms: "Iterable[tuple[float, Atom]]", baselines: Sequence[str]) -> Floats:
+    """What one row of each cell adds to the numerators of a sum of rates or counts.
+
+    The axes are the row's label, its own prediction, and what each of the baselines says, +1 before -1.
+    """
+    total = np.zeros((2, 2) + (2,) * len(baselines))
+    for coefficient, rate in terms:
+        assert isinstance(rate, Rate)  # ratios are taken apart before
+        values = rate.definition.row_values[:, :, : 1 if rate.baseline is None else 2]
+        total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
+    return total
+
+
+def _negligible(terms: "Iterable[tuple[float, Atom]]") -> float:
+    """Largest sum of these terms that may be a rounding error, and not a sign."""
+    return 1e-12 * math.fsum(abs(coefficient) for coefficient, _ in terms)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # sums of coefficients near 1e308 have infinite ends
+def group_range(terms: "Sequence[tuple[float, Rate]]") -> Range:
+    """Attainable values of a linear combination of rates and counts on one population of unknown composition.
+
+    With p the share of positive labels, a sum of rates is `p A + (1 - p) B + C + D`: A and C depend on what happens
+    among the positives, B and D (rates over the positives, over the negatives) among the negatives. It is linear in p,
+    so the extremes are at p = 1 and p = 0, and there each factor has its extreme on a single cell. Counts depend on
+    the number of rows too and are taken apart.
+    """
+    baselines = sorted({rate.baseline for _, rate in terms if rate.baseline is not None})
+    too_many = len(baselines) > LIMITS.baselines
+    low, high = 0.0, 0.0
+    counts: list[tuple[float, Rate]] = []
+    shares: dict[int | None, list[tuple[float, Rate]]] = {None: [], 1: [], -1: []}  # by the label of the rows in each
+    for coefficient, rate in terms:
+        metric = rate.definition
+        if too_many or (metric.over is not None and metric.over.baseline is not None):
+            least, most = sorted(coefficient * end for end in metric.range)
+            low, high = low + least, high + most
+        else:
+            (counts if metric.over is None else shares[metric.over.label]).append((coefficient, rate))
+    if too_many:
+        return low, high
+    if counts:
+        total = _on_cells(counts, baselines)
+        low = -math.inf if total.min() < -_negligible(counts) else low
+        high = math.inf if total.max() > _negligible(counts) else high
+    of_all, of_positives, of_negatives = (_on_cells(shares[label], baselines) for label in (None, 1, -1))
+    all_positive = (of_all + of_positives)[0], of_negatives[1]
+    all_negative = (of_all + of_negatives)[1], of_positives[0]
+    low += min(among.min() + others.min() for among, others in (all_positive, all_negative))
+    high += max(among.max() + others.max() for among, others in (all_positive, all_negative))
+    return float(low), float(high)
+
+
+def quotient_range(numerator: Range, denominator: Range) -> Range:
+    """Interval division, for a denominator that is >= 0 (and not always 0); 0/0 is undefined and left out."""
+    (low, high), (least, most) = numerator, denominator
+
+    def divided(above: float, below: float) -> float:
+        if above == 0.0 or math.isinf(above):
+            return above
+        return above / below if below else math.copysign(math.inf, above)
+
+    return divided(low, most if low >= 0 else least), divided(high, least if high >= 0 else most)
+
+
+def _factor_text(form: "Linear") -> str:
+    """Operand of a division: brackets unless it is one plain rate or one number."""
+    one_rate = form.constant == 0.0 and [coefficient for coefficient, _ in form.terms] == [1.0]
+    return str(form) if one_rate or (not form.terms and form.constant >= 0.0) else f"({form})"
+
+
+def _call_text(name: str, first: str | None, population: Population | None) -> str:
+    arguments = [] if first is None else [first]
+    if population is not None and population != EVERYONE:
+        arguments.append(f"on={population.reference}" if arguments else population.reference)
+    return f"{name}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,11 +271,6 @@ class Rate:
         """Its entry in the registry."""
         return METRICS[self.metric]
 
-    @property
-    def range(self) -> ranges.Range:
-        """Attainable values."""
-        return self.definition.range
-
     def __str__(self) -> str:
         return _call_text(self.metric, None if self.baseline is None else quoted(self.baseline), self.population)
 
@@ -86,7 +302,7 @@ class Ratio:
         if self.numerator.ratios or self.denominator.ratios:
             raise GoalError(f"{self}: a ratio of ratios is not supported; divide sums of rates or counts only.")
         low, high = self.denominator.range
-        rounding = ranges.negligible(self.denominator.rate_terms())
+        rounding = _negligible(self.denominator.terms)
         if low < -rounding or high <= rounding:
             raise GoalError(
                 f"{self}: the denominator {self.denominator} lies in {interval_text(low, high)}, but it must be"
@@ -94,32 +310,33 @@ class Ratio:
             )
 
     @property
-    def _cellwise(self) -> bool:
-        """Whether both sides are plain sums over the rows of one population, in the same units."""
-        rates = [*self.numerator.rates, *self.denominator.rates]
-        alike = len({rate.population.rows for rate in rates}) == 1
-        units = {rate.definition.over for rate in rates}
-        plain = len(units) == 1 and all(over is None or (over.label, over.baseline) == (None, None) for over in units)
-        few = len({rate.baseline for rate in rates}) <= 6
-        return alike and plain and few and self.numerator.constant == 0.0 and self.denominator.constant == 0.0
+    def range(self) -> Range:
+        """Attainable values where it is defined.
 
-    @property
-    def range(self) -> ranges.Range:
-        """Attainable values where it is defined."""
-        if self._cellwise:
-            return ranges.same_cells_range(self.numerator.rate_terms(), self.denominator.rate_terms())
-        low, high = self.denominator.range
-        return ranges.quotient_range(self.numerator.range, (max(low, 0.0), high))
+        Where both sides are plain sums over the rows of one population, in the same units, the ratio lies between the
+        least and the greatest ratio of a single cell; the denominator is >= 0 on every cell, and positive on one.
+        """
+        above, below = self.numerator, self.denominator
+        rates = [*above.rates, *below.rates]
+        units = {rate.definition.over for rate in rates}
+        baselines = sorted({rate.baseline for rate in rates if rate.baseline is not None})
+        alike = len({rate.population.rows for rate in rates}) == 1 and units in ({None}, {When()})
+        if not alike or len(baselines) > LIMITS.baselines or above.constant != 0.0 or below.constant != 0.0:
+            low, high = below.range
+            return quotient_range(above.range, (max(low, 0.0), high))
+        with np.errstate(over="ignore", invalid="ignore"):
+            top, bottom = (_on_cells(side.terms, baselines) for side in (above, below))
+            finite, infinite = bottom > _negligible(below.terms), np.abs(top) > _negligible(above.terms)
+            quotients = np.copysign(np.inf, top)
+            np.divide(top, bottom, out=quotients, where=finite)
+        quotients = quotients[finite | infinite]
+        return float(quotients.min()), float(quotients.max())
 
     def __str__(self) -> str:
         if self.name is None:
             return f"{_factor_text(self.numerator)} / {_factor_text(self.denominator)}"
-        first = None
-        if self.baseline is not None:
-            first = quoted(self.baseline)
-        elif self.beta is not None:
-            first = number_text(self.beta)
-        return _call_text(self.name, first, EVERYONE if self.population is None else self.population)
+        first = quoted(self.baseline) if self.baseline is not None else None
+        return _call_text(self.name, first if self.beta is None else number_text(self.beta), self.population)
 
     __repr__ = __str__
 
@@ -135,10 +352,19 @@ class Linear:
     ----------
     terms : tuple of (float, Rate or Ratio)
     constant : float
+    ratios : tuple of Ratio
+        The ratios among the atoms.
+    rates : tuple of Rate
+        Every rate, those inside ratios included, in order of first appearance.
+    populations : tuple of Population
+        Those of the rates, in order of first appearance.
     """
 
     terms: tuple[tuple[float, Atom], ...] = ()
     constant: float = 0.0
+    ratios: tuple[Ratio, ...] = field(init=False, compare=False)
+    rates: tuple[Rate, ...] = field(init=False, compare=False)
+    populations: tuple[Population, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         merged: dict[Atom, float] = {}
@@ -149,111 +375,58 @@ class Linear:
             if not math.isfinite(total):
                 raise GoalError(f"the coefficient of {atom} must be finite, got {total}.")
             merged[atom] = total
-        terms = tuple((coefficient, atom) for atom, coefficient in merged.items() if coefficient != 0.0)
-        object.__setattr__(self, "terms", terms)
+        terms, ratios, rates = [], [], dict[Rate, None]()
+        for atom, coefficient in merged.items():
+            if coefficient != 0.0:
+                terms.append((coefficient, atom))
+                if isinstance(atom, Rate):
+                    rates[atom] = None
+                else:
+                    ratios.append(atom)
+                    rates |= dict.fromkeys(atom.numerator.rates + atom.denominator.rates)
+        object.__setattr__(self, "terms", tuple(terms))
         object.__setattr__(self, "constant", checked_number(self.constant, "the constant of an expression"))
+        object.__setattr__(self, "ratios", tuple(ratios))
+        object.__setattr__(self, "rates", tuple(rates))
+        object.__setattr__(self, "populations", tuple({rate.population: None for rate in rates}))
 
     def plus(self, other: "Linear", factor: float = 1.0) -> "Linear":
         """`self + factor * other`."""
-        other = other if factor == 1.0 else other.times(factor)
-        return Linear(self.terms + other.terms, self.constant + other.constant)
+        terms = self.terms + tuple((factor * coefficient, atom) for coefficient, atom in other.terms)
+        return Linear(terms, self.constant + factor * other.constant)
 
     def times(self, factor: float) -> "Linear":
         """`factor * self`."""
-        return Linear(tuple((factor * c, atom) for c, atom in self.terms), factor * self.constant)
-
-    def without_constant(self) -> "Linear":
-        """The terms alone."""
-        return Linear(self.terms)
+        return Linear().plus(self, factor)
 
     @property
-    def ratios(self) -> tuple[Ratio, ...]:
-        """The ratios among the atoms."""
-        return tuple(atom for _, atom in self.terms if isinstance(atom, Ratio))
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """Every rate, those inside ratios included, in order of first appearance."""
-        return tuple(dict.fromkeys(self._walk()))
-
-    def _walk(self) -> Iterator[Rate]:
-        for _, atom in self.terms:
-            if isinstance(atom, Rate):
-                yield atom
-            else:
-                yield from atom.numerator._walk()
-                yield from atom.denominator._walk()
-
-    @property
-    def populations(self) -> tuple[Population, ...]:
-        """Every population, in order of first appearance (a named ratio's own one first)."""
-        found: list[Population] = []
-        for _, atom in self.terms:
-            if isinstance(atom, Rate):
-                found.append(atom.population)
-            else:
-                found += [] if atom.population is None else [atom.population]
-                found += atom.numerator.populations + atom.denominator.populations
-        return tuple(dict.fromkeys(found))
-
-    def rate_terms(self) -> list[ranges.Term]:
-        """The terms that are rates, as the range arithmetic takes them."""
-        pairs = ((c, atom) for c, atom in self.terms if isinstance(atom, Rate))
-        return [ranges.Term(c, atom.definition, atom.baseline) for c, atom in pairs]
-
-    @property
-    def range(self) -> ranges.Range:
+    def range(self) -> Range:
         """Attainable values (an outer bound; exact where one population is used)."""
-        groups: dict[object, list[tuple[float, Atom]]] = {}
-        intervals: list[ranges.Range] = [(self.constant, self.constant)]
+        groups: dict[object, list[tuple[float, Rate]]] = {}
+        ranges = [(self.constant, self.constant)]
         for coefficient, atom in self.terms:
             if isinstance(atom, Rate):
                 groups.setdefault(atom.population.rows, []).append((coefficient, atom))
             else:
-                intervals.append(ranges.scaled(atom.range, coefficient))
-        intervals += [ranges.group_range(Linear(tuple(terms)).rate_terms()) for terms in groups.values()]
-        return ranges.added(*intervals)
+                low, high = sorted(coefficient * end for end in atom.range)
+                ranges.append((low, high))
+        lows, highs = zip(*ranges, *map(group_range, groups.values()), strict=True)
+        return math.fsum(lows), math.fsum(highs)
 
     def __str__(self) -> str:
-        pieces = [(coefficient, _term_text(coefficient, atom)) for coefficient, atom in self.terms]
+        pieces = []
+        for coefficient, atom in self.terms:
+            # a user's own ratio stands in brackets unless nothing is before it
+            own_ratio = isinstance(atom, Ratio) and atom.name is None
+            text = f"({atom})" if own_ratio and coefficient != 1.0 else str(atom)
+            factor = "" if abs(coefficient) == 1.0 else f"{number_text(abs(coefficient))} * "
+            pieces.append((coefficient, factor + text))
         constant = (self.constant, number_text(abs(self.constant)))
         if self.constant > 0 and pieces and pieces[0][0] < 0:
             pieces.insert(0, constant)  # 1 - recall(), not -recall() + 1
         elif self.constant != 0 or not pieces:
             pieces.append(constant)
-        return _sum_text(pieces)
+        text = "".join(f" {'-' if sign < 0 else '+'} {piece}" for sign, piece in pieces)
+        return text.removeprefix(" + ") if pieces[0][0] >= 0 else "-" + text.removeprefix(" - ")
 
     __repr__ = __str__
-
-
-def _sum_text(pieces: Iterable[tuple[float, str]]) -> str:
-    text = ""
-    for sign, piece in pieces:
-        if text:
-            text += f" - {piece}" if math.copysign(1.0, sign) < 0 else f" + {piece}"
-        else:
-            text = f"-{piece}" if math.copysign(1.0, sign) < 0 else piece
-    return text
-
-
-def _term_text(coefficient: float, atom: Atom) -> str:
-    """A term without its sign; a user's own ratio stands in brackets unless nothing is before it."""
-    own_ratio = isinstance(atom, Ratio) and atom.name is None
-    body = f"({atom})" if own_ratio and coefficient != 1.0 else str(atom)
-    return body if abs(coefficient) == 1.0 else f"{number_text(abs(coefficient))} * {body}"
-
-
-def _factor_text(form: Linear) -> str:
-    """Operand of a division: brackets unless it is one plain rate or one number."""
-    if len(form.terms) == 1 and form.constant == 0.0 and form.terms[0][0] == 1.0:
-        return str(form)
-    if not form.terms and form.constant >= 0.0:
-        return str(form)
-    return f"({form})"
-
-
-def _call_text(name: str, first: str | None, population: Population) -> str:
-    on = "" if population == EVERYONE else population.reference
-    if first is None:
-        return f"{name}({on})"
-    return f"{name}({first}, on={on})" if on else f"{name}({first})"

@@ -4,18 +4,17 @@ A population is a description: a source (the training or audited rows, or a name
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.checks import ColumnName, checked_name, shown
 from widemargin.goals.language.predicates import And, BaselineSays, Column, LabelIs, Predicate, as_predicate
-from widemargin.goals.text.printing import name_text, quoted
+from widemargin.goals.language.values import ColumnName, Immutable, checked_name, name_text, quoted, shown
 
 __all__ = ["EVERYONE", "Population", "as_population"]
 
 
 @dataclass(frozen=True, repr=False)
-class Population:
+class Population(Immutable):
     """Rows that a rate is measured on: those of `source` on which `where` holds.
 
     Parameters
@@ -58,8 +57,7 @@ class Population:
 
         Without `where` the population is called like the data set; with it, it has no name unless `name` gives one.
         """
-        if name is None and where is None:
-            name = source
+        name = source if name is None and where is None else name
         return cls(name, source, None if where is None else as_predicate(where))
 
     @property
@@ -134,12 +132,6 @@ class Population:
 
     def __bool__(self) -> bool:
         raise GoalError("a population has no truth value. Use & for the rows in both.")
-
-    def __copy__(self) -> "Population":
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Population":
-        return self
 
     @property
     def definition(self) -> str:

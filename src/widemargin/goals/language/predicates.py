@@ -8,23 +8,26 @@ A predicate holds no data. On a row where a column it needs is missing it is *un
 with an unknown predicate is in no population.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import ClassVar
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.checks import (
+from widemargin.goals.language.values import (
     LIMITS,
     ColumnName,
+    Immutable,
     Literal,
     checked_column,
     checked_literal,
     checked_literals,
     checked_name,
+    column_text,
+    list_text,
+    literal_text,
+    quoted,
     shown,
-    typed,
 )
-from widemargin.goals.text.printing import column_text, list_text, literal_text, quoted
 
 __all__ = [
     "And",
@@ -36,6 +39,7 @@ __all__ = [
     "IsTrue",
     "LabelIs",
     "Not",
+    "OfColumn",
     "Or",
     "Predicate",
     "as_predicate",
@@ -46,18 +50,44 @@ __all__ = [
     "predicted_positive",
 ]
 
-_TRUTH = "a predicate has no truth value. Use & | ~ instead of and, or, not, and two comparisons instead of a chain."
 
+class _Condition(Immutable):
+    """What `&`, `|`, `~` make of a predicate, and of a column that stands for "this boolean column is true"."""
 
-class Predicate:
-    """Condition on a row; combine with `&`, `|`, `~`. Immutable, hashable, compared by structure."""
-
+    __slots__ = ()
     __array_ufunc__ = None  # NumPy scalars leave the operators to us
 
-    @property
-    def nesting(self) -> int:
-        """Levels of and / or / not above the deepest leaf."""
-        return 0
+    def __and__(self, other: object) -> "Predicate":
+        return And((as_predicate(self), as_predicate(other)))
+
+    def __rand__(self, other: object) -> "Predicate":
+        return And((as_predicate(other), as_predicate(self)))
+
+    def __or__(self, other: object) -> "Predicate":
+        return Or((as_predicate(self), as_predicate(other)))
+
+    def __ror__(self, other: object) -> "Predicate":
+        return Or((as_predicate(other), as_predicate(self)))
+
+    def __invert__(self) -> "Predicate":
+        return Not(as_predicate(self))
+
+    def __bool__(self) -> bool:
+        raise GoalError(
+            "a predicate has no truth value. Use & | ~ instead of and, or, not, and two comparisons instead of a chain."
+        )
+
+
+class Predicate(_Condition):
+    """Condition on a row; combine with `&`, `|`, `~`. Immutable, hashable, compared by structure.
+
+    Attributes
+    ----------
+    nesting : int
+        Levels of and / or / not above the deepest leaf.
+    """
+
+    nesting: int = 0
 
     def leaves(self) -> Iterator["Predicate"]:
         """The conditions that are neither and, or, nor not, in reading order."""
@@ -66,8 +96,7 @@ class Predicate:
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """Columns that are looked at, in order of first appearance."""
-        found = (leaf.column for leaf in self.leaves() if isinstance(leaf, (Compare, IsIn, IsNull, IsTrue)))
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(leaf.column for leaf in self.leaves() if isinstance(leaf, OfColumn)))
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -79,36 +108,19 @@ class Predicate:
         """Whether the label is looked at."""
         return any(isinstance(leaf, LabelIs) for leaf in self.leaves())
 
-    def __and__(self, other: object) -> "Predicate":
-        return And((self, as_predicate(other)))
 
-    def __rand__(self, other: object) -> "Predicate":
-        return And((as_predicate(other), self))
+@dataclass(frozen=True)
+class OfColumn(Predicate):
+    """A condition on the value of one column."""
 
-    def __or__(self, other: object) -> "Predicate":
-        return Or((self, as_predicate(other)))
+    column: ColumnName
 
-    def __ror__(self, other: object) -> "Predicate":
-        return Or((as_predicate(other), self))
-
-    def __invert__(self) -> "Predicate":
-        return Not(self)
-
-    def __bool__(self) -> bool:
-        raise GoalError(_TRUTH)
-
-    def __copy__(self) -> "Predicate":
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Predicate":
-        return self
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", checked_column(self.column))
 
 
-_OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
-
-
-@dataclass(frozen=True, eq=False)
-class Compare(Predicate):
+@dataclass(frozen=True)
+class Compare(OfColumn):
     """`column op value`, for example `age >= 30`.
 
     Parameters
@@ -119,65 +131,43 @@ class Compare(Predicate):
         Booleans only with `==` and `!=`.
     """
 
-    column: ColumnName
     op: str
     value: Literal
+    _is_boolean: bool = field(init=False, repr=False)  # compared too, because True == 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "column", checked_column(self.column))
+        super().__post_init__()
         object.__setattr__(self, "value", checked_literal(self.value))
-        if self.op not in _OPERATORS:
-            raise GoalError(f"unknown comparison {shown(self.op)}; use one of {' '.join(_OPERATORS)}.")
-        if isinstance(self.value, bool) and self.op not in ("==", "!="):
+        object.__setattr__(self, "_is_boolean", isinstance(self.value, bool))
+        operators = ("==", "!=", "<", "<=", ">", ">=")
+        if self.op not in operators:
+            raise GoalError(f"unknown comparison {shown(self.op)}; use one of {' '.join(operators)}.")
+        if self._is_boolean and self.op not in ("==", "!="):
             raise GoalError(f"{self}: booleans have no order; use == or !=.")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Compare):
-            return NotImplemented
-        return (self.column, self.op, typed(self.value)) == (other.column, other.op, typed(other.value))
-
-    def __hash__(self) -> int:
-        return hash((self.column, self.op, typed(self.value)))
 
     def __str__(self) -> str:
         return f"{column_text(self.column)} {self.op} {literal_text(self.value)}"
 
 
-@dataclass(frozen=True, eq=False)
-class IsIn(Predicate):
+@dataclass(frozen=True)
+class IsIn(OfColumn):
     """The column has one of the values."""
 
-    column: ColumnName
     values: tuple[Literal, ...]
+    _are_boolean: tuple[bool, ...] = field(init=False, repr=False)  # compared too, because True == 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "column", checked_column(self.column))
-        object.__setattr__(self, "values", checked_literals(self.values, f"the values of {column_text(self.column)}"))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IsIn):
-            return NotImplemented
-        return self.column == other.column and list(map(typed, self.values)) == list(map(typed, other.values))
-
-    def __hash__(self) -> int:
-        return hash((self.column, tuple(map(typed, self.values))))
+        super().__post_init__()
+        values = checked_literals(self.values, f"the values of {column_text(self.column)}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "_are_boolean", tuple(isinstance(value, bool) for value in values))
 
     def __str__(self) -> str:
         return f"{column_text(self.column)} in {list_text(self.values)}"
 
 
 @dataclass(frozen=True)
-class _OfColumn(Predicate):
-    """Shared body of the conditions that need nothing but a column."""
-
-    column: ColumnName
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "column", checked_column(self.column))
-
-
-@dataclass(frozen=True)
-class IsNull(_OfColumn):
+class IsNull(OfColumn):
     """The column's value is missing."""
 
     def __str__(self) -> str:
@@ -185,7 +175,7 @@ class IsNull(_OfColumn):
 
 
 @dataclass(frozen=True)
-class IsTrue(_OfColumn):
+class IsTrue(OfColumn):
     """A boolean column, used as it is."""
 
     def __str__(self) -> str:
@@ -198,11 +188,8 @@ class LabelIs(Predicate):
 
     positive: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "positive", bool(self.positive))
-
     def __str__(self) -> str:
-        return "positive_label()" if self.positive else "negative_label()"
+        return f"{'positive' if self.positive else 'negative'}_label()"
 
 
 @dataclass(frozen=True)
@@ -214,7 +201,6 @@ class BaselineSays(Predicate):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", checked_name(self.name, "a baseline's name"))
-        object.__setattr__(self, "positive", bool(self.positive))
 
     def __str__(self) -> str:
         return f"predicted_{'positive' if self.positive else 'negative'}({quoted(self.name)})"
@@ -225,7 +211,8 @@ class _Several(Predicate):
     """Shared body of And and Or: parts of the same kind are flattened, so `a & b & c` has one form."""
 
     parts: tuple[Predicate, ...]
-    _nesting: int = field(init=False, repr=False, compare=False)
+    nesting: int = field(init=False, repr=False, compare=False)
+    word: ClassVar[str]
 
     def __post_init__(self) -> None:
         kind = type(self)
@@ -237,34 +224,28 @@ class _Several(Predicate):
         if len(flat) == 1:
             raise GoalError(f"{kind.__name__} needs at least two predicates, got one: {flat[0]}.")
         object.__setattr__(self, "parts", tuple(flat))
-        object.__setattr__(self, "_nesting", _checked_nesting(max(part.nesting for part in flat) + 1))
-
-    @property
-    def nesting(self) -> int:
-        return self._nesting
+        object.__setattr__(self, "nesting", _nesting_above(flat))
 
     def leaves(self) -> Iterator[Predicate]:
         for part in self.parts:
             yield from part.leaves()
 
-    def _joined(self, word: str) -> str:
-        return f" {word} ".join(f"({part})" if isinstance(part, _Several) else str(part) for part in self.parts)
+    def __str__(self) -> str:
+        return f" {self.word} ".join(f"({part})" if isinstance(part, _Several) else str(part) for part in self.parts)
 
 
 @dataclass(frozen=True)
 class And(_Several):
     """All parts hold."""
 
-    def __str__(self) -> str:
-        return self._joined("and")
+    word = "and"
 
 
 @dataclass(frozen=True)
 class Or(_Several):
     """At least one part holds."""
 
-    def __str__(self) -> str:
-        return self._joined("or")
+    word = "or"
 
 
 @dataclass(frozen=True)
@@ -272,15 +253,11 @@ class Not(Predicate):
     """The part does not hold (unknown stays unknown)."""
 
     part: Predicate
-    _nesting: int = field(init=False, repr=False, compare=False)
+    nesting: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "part", as_predicate(self.part))
-        object.__setattr__(self, "_nesting", _checked_nesting(self.part.nesting + 1))
-
-    @property
-    def nesting(self) -> int:
-        return self._nesting
+        object.__setattr__(self, "nesting", _nesting_above([self.part]))
 
     def leaves(self) -> Iterator[Predicate]:
         yield from self.part.leaves()
@@ -293,7 +270,8 @@ class Not(Predicate):
         return f"not {self.part}"
 
 
-def _checked_nesting(nesting: int) -> int:
+def _nesting_above(parts: list[Predicate]) -> int:
+    nesting = max(part.nesting for part in parts) + 1
     if nesting > LIMITS.nesting:
         raise GoalError(
             f"a predicate may nest and / or / not at most {LIMITS.nesting} deep; "
@@ -302,48 +280,39 @@ def _checked_nesting(nesting: int) -> int:
     return nesting
 
 
-class Column:
+def _comparison(op: str) -> Callable[["Column", object], Compare]:
+    """The method of a column that compares it with a value."""
+
+    def compare(self: "Column", value: object) -> Compare:
+        if isinstance(value, _Condition):
+            raise GoalError(f"{self} {op} {value}: a column is compared with a value, not with another column.")
+        return Compare(self.name, op, value)  # type: ignore[arg-type]  # Compare checks it
+
+    return compare
+
+
+class Column(_Condition):
     """A column of the populations table; compare it with a value to get a `Predicate`. Made by `col`.
 
     Used alone (`col("is_member") & ...`) it stands for a boolean column.
     """
 
     __slots__ = ("name",)
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # == makes a predicate, so a column cannot be a key
     name: ColumnName
 
     def __init__(self, name: ColumnName) -> None:
         object.__setattr__(self, "name", checked_column(name))
 
-    def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        raise AttributeError(f"a column cannot be changed: {attribute} = {shown(value)}.")
-
     def __reduce__(self) -> tuple[type["Column"], tuple[ColumnName]]:
         return Column, (self.name,)
 
-    def _compare(self, op: str, value: object) -> Compare:
-        if isinstance(value, (Column, Predicate)):
-            raise GoalError(f"{self} {op} {value}: a column is compared with a value, not with another column.")
-        return Compare(self.name, op, value)  # type: ignore[arg-type]  # Compare checks it
-
-    def __eq__(self, value: object) -> Compare:  # type: ignore[override]
-        return self._compare("==", value)
-
-    def __ne__(self, value: object) -> Compare:  # type: ignore[override]
-        return self._compare("!=", value)
-
-    def __lt__(self, value: object) -> Compare:
-        return self._compare("<", value)
-
-    def __le__(self, value: object) -> Compare:
-        return self._compare("<=", value)
-
-    def __gt__(self, value: object) -> Compare:
-        return self._compare(">", value)
-
-    def __ge__(self, value: object) -> Compare:
-        return self._compare(">=", value)
+    __eq__ = _comparison("==")  # type: ignore[assignment]
+    __ne__ = _comparison("!=")  # type: ignore[assignment]
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
 
     def isin(self, values: object) -> IsIn:
         """One of `values` (a list, tuple, set or array of strings, numbers or booleans)."""
@@ -353,29 +322,11 @@ class Column:
         """The value is missing."""
         return IsNull(self.name)
 
-    def __and__(self, other: object) -> Predicate:
-        return IsTrue(self.name) & other
-
-    def __rand__(self, other: object) -> Predicate:
-        return as_predicate(other) & self
-
-    def __or__(self, other: object) -> Predicate:
-        return IsTrue(self.name) | other
-
-    def __ror__(self, other: object) -> Predicate:
-        return as_predicate(other) | self
-
-    def __invert__(self) -> Predicate:
-        return ~IsTrue(self.name)
-
-    def __bool__(self) -> bool:
-        raise GoalError(_TRUTH)
-
     def __str__(self) -> str:
         return column_text(self.name)
 
     def __repr__(self) -> str:
-        return f"col({quoted(self.name) if isinstance(self.name, str) else self.name})"
+        return f"col({literal_text(self.name)})"
 
 
 def as_predicate(value: object) -> Predicate:

@@ -4,20 +4,19 @@
 D- are the labelled positives and negatives, `D[y,h]` the rows with label y on which the baseline predicts h; TP, FP,
 TN, FN are counts on `on`. All counts are weighted by the sample weights.
 
-A new linear rate is one entry in `metrics.METRICS` and a function of two lines here; texts know it through `RATES`.
+A new linear rate is one entry in `linear.METRICS` and, here, a function of two lines and its name in `__all__`.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.checks import checked_name, checked_number
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Expression
 from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import Population, as_population
+from widemargin.goals.language.values import checked_name, checked_number
 
 __all__ = [
-    "RATES",
     "accuracy",
     "changes",
     "churn",
@@ -45,27 +44,16 @@ __all__ = [
     "wins",
 ]
 
-RATES: dict[str, Callable[..., Expression]] = {}
-"""Every function that makes an expression, by its name in texts. Parameters are called `on`, `baseline`, `beta`."""
 
-F = TypeVar("F", bound=Callable[..., Expression])
-
-
-def _in_texts(function: F) -> F:
-    RATES[function.__name__] = function
-    return function
+def _rate(metric: str, on: Population | None, *baseline: str) -> Expression:
+    names = [checked_name(name, "a baseline's name") for name in baseline]
+    return Expression(Linear(((1.0, Rate(metric, as_population(on), *names)),)))
 
 
-def _rate(metric: str, on: Population | None, baseline: str | None = None) -> Expression:
-    return Expression(Linear(((1.0, Rate(metric, as_population(on), baseline)),)))
+def _ratio(name: str, above: Expression, below: Expression, on: Population | None, **arguments: Any) -> Expression:
+    return Expression(Linear(((1.0, Ratio(above.form, below.form, name, as_population(on), **arguments)),)))
 
 
-def _ratio(name: str, above: Expression, below: Expression, on: Population | None, **arguments: object) -> Expression:
-    ratio = Ratio(above.form, below.form, name, as_population(on), **arguments)  # type: ignore[arg-type]
-    return Expression(Linear(((1.0, ratio),)))
-
-
-@_in_texts
 def positive_rate(on: Population | None = None) -> Expression:
     """Share predicted positive, `s_p(D)`; also called coverage. In [0, 1]; needs no labels.
 
@@ -77,49 +65,41 @@ def positive_rate(on: Population | None = None) -> Expression:
     return _rate("positive_rate", on)
 
 
-@_in_texts
 def negative_rate(on: Population | None = None) -> Expression:
     """Share predicted negative, `s_n(D) = 1 - s_p(D)`. In [0, 1]; needs no labels."""
     return _rate("negative_rate", on)
 
 
-@_in_texts
 def error_rate(on: Population | None = None) -> Expression:
     """Share of wrong predictions, `(FP + FN) / (|D+| + |D-|)`. In [0, 1]."""
     return _rate("error_rate", on)
 
 
-@_in_texts
 def accuracy(on: Population | None = None) -> Expression:
     """Share of right predictions, `(TP + TN) / (|D+| + |D-|)`. In [0, 1]."""
     return _rate("accuracy", on)
 
 
-@_in_texts
 def recall(on: Population | None = None) -> Expression:
     """Share of the positives predicted positive, `s_p(D+) = TP / (TP + FN)`; the true positive rate. In [0, 1]."""
     return _rate("recall", on)
 
 
-@_in_texts
 def false_positive_rate(on: Population | None = None) -> Expression:
     """Share of the negatives predicted positive, `s_p(D-) = FP / (FP + TN)`. In [0, 1]."""
     return _rate("false_positive_rate", on)
 
 
-@_in_texts
 def true_negative_rate(on: Population | None = None) -> Expression:
     """Share of the negatives predicted negative, `s_n(D-) = TN / (FP + TN)`. In [0, 1]."""
     return _rate("true_negative_rate", on)
 
 
-@_in_texts
 def false_negative_rate(on: Population | None = None) -> Expression:
     """Share of the positives predicted negative, `s_n(D+) = FN / (TP + FN)`. In [0, 1]."""
     return _rate("false_negative_rate", on)
 
 
-@_in_texts
 def churn(baseline: str, on: Population | None = None) -> Expression:
     """Share predicted otherwise than by a baseline model. In [0, 1]; needs no labels.
 
@@ -132,79 +112,68 @@ def churn(baseline: str, on: Population | None = None) -> Expression:
     on : Population, optional
         Default: everyone.
     """
-    return _rate("churn", on, checked_name(baseline, "a baseline's name"))
+    return _rate("churn", on, baseline)
 
 
-@_in_texts
 def win_rate(baseline: str, on: Population | None = None) -> Expression:
     """Share of rows that are right now and were wrong with the baseline, `wins / |D|`. In [0, 1]."""
-    return _rate("win_rate", on, checked_name(baseline, "a baseline's name"))
+    return _rate("win_rate", on, baseline)
 
 
-@_in_texts
 def loss_rate(baseline: str, on: Population | None = None) -> Expression:
     """Share of rows that are wrong now and were right with the baseline, `losses / |D|`. In [0, 1]."""
-    return _rate("loss_rate", on, checked_name(baseline, "a baseline's name"))
+    return _rate("loss_rate", on, baseline)
 
 
-@_in_texts
 def errors(on: Population | None = None) -> Expression:
     """Number of wrong predictions, `FP + FN`. In [0, inf)."""
     return _rate("errors", on)
 
 
-@_in_texts
 def true_positives(on: Population | None = None) -> Expression:
     """Number of positives predicted positive, `TP = |D+| s_p(D+)`. In [0, inf)."""
     return _rate("true_positives", on)
 
 
-@_in_texts
 def false_positives(on: Population | None = None) -> Expression:
     """Number of negatives predicted positive, `FP = |D-| s_p(D-)`. In [0, inf)."""
     return _rate("false_positives", on)
 
 
-@_in_texts
 def true_negatives(on: Population | None = None) -> Expression:
     """Number of negatives predicted negative, `TN = |D-| s_n(D-)`. In [0, inf)."""
     return _rate("true_negatives", on)
 
 
-@_in_texts
 def false_negatives(on: Population | None = None) -> Expression:
     """Number of positives predicted negative, `FN = |D+| s_n(D+)`. In [0, inf)."""
     return _rate("false_negatives", on)
 
 
-@_in_texts
 def wins(baseline: str, on: Population | None = None) -> Expression:
     """Number of rows that are right now and were wrong with the baseline. In [0, inf).
 
     `|D[+,h-]| s_p(D[+,h-]) + |D[-,h+]| s_n(D[-,h+])`.
     """
-    return _rate("wins", on, checked_name(baseline, "a baseline's name"))
+    return _rate("wins", on, baseline)
 
 
-@_in_texts
 def losses(baseline: str, on: Population | None = None) -> Expression:
     """Number of rows that are wrong now and were right with the baseline. In [0, inf).
 
     `|D[+,h+]| s_n(D[+,h+]) + |D[-,h-]| s_p(D[-,h-])`.
     """
-    return _rate("losses", on, checked_name(baseline, "a baseline's name"))
+    return _rate("losses", on, baseline)
 
 
-@_in_texts
 def changes(baseline: str, on: Population | None = None) -> Expression:
     """Number of rows predicted otherwise than by the baseline. In [0, inf); needs no labels.
 
     `|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])`.
     """
-    return _rate("changes", on, checked_name(baseline, "a baseline's name"))
+    return _rate("changes", on, baseline)
 
 
-@_in_texts
 def precision(on: Population | None = None) -> Expression:
     """Share of the positive predictions that are right, `TP / (TP + FP)`. In [0, 1]; in constraints only.
 
@@ -218,7 +187,6 @@ def precision(on: Population | None = None) -> Expression:
     return _ratio("precision", above, above + false_positives(on), on)
 
 
-@_in_texts
 def f_beta(beta: float = 1.0, on: Population | None = None) -> Expression:
     """F-measure, `(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP)`. In [0, 1]; in constraints only.
 
@@ -236,20 +204,18 @@ def f_beta(beta: float = 1.0, on: Population | None = None) -> Expression:
     return _ratio("f_beta", above, above + weight**2 * false_negatives(on) + false_positives(on), on, beta=weight)
 
 
-@_in_texts
 def win_loss_ratio(baseline: str, on: Population | None = None) -> Expression:
     """Wins against a baseline for each loss, `wins / losses`. In [0, inf); in constraints only."""
-    name = checked_name(baseline, "a baseline's name")
-    return _ratio("win_loss_ratio", wins(name, on), losses(name, on), on, baseline=name)
+    return _ratio("win_loss_ratio", wins(baseline, on), losses(baseline, on), on, baseline=baseline)
 
 
-@_in_texts
 def win_change_ratio(baseline: str, on: Population | None = None) -> Expression:
     """Share of the changed predictions that are wins, `wins / changes`. In [0, 1]; in constraints only."""
-    name = checked_name(baseline, "a baseline's name")
-    return _ratio("win_change_ratio", wins(name, on), changes(name, on), on, baseline=name)
+    return _ratio("win_change_ratio", wins(baseline, on), changes(baseline, on), on, baseline=baseline)
 
 
 coverage = positive_rate
 true_positive_rate = recall
-RATES |= {"coverage": coverage, "true_positive_rate": true_positive_rate}
+
+RATES: dict[str, Callable[..., Expression]] = {name: globals()[name] for name in __all__}
+"""Every function that makes an expression, by its name in texts. Parameters are called `on`, `baseline`, `beta`."""

@@ -1,30 +1,31 @@
-"""What a goal looks like after training or auditing: one line per constraint, as text, HTML, dict or data frame."""
+"""What a goal looks like after training or auditing: one line per constraint, as text, HTML, dict or data frame.
+
+`make_report` measures predictions on a tied goal: rates, intervals and a verdict for every constraint.
+"""
 
 import dataclasses
 import html
-import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
-from widemargin._text import html_table, printable
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable, wrapped
+from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.columns import listing
-from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
-from widemargin.goals.measuring.frames import pandas_for_frames
-from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence
+from widemargin.goals.binding.sources import plain_value
+from widemargin.goals.binding.tied_goal import Dropped, TiedGoal, dropped_texts
+from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
-__all__ = ["ConstraintReport", "GoalReport", "check_decide"]
+__all__ = ["ConstraintReport", "GoalReport", "check_decide", "make_report", "verdict_of"]
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
 PlainLabel = str | int | float | bool
 
 FORMAT = 1
-_WIDTH = 100
-_LEAST_NAME = 8
-_MAX_PAIRS = 6
-"""Pairs of one bundle that the text shows at least; of more, those with the least slack."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,12 +170,41 @@ class GoalReport:
         raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
 
     def __str__(self) -> str:
-        return _text_table(self)
+        """The report as text; long labels stand in the legend below the table, and so does what all constraints say."""
+        headline, *header = _header(self)
+        lines = [line for part in (headline, *header) for line in wrapped(part)]
+        if self.constraints:
+            shown, left_out = _tightest(self.constraints)
+            _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(self).items()]
+            # Where a label is too long for the line, the number of the constraint stands for it.
+            room = 100 - sum(2 + max(map(len, column)) for column in columns)
+            labels = [printable(self.constraints[j].label) for j in shown]
+            names = [label if len(label) <= room else f"#{j + 1}" for j, label in zip(shown, labels, strict=True)]
+            *columns, verdicts = [["constraint", *names], *columns]
+            table = aligned(list(zip(*columns, strict=True)))
+            lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
+            lines += [line for text in left_out for line in wrapped(text)]
+            lines.append("")
+            for name, label, j in zip(names, labels, shown, strict=True):
+                item = self.constraints[j]
+                title = name if name == label else f"{name} {item.label}"
+                lines += wrapped(f"{title}: {_definition(item)}", "  ")
+        return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html_table(self)
+        """The report as a self-contained HTML fragment."""
+        headline, *header = _header(self)
+        parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
+        parts += [f"<p>{html.escape(line)}</p>" for line in header]
+        if self.constraints:
+            columns = {**_columns(self), "definition": [_definition(item) for item in self.constraints]}
+            colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
+            rows = list(zip(*columns.values(), strict=True))
+            parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
+        parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
+        return "".join([*parts, "</div>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
@@ -218,72 +248,184 @@ class GoalReport:
         ImportError
             If pandas is not installed.
         """
-        pd = pandas_for_frames()
         rows = []
         for item in self.constraints:
-            row = {
-                field.name: getattr(item, field.name) for field in dataclasses.fields(item) if field.name != "interval"
-            }
-            row["lower"] = None if item.interval is None else item.interval.lower
-            row["upper"] = None if item.interval is None else item.interval.upper
-            rows.append(row)
+            row = dataclasses.asdict(item)
+            interval = row.pop("interval") or {}
+            rows.append(row | {"lower": interval.get("lower"), "upper": interval.get("upper")})
         names = [field.name for field in dataclasses.fields(ConstraintReport) if field.name != "interval"]
-        return pd.DataFrame(rows, columns=[*names, "lower", "upper"]).set_index("label")
+        return pandas_for_frames().DataFrame(rows, columns=[*names, "lower", "upper"]).set_index("label")
 
 
 def check_decide(decide: str) -> Decide:
     """Refuse anything but "estimate" and "confident"."""
-    if decide == "estimate":
-        return "estimate"
-    if decide == "confident":
-        return "confident"
-    raise DataError(f'decide must be "estimate" or "confident", got {decide!r}.')
+    if decide not in ("estimate", "confident"):
+        raise DataError(f'decide must be "estimate" or "confident", got {decide!r}.')
+    return cast(Decide, decide)
 
 
-def _text_table(report: GoalReport) -> str:
-    """The report as text; long labels stand in the legend below the table, and so does what every constraint says."""
-    lines = _wrapped(_headline(report)) + _header_lines(report)
-    if report.constraints:
-        shown, hidden = _tightest(report.constraints)
-        columns = _columns(report)[1:]
-        cells = [[name, *(show(report.constraints[j]) for j in shown)] for name, show in columns]
-        widths = [max(map(len, column)) for column in cells]
-        names = _names(report.constraints, shown, _WIDTH - sum(widths) - 2 * len(widths))
-        width = max(_LEAST_NAME, *map(len, ("constraint", *names)))
-        lines.append("")
-        for name, *row in zip(["constraint", *names], *cells, strict=True):
-            fields = [name.ljust(width)]
-            fields += [text.rjust(size) for text, size in zip(row[:-1], widths[:-1], strict=True)]
-            lines.append("  ".join([*fields, row[-1]]).rstrip())
-        for text in hidden:
-            lines += _wrapped(text)
-        lines.append("")
-        for name, j in zip(names, shown, strict=True):
-            item = report.constraints[j]
-            called = name if name == printable(item.label) else f"{name} {item.label}"
-            lines += _wrapped(f"{called}: {item.text}{_rows_text(item)}", "  ")
-    lines += [line for text in _tail(report) for line in _wrapped(text)]
-    return "\n".join(lines)
+def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
+    """What can be said of a constraint.
+
+    Parameters
+    ----------
+    slack : float or None
+        None: undefined.
+    met : bool
+        By the estimate.
+    interval : Interval or None
+    with_intervals : bool
+        Whether intervals were asked for; then a missing one leaves the constraint undecided.
+    """
+    if slack is None:
+        return "undefined"
+    if not with_intervals:
+        return "met" if met else "not met"
+    if interval is not None and interval.lower is not None and interval.lower >= -TOLERANCE:
+        return "met"
+    if interval is not None and interval.upper is not None and interval.upper < -TOLERANCE:
+        return "not met"
+    return "undecided"
 
 
-def _html_table(report: GoalReport) -> str:
-    """The report as a self-contained HTML fragment."""
-    colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
-    parts = [f"<div><p><strong>{html.escape(_headline(report))}</strong></p>"]
-    parts += [f"<p>{html.escape(line)}</p>" for line in _header_lines(report) if line]
-    columns = _columns(report)
-    if report.constraints:
-        columns.append(("definition", lambda item: f"{item.text}{_rows_text(item)}"))
-        rows = [[show(item) for _, show in columns] for item in report.constraints]
-        parts.append(html_table([name for name, _ in columns], rows, [colours[i.verdict] for i in report.constraints]))
-    parts += [f"<p>{html.escape(line)}</p>" for line in _tail(report) if line]
-    return "".join([*parts, "</div>"])
+def make_report(
+    tied: TiedGoal,
+    positive: Sequence[npt.NDArray[Any]],
+    *,
+    positive_class: Label,
+    data_name: str = "the data",
+    ramp: Sequence[npt.NDArray[Any]] | None = None,
+    multipliers: Floats | None = None,
+    confidence: float | None = None,
+    decide: str = "estimate",
+    status: str | None = None,
+    certificate: str | None = None,
+    notes: Sequence[str] = (),
+    random_state: Seed = 0,
+) -> GoalReport:
+    """Measure predictions on a tied goal.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    positive : sequence of ndarray of shape (n_s,)
+        0/1 predictions for each source.
+    positive_class : label
+    data_name : str
+        What the rows are called in the first line.
+    ramp : sequence of ndarray of shape (n_s,), optional
+        Probabilities of the randomised classifier for each source.
+    multipliers : ndarray of shape (m,), optional
+        In the user's units (`TiedGoal.user_multipliers`).
+    confidence : float, optional
+        Of intervals; None: no intervals.
+    decide : {"estimate", "confident"}
+    status, certificate, notes
+        Printed as they are.
+    """
+    rule, label = check_decide(decide), plain_value(positive_class)
+    if rule == "confident" and confidence is None:
+        raise DataError('decide="confident" needs a confidence, such as 0.95.')
+    measured = tied.measure(tied.positive_mass(positive))
+    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
+    intervals: Sequence[Interval | None] = [None] * tied.n_constraints
+    if confidence is not None:
+        intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
+    constraints = []
+    for j, (item, interval) in enumerate(zip(tied.constraints, intervals, strict=True)):
+        slack, met = _finite(measured.slack[j]), bool(measured.met[j])
+        constraints.append(
+            ConstraintReport(
+                label=item.constraint.label or f"#{j + 1}",
+                text=item.text,
+                sense=item.sense,
+                rate=_finite(measured.value[j]),
+                bound=_finite(measured.bound[j]),
+                slack=slack,
+                met=met,
+                verdict=verdict_of(slack, met, interval, with_intervals=confidence is not None),
+                n_rows=item.n_rows,
+                n_missing=item.n_missing,
+                ramp_rate=None if soft is None else _finite(soft.value[j]),
+                ramp_slack=None if soft is None else _finite(soft.slack[j]),
+                multiplier=None if multipliers is None else _finite(multipliers[j]),
+                interval=interval,
+                n_populations=item.n_populations,
+                bundle=item.bundle,
+            )
+        )
+    rows = dict(zip(tied.sources, tied.n_rows, strict=True))
+    return GoalReport(
+        positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
+        data_name=data_name,
+        n_rows=rows.pop(None, 0),
+        goal_text=str(tied.goal),
+        objective_text=str(tied.goal.objective),
+        objective=_finite(measured.objective),
+        constraints=tuple(constraints),
+        external_rows=tuple((str(name), number) for name, number in rows.items()),
+        ramp_objective=None if soft is None else _finite(soft.objective),
+        status=status,
+        certificate=certificate,
+        dropped=tied.dropped,
+        notes=tuple(notes),
+        confidence=confidence,
+        decide=rule,
+    )
+
+
+def _finite(value: float | np.float64) -> float | None:
+    """A float, or None where it is not defined."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _header(report: GoalReport) -> list[str]:
+    """What stands above the table: the headline first."""
+    rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
+    ramp = "" if report.ramp_objective is None else f" (ramp: {_number(report.ramp_objective)})"
+    value = "not measured: no labels" if report.objective is None else f"{_number(report.objective)}{ramp}"
+    return [
+        f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
+        *([f"Status: {report.status}"] if report.status else []),
+        *([report.certificate] if report.certificate else []),
+        f"Objective {report.objective_text} = {value}",
+    ]
+
+
+def _columns(report: GoalReport) -> dict[str, list[str]]:
+    """Heads and cells of the columns that this report has."""
+    items = report.constraints
+    columns = {"constraint": [item.label for item in items], "rate": [_number(item.rate) for item in items]}
+    if any(item.ramp_rate is not None for item in items):
+        columns["ramp rate"] = [_number(item.ramp_rate) for item in items]
+    columns["bound"] = [f"{item.sense} {_number(item.bound)}" for item in items]
+    columns["slack"] = [_number(item.slack, "+") for item in items]
+    if report.confidence is not None:
+        ends = columns[f"{100 * report.confidence:g}% of slack"] = []
+        for item in items:
+            low, high = (None, None) if item.interval is None else (item.interval.lower, item.interval.upper)
+            left, right = "-inf" if low is None else _number(low, "+"), "+inf" if high is None else _number(high, "+")
+            ends.append("-" if item.interval is None else f"[{left}, {right}]")
+    if any(item.multiplier is not None for item in items):
+        columns["multiplier"] = [_number(item.multiplier) for item in items]
+    undecided = {True: "undecided, est. met", False: "undecided, est. not met"}
+    words = {"not met": "NOT MET", "met": "met", "undefined": "undefined"}
+    columns["verdict"] = [words.get(item.verdict, undecided[item.met]) for item in items]
+    return columns
+
+
+def _definition(item: ConstraintReport) -> str:
+    """A constraint as it was written, and the rows that it is measured on."""
+    missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
+    which = "smallest population: " if item.n_populations > 1 else ""
+    return f"{item.text}  [{which}{item.n_rows} rows{missing}]"
 
 
 def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
     """Constraints that the text shows, in order, and a line for each large bundle about those that it leaves out.
 
-    What is not met, undecided or undefined is never left out.
+    Of a bundle, six pairs are shown at least, those with the least slack; what is not met, undecided or undefined for
+    the predictions or the ramp is never left out.
     """
     members: dict[str, list[int]] = {}
     for j, item in enumerate(items):
@@ -292,65 +434,20 @@ def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
     left_out: set[int] = set()
     lines = []
     for bundle, pairs in members.items():
-        easy = sorted((slack, j) for j in pairs if (slack := _safe_slack(items[j])) is not None)
-        rest = easy[max(0, _MAX_PAIRS - (len(pairs) - len(easy))) :]
+        easy = []
+        for j in pairs:
+            slack, ramp_slack = items[j].slack, items[j].ramp_slack
+            if slack is not None and items[j].passes("confident") and (ramp_slack is None or ramp_slack >= 0):
+                easy.append((slack, j))
+        rest = sorted(easy)[max(0, 6 - (len(pairs) - len(easy))) :]
         if rest:
-            left_out |= {j for _, j in rest}
+            left_out.update(j for _, j in rest)
             pair = "pair holds" if len(rest) == 1 else "pairs hold"
-            least = _signed(rest[0][0])
+            least = _number(rest[0][0], "+")
             lines.append(
                 f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
             )
     return [j for j in range(len(items)) if j not in left_out], lines
-
-
-def _safe_slack(item: ConstraintReport) -> float | None:
-    """Slack of a constraint that is met in every respect; None for one that must be shown."""
-    if item.verdict != "met" or not item.met or (item.ramp_slack is not None and item.ramp_slack < 0):
-        return None
-    return item.slack
-
-
-def _names(items: Sequence[ConstraintReport], shown: Sequence[int], width: int) -> list[str]:
-    """What the table calls its rows: the label, or the number of the constraint where the label is too long."""
-    labels = [printable(items[j].label) for j in shown]
-    return [label if len(label) <= width else f"#{j + 1}" for label, j in zip(labels, shown, strict=True)]
-
-
-def _headline(report: GoalReport) -> str:
-    rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
-    return f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows})."
-
-
-def _header_lines(report: GoalReport) -> list[str]:
-    lines = [
-        line
-        for part in (report.status and f"Status: {report.status}", report.certificate)
-        if part
-        for line in _wrapped(part)
-    ]
-    ramp = "" if report.ramp_objective is None else f" (ramp: {_number(report.ramp_objective)})"
-    value = "not measured: no labels" if report.objective is None else f"{_number(report.objective)}{ramp}"
-    return [*lines, *_wrapped(f"Objective {report.objective_text} = {value}")]
-
-
-def _columns(report: GoalReport) -> list[tuple[str, Callable[[ConstraintReport], str]]]:
-    """Heads and contents of the columns that this report has."""
-    items = report.constraints
-    columns: list[tuple[str, Callable[[ConstraintReport], str]]] = [
-        ("constraint", lambda item: item.label),
-        ("rate", lambda item: _number(item.rate)),
-    ]
-    if any(item.ramp_rate is not None for item in items):
-        columns.append(("ramp rate", lambda item: _number(item.ramp_rate)))
-    columns.append(("bound", lambda item: f"{item.sense} {_number(item.bound)}"))
-    columns.append(("slack", lambda item: _signed(item.slack)))
-    if report.confidence is not None:
-        columns.append((f"{100 * report.confidence:g}% of slack", _interval))
-    if any(item.multiplier is not None for item in items):
-        columns.append(("multiplier", lambda item: _number(item.multiplier)))
-    columns.append(("verdict", _verdict))
-    return columns
 
 
 def _tail(report: GoalReport) -> list[str]:
@@ -360,8 +457,7 @@ def _tail(report: GoalReport) -> list[str]:
     lines += [f"Note: {note}" for note in report.notes]
     if not items:
         return [*lines, "No constraints."]
-    number = sum(item.met for item in items)
-    summary = f"{number} of {len(items)} constraints met by the estimate"
+    summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
     if report.confidence is not None:
         summary += f", {sum(item.verdict == 'met' for item in items)} with confidence"
     lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
@@ -370,7 +466,7 @@ def _tail(report: GoalReport) -> list[str]:
         lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")
     lines.append("slack: distance of the rate to its bound, on the right side if >= 0.")
     together = report.simultaneous_confidence
-    if report.confidence is not None and together is not None and any(item.interval is not None for item in items):
+    if report.confidence is not None and any(item.interval is not None for item in items):
         level = f"all hold together with {100 * together:.3g}%" if together else "no level is proved for all together"
         lines.append(
             f"{100 * report.confidence:g}% of slack: interval of each; {level} (Bonferroni). undecided: 0 is inside."
@@ -383,44 +479,7 @@ def _tail(report: GoalReport) -> list[str]:
     return lines
 
 
-def _rows_text(item: ConstraintReport) -> str:
-    missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
-    which = "smallest population: " if item.n_populations > 1 else ""
-    return f"  [{which}{item.n_rows} rows{missing}]"
-
-
-def _number(value: float | None) -> str:
+def _number(value: float | None, sign: Literal["", "+"] = "") -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.6g}"
-
-
-def _signed(value: float | None) -> str:
-    if value is None:
-        return "-"
-    rounded = f"{value:+.4f}" if abs(value) < 100 else f"{value:+.6g}"
-    return rounded.replace("-", "+", 1) if float(rounded) == 0 and value >= 0 else rounded
-
-
-def _interval(item: ConstraintReport) -> str:
-    if item.interval is None:
-        return "-"
-    low, high = item.interval.lower, item.interval.upper
-    return f"[{'-inf' if low is None else _signed(low)}, {'+inf' if high is None else _signed(high)}]"
-
-
-def _verdict(item: ConstraintReport) -> str:
-    if item.verdict == "undecided":
-        return "undecided, est. met" if item.met else "undecided, est. not met"
-    return "NOT MET" if item.verdict == "not met" else item.verdict
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    """Lines of at most 100 columns."""
-    clean = printable(text)
-    if not clean:
-        return [""]
-    return textwrap.wrap(
-        clean, _WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False,
-        replace_whitespace=False, drop_whitespace=True,
-    )  # fmt: skip
+    return f"{value + 0.0:{sign}.4f}" if abs(value) < 100 else f"{value:{sign}.6g}"  # + 0.0 makes 0 of -0

@@ -1,30 +1,43 @@
-"""Confidence intervals for the slack of each constraint.
+"""How sure what was measured is: confidence intervals of slacks, standard errors, over the draw of the rows.
 
 A single proportion of unweighted rows against a constant gets the exact interval of Clopper and Pearson (1934).
 Everything else (differences, ratios, weights) gets a percentile bootstrap (expanded for small numbers), stratified by
-the membership pattern of the populations that the constraint uses, so that every replicate has the same number of
-rows in every population. It draws multinomial counts of the few kinds of rows that the constraint can tell apart,
-never rows, so its cost does not grow with their number.
+the membership pattern of the populations that the constraint uses, so that every replicate has the same number of rows
+in every population.
+
+Rows that a constraint cannot tell apart are counted once, and a replicate is a draw of multinomial counts of these few
+kinds of rows: never an array of rows times replicates, so its cost does not grow with the number of rows.
+
+A rate is a quotient of two sums over rows, and everything else is built from rates, so to first order each measure is
+a sum of one number per row, its *influence*: how much the measure moves, per unit of weight, with the row. The variance
+is then the sum of squared influences (the delta method; for a rate over a fixed population, exactly the textbook
+`p (1 - p) / n`). Differences between two classifiers on the same rows are taken row by row, which removes what both
+have in common.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import scipy.stats
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats, Ints, Seed
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Linear, Rate, Ratio
-from widemargin.goals.measuring.bootstrap import slack_replicates, tally
+from widemargin.goals.language.linear import Linear, Ratio
+from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
 
-__all__ = ["Interval", "clopper_pearson", "simultaneous_confidence", "slack_intervals"]
+__all__ = [
+    "BOOTSTRAP", "Influence", "Interval", "clopper_pearson", "covariance", "objective_influence", "quotient_error",
+    "simultaneous_confidence", "slack_intervals", "slack_replicates", "slack_variances", "tally", "weight_level",
+]  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Interval:
     """Two-sided confidence interval of a slack, in the constraint's units.
 
@@ -85,7 +98,7 @@ def slack_intervals(
     *,
     confidence: float = 0.95,
     n_replicates: int = 2000,
-    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+    random_state: Seed = 0,
 ) -> tuple[Interval | None, ...]:
     """Confidence interval of the slack of each constraint, for 0/1 predictions.
 
@@ -118,7 +131,15 @@ def slack_intervals(
             raise DataError("intervals need 0/1 predictions, not probabilities.")
     mass = tied.positive_mass(signs)
     measured = tied.measure(mass)
-    seed, rows = _seed(random_state), None
+    if random_state is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    elif isinstance(random_state, np.random.RandomState):
+        seed = int(random_state.randint(2**31 - 1))
+    elif isinstance(random_state, np.random.Generator):
+        seed = int(random_state.integers(2**31 - 1))
+    else:
+        seed = int(random_state)
+    rows: Tally | None = None
     intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
@@ -136,72 +157,43 @@ def slack_intervals(
     return tuple(intervals)
 
 
-def _seed(random_state: int | np.random.RandomState | np.random.Generator | None) -> int:
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    return int(random_state)
-
-
 def _proportion_ends(
     item: TiedConstraint, tied: TiedGoal, mass: Floats, confidence: float
 ) -> tuple[float, float] | None:
-    """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant."""
+    """Clopper-Pearson ends of the slack, where one unweighted proportion is compared with a constant.
+
+    A ratio is a proportion (precision, wins in changes) if both its sides are counts without a constant, if the
+    denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
+    """
+    cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
     weights = dict(zip(tied.sources, tied.row_weight, strict=True))
-    cleared, sign = item.cleared, 1.0 if item.cleared.sense == ">=" else -1.0
     if any(weights[rate.population.source] is not None for rate in cleared.form.rates):
         return None
-    if cleared.ratio is not None and cleared.ratio_bound is not None:
-        counts = _ratio_counts(cleared.ratio, tied, mass)
-        if counts is None:
+    if ratio is not None and cleared.ratio_bound is not None:
+        sides = ratio.numerator, ratio.denominator
+        if any(side.constant != 0.0 or not all(rate.definition.is_count for rate in side.rates) for side in sides):
             return None
-        factor, successes, trials = counts
-        target = cleared.ratio_bound
+        above, below = np.concatenate(table.weighted(sides[0])), np.concatenate(table.weighted(sides[1]))
+        if above.max() <= 0 or below.max() <= 0:
+            return None
+        share, whole = above / above.max(), below / below.max()
+        if not (np.isin(share, (0.0, 1.0)).all() and np.isin(whole, (0.0, 1.0)).all() and (share <= whole).all()):
+            return None
+        weight = np.concatenate([mass, tied.cell_weight - mass])
+        successes, trials = float(share @ weight), float(whole @ weight)
+        factor, target = float(above.max() / below.max()), cleared.ratio_bound
     elif len(cleared.form.terms) == 1:
-        coefficient, rate = cleared.form.terms[0]
-        row = tied.table.place[_rate(rate)]
-        trials = float(tied.table.total[row])
-        value = tied.table.select([row]).values(mass)[0]
-        units = trials if tied.table.is_count[row] else 1.0  # a count is its number of rows times a share
-        successes, factor, target = float(value / units * trials), coefficient * units, cleared.bound
+        row = table.place[cleared.form.rates[0]]
+        trials = float(table.total[row])
+        units = trials if table.is_count[row] else 1.0  # a count is its number of rows times a share
+        successes = float(table.select([row]).values(mass)[0] / units * trials)
+        factor, target = cleared.form.terms[0][0] * units, cleared.bound
     else:
         return None
-    ends = (sign * (factor * end - target) for end in clopper_pearson(round(successes), round(trials), confidence))
-    low, high = sorted(ends)
-    return low, high
-
-
-def _rate(atom: Rate | Ratio) -> Rate:
-    if isinstance(atom, Rate):
-        return atom
-    raise TypeError(f"{atom} is a ratio; clear it first.")
-
-
-def _ratio_counts(ratio: Ratio, tied: TiedGoal, mass: Floats) -> tuple[float, float, float] | None:
-    """Factor, successes and trials of a ratio that is a share of rows (precision, wins in changes), else None.
-
-    It is one if both sides are counts without a constant, if the denominator counts each row once or not at all, and if
-    every row of the numerator is one of the denominator.
-    """
-    forms: tuple[Linear, Linear] = (ratio.numerator, ratio.denominator)
-    if any(form.constant != 0.0 for form in forms) or not all(
-        rate.definition.is_count for form in forms for rate in form.rates
-    ):
-        return None
-    above, below = (np.concatenate(tied.table.weighted(form)) for form in forms)
-    unit, factor = float(below.max()), float(above.max())
-    share, whole = above / (factor or 1.0), below / (unit or 1.0)
-    if unit <= 0 or factor <= 0 or not (_zero_or_one(share) and _zero_or_one(whole) and bool((share <= whole).all())):
-        return None
-    weight = np.concatenate([mass, tied.cell_weight - mass])
-    return factor / unit, float(share @ weight), float(whole @ weight)
-
-
-def _zero_or_one(values: Floats) -> bool:
-    return bool(((values == 0.0) | (values == 1.0)).all())
+    low, high = clopper_pearson(round(successes), round(trials), confidence)
+    sign = 1.0 if cleared.sense == ">=" else -1.0
+    ends = sign * (factor * low - target), sign * (factor * high - target)
+    return min(ends), max(ends)
 
 
 def _percentile(slack: Floats, estimate: float, confidence: float, size: float) -> Interval:
@@ -219,4 +211,269 @@ def _percentile(slack: Floats, estimate: float, confidence: float, size: float) 
     upper = max(float(most[int(np.ceil((1.0 - tail) * (len(slack) - 1)))]), estimate)
     return Interval(
         lower if np.isfinite(lower) else None, upper if np.isfinite(upper) else None, confidence, "bootstrap"
+    )
+
+
+@dataclass(frozen=True)
+class BootstrapOptions:
+    """What the bootstrap and the counts of rows trade.
+
+    Attributes
+    ----------
+    weights : int
+        Most distinct weights of a source that are kept apart; beyond, those of one bin are averaged. More make more
+        kinds of rows, each of which is drawn in every replicate.
+    weight_step : float
+        Width of a bin of weights on the logarithmic scale. 0.05 averages weights within 5% of each other, which hides
+        2e-4 of their second moment and nothing of the first.
+    draws : int
+        Kinds times replicates drawn at once: 32 MB of counts.
+    """
+
+    weights: int = 256
+    weight_step: float = 0.05
+    draws: int = 4_000_000
+
+
+BOOTSTRAP = BootstrapOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Rows counted by cell, prediction and weight; one entry per kind that occurs.
+
+    Attributes
+    ----------
+    cell, bin : ndarray of int64
+        Cell, and number of the bin of weights.
+    positive : ndarray of bool
+    weight, count : ndarray of float64
+        Mean weight of the rows of the kind, and their number.
+    """
+
+    cell: Ints
+    bin: Ints
+    positive: Bools
+    weight: Floats
+    count: Floats
+
+
+def tally(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
+    """Count the rows of all sources, given 0/1 predictions for each source."""
+    parts, n_bins = [], 0
+    for cell, weight, repeats, sign in zip(tied.cell, tied.row_weight, tied.repeats, positive, strict=True):
+        bins, number = np.zeros(len(cell), np.int64), 1
+        if weight is not None:
+            # One bin for each weight while there are few and they are not means; beyond, one for each level.
+            values, bins = np.unique(weight, return_inverse=True)
+            if (repeats is not None and repeats.binned) or len(values) > BOOTSTRAP.weights:
+                bins = np.unique(weight_level(values), return_inverse=True)[1][bins]
+            number = int(bins.max(initial=0)) + 1
+        key = (2 * cell.astype(np.int64) + (sign != 0)) * number + bins
+        rows = None if repeats is None else repeats.count
+        n_keys = 2 * len(tied.cell_weight) * number
+        if n_keys > 4 * len(key):  # sort, where counting would need more memory than the rows
+            keys, place = np.unique(key, return_inverse=True)
+        else:
+            keys, place = np.flatnonzero(np.bincount(key, minlength=n_keys)), key
+        count = np.bincount(place, rows).astype(np.float64)
+        total = count if weight is None else np.bincount(place, weight if rows is None else weight * rows)
+        if place is key:
+            count, total = count[keys], total[keys]
+        cells_and_signs = keys // number
+        parts.append((cells_and_signs // 2, keys % number + n_bins, cells_and_signs % 2 == 1, total / count, count))
+        n_bins += number
+    return Tally(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def weight_level(weight: npt.ArrayLike) -> Floats:
+    """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.floor(np.log(np.asarray(weight, np.float64)) / BOOTSTRAP.weight_step), np.float64)
+
+
+def slack_replicates(
+    item: TiedConstraint, tied: TiedGoal, rows: Tally, number: int, rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Slack of a constraint in replicates of the data, drawn with replacement within each stratum.
+
+    Parameters
+    ----------
+    rows : Tally
+        What `tally` counted.
+    number : int
+        Of replicates.
+
+    Returns
+    -------
+    slack : ndarray of shape (number,)
+        NaN where the constraint is undefined.
+    size : float
+        Effective number of rows, `(sum of weights)^2 / sum of squares`, of the smallest denominator.
+    """
+    constraint = item.constraint
+    table = tied.table.select([tied.table.place[rate] for rate in constraint.rates])
+    # The 0/1 matrices of the few rates of a constraint, each of shape (r, k).
+    matrices = np.zeros((3, len(table.rates), table.space.n_cells), bool)
+    for block in table.blocks():
+        matrices[:, :, block.place] = block.alpha, block.beta, block.over
+    group_of, first, stratum_of = _groups(table, matrices)
+    alpha, beta, over = matrices[:, :, first].astype(np.float64)
+    group, positive, weight_of_row, count = _kinds(rows, group_of, stratum_of[first])
+    slack, m = np.empty(number), len(first)
+    strata = []
+    _, starts = np.unique(stratum_of[first][group], return_index=True)
+    for start, stop in zip(starts, [*starts[1:], len(group)], strict=True):
+        own, n_kinds = slice(start, stop), stop - start
+        # Half a row stands for a prediction that was never seen; it may be drawn, but the sample does not grow by it.
+        n_rows = round(float(count[own][count[own] >= 1].sum()))
+        place, weight = (group[own], np.arange(n_kinds)), weight_of_row[own]
+        whole = sp.csr_array((weight, place), shape=(m, n_kinds))
+        chosen = sp.csr_array((weight * positive[own], place), shape=(m, n_kinds))
+        strata.append((n_rows, count[own] / count[own].sum(), whole, chosen))
+    step = max(1, BOOTSTRAP.draws // max(1, len(count)))
+    for start in range(0, number, step):
+        # Some replicates at a time, so that the drawn counts stay small whatever the number of kinds.
+        stop = min(start + step, number)
+        weight, mass = np.zeros((2, m, stop - start))
+        for n_rows, shares, whole, chosen in strata:
+            drawn = rng.multinomial(n_rows, shares, size=stop - start).T.astype(np.float64)
+            weight += whole @ drawn
+            mass += chosen @ drawn
+        values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
+        slack[start:stop] = constraint_standing(constraint, item.cleared, table, values).slack
+    first_moment = np.bincount(group, count * weight_of_row, m)
+    second_moment = np.bincount(group, count * weight_of_row**2, m)
+    sizes = (over @ first_moment) ** 2 / (over @ second_moment)
+    return slack, float(sizes.min())
+
+
+def _groups(table: RateTable, matrices: Bools) -> tuple[Ints, Ints, Ints]:
+    """Group of each cell (-1: in no population here), one cell of each group, stratum of each cell."""
+    space = table.space
+    patterns, packer = Packer(space.n_cells), Packer(space.n_cells)
+    inside = np.zeros(space.n_cells, bool)
+    for rows in dict.fromkeys(rate.population.rows for rate in table.rates):
+        member = np.zeros(space.n_cells, bool)
+        start, part = space.start[rows[0]], space.parts[rows[0]]
+        member[start : start + part.n_cells] = part.member(rows)
+        patterns.add(member, 1)
+        packer.add(member, 1)
+        inside |= member
+    for counts in matrices.reshape(-1, space.n_cells):
+        packer.add(counts, 1)
+    codes = np.where(inside, packer.finish()[0], -1)
+    _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
+    if not inside.all():
+        first, groups = first[1:], groups - 1
+    return groups.astype(np.int64), first.astype(np.int64), patterns.finish()[0].astype(np.int64)
+
+
+def _kinds(rows: Tally, groups: Ints, stratum_of: Ints) -> tuple[Ints, Bools, Floats, Floats]:
+    """Merge the kinds of rows of cells that the constraint cannot tell apart.
+
+    Of each kind, stratum after stratum: group of cells, prediction, weight of a row, number of rows.
+
+    A prediction that a group of cells never shows has half a row, with the group's mean weight: else a rate of 0 or 1
+    would have an interval of no width.
+    """
+    n_groups, n_bins = len(stratum_of), int(rows.bin.max(initial=0)) + 1
+    used = groups[rows.cell] >= 0
+    whole_key = (2 * groups[rows.cell[used]] + rows.positive[used]) * n_bins + rows.bin[used]
+    keys, place = np.unique(whole_key, return_inverse=True)
+    count = np.bincount(place, rows.count[used], len(keys)).astype(np.float64)
+    weight = np.bincount(place, rows.count[used] * rows.weight[used], len(keys)) / count
+    key = keys // n_bins
+    seen = np.bincount(key, count, 2 * n_groups).reshape(n_groups, 2)
+    total = np.bincount(key, count * weight, 2 * n_groups).reshape(n_groups, 2).sum(axis=1)
+    lonely = np.flatnonzero((seen == 0).any(axis=1) & (seen > 0).any(axis=1))
+    key = np.concatenate([key, 2 * lonely + (seen[lonely, 1] == 0)])
+    weight = np.concatenate([weight, total[lonely] / seen[lonely].sum(axis=1)])
+    count = np.concatenate([count, np.full(len(lonely), 0.5)])
+    group = key // 2
+    order = np.argsort(stratum_of[group], kind="stable")
+    return group[order], key[order] % 2 == 1, weight[order], count[order]
+
+
+Influence: TypeAlias = tuple[Floats, ...]
+"""For each source, what every row adds to a measure, weight included."""
+
+
+def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+    """Influence of each row on the objective.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    positive : sequence of ndarray of shape (n_s,)
+        For each source, 1 or True where a row is predicted positive, or the probability of it.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_s,)
+    """
+    values = tied.table.values(tied.positive_mass(positive))
+    return _influence(tied.goal.objective, None, tied, values, positive)
+
+
+def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
+    """Variance of the slack of each constraint, split by source, shape (n_sources, m).
+
+    NaN where a ratio is undefined.
+    """
+    values = tied.table.values(tied.positive_mass(positive))
+    variances = np.empty((len(tied.sources), tied.n_constraints))
+    for j, item in enumerate(tied.constraints):
+        ratio = item.cleared.ratio
+        # The sign does not matter: that of the slack or of its negative.
+        above, below = (item.constraint.difference, None) if ratio is None else (ratio.numerator, ratio.denominator)
+        variances[:, j] = _variances(_influence(above, below, tied, values, positive))
+    return variances
+
+
+def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
+    """Standard error of the quotient of two forms without ratios; NaN where the denominator is zero."""
+    values = tied.table.values(tied.positive_mass(positive))
+    return float(np.sqrt(_variances(_influence(above, below, tied, values, positive)).sum()))
+
+
+def covariance(influences: Sequence[Influence]) -> Floats:
+    """Covariance matrix of K measures on the same rows, shape (K, K)."""
+    total = np.zeros((len(influences), len(influences)))
+    for parts in zip(*influences, strict=True):
+        rows = np.stack(parts)
+        sums = rows.sum(axis=1)
+        total += rows @ rows.T - np.outer(sums, sums) / max(rows.shape[1], 1)
+    return total
+
+
+def _variances(influence: Influence) -> Floats:
+    """Variance of the sum over the rows of each source, which are independent draws."""
+    sums = [float(x @ x) - float(x.sum()) ** 2 / max(len(x), 1) for x in influence]
+    variances: Floats = np.maximum(sums, 0.0)  # NaN stays NaN
+    return variances
+
+
+def _influence(
+    above: Linear, below: Linear | None, tied: TiedGoal, values: Floats, positive: Sequence[npt.NDArray[Any]]
+) -> Influence:
+    """Influence of each row on a form without ratios, or on the quotient of two; NaN where the denominator is zero.
+
+    That on `above / below` is `(influence on above - quotient * influence on below) / below`.
+    """
+    table, form, divisor = tied.table, above, 1.0
+    if below is not None:
+        quotient, denominator = ratio_value(Ratio(above, below), table, values)
+        divisor = float(denominator) if np.isfinite(quotient) else np.nan
+        form = above.plus(below, -float(quotient)) if np.isfinite(quotient) else above
+    # By cell: what a row predicted negative adds, and how much more one predicted positive does.
+    of_positive, base = table.weighted(form)
+    gain = (of_positive - base) / divisor
+    offset = table.factors([form]).multiply(np.where(table.is_count, 0.0, np.nan_to_num(values)))
+    for block in table.blocks():
+        base[block.place] -= (offset @ block.over)[0]
+    base /= divisor
+    return tuple(
+        (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
+        for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)
     )

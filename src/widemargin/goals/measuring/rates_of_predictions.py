@@ -7,27 +7,20 @@ replicates.
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._typing import Floats, Signs
-from widemargin.goals.binding.cells import CellSpace, Rows, SourceCells
-from widemargin.goals.language.constraints import ClearedConstraint
-from widemargin.goals.language.linear import Linear, Rate, Ratio
-from widemargin.goals.language.metrics import When
+from widemargin._typing import Bools, Floats, Ints, Signs
+from widemargin.goals.binding.cells import CellSpace, Rows
+from widemargin.goals.language.constraints import ClearedConstraint, Constraint
+from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
 __all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
 
-Flags = npt.NDArray[np.bool_]
-
 TOLERANCE = 1e-9
 """Rounding allowed to a constraint that holds with equality."""
-
-TINY = 1e-12
-"""Share of its largest value below which a denominator is zero."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +56,10 @@ class CellBlock(NamedTuple):
     """
 
     place: slice
-    inside: Flags
-    alpha: Flags
-    beta: Flags
-    over: Flags
+    inside: Bools
+    alpha: Bools
+    beta: Bools
+    over: Bools
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -98,31 +91,30 @@ class RateTable:
 
     rates: tuple[Rate, ...]
     space: CellSpace
-    is_count: Flags
-    population_rows: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
-    all_rows: npt.NDArray[np.int64]
+    is_count: Bools
+    population_rows: Ints
+    rows: Ints
+    all_rows: Ints
     total: Floats
     cap: Floats
 
     @classmethod
     def build(cls, rates: Sequence[Rate], space: CellSpace) -> "RateTable":
         """Count the rows and the weight of each rate."""
-        r = len(rates)
         is_count = np.array([rate.definition.is_count for rate in rates], dtype=bool)
-        population_rows, rows, all_rows, total, reach = np.zeros((5, r))
-        empty = np.zeros(0, np.int64)
-        table = cls(tuple(rates), space, is_count, empty, empty, empty, total, reach)
+        population_rows, rows, all_rows = np.zeros((3, len(rates)), np.int64)
+        total, reach = np.zeros((2, len(rates)))
+        table = cls(tuple(rates), space, is_count, population_rows, rows, all_rows, total, reach)
         for block in table.blocks():
-            over, at = block.over.astype(np.float64), block.place
-            population_rows += block.inside.astype(np.float64) @ space.count[at]
-            rows += over @ space.weighty[at]
-            all_rows += over @ space.count[at]
+            # As numbers, because NumPy is slow to multiply truth values with integers.
+            inside, over, at = block.inside.astype(np.float64), block.over.astype(np.float64), block.place
+            population_rows += (inside @ space.count[at]).astype(np.int64)
+            rows += (over @ space.weighty[at]).astype(np.int64)
+            all_rows += (over @ space.count[at]).astype(np.int64)
             total += over @ space.weight[at]
             reach += (block.alpha | block.beta) @ space.weight[at]
-        cap = np.where(is_count, reach, np.divide(reach, total, out=np.zeros(r), where=total > 0))
-        whole = [part.astype(np.int64) for part in (population_rows, rows, all_rows)]
-        return cls(tuple(rates), space, is_count, whole[0], whole[1], whole[2], total, cap)
+        reach[~is_count] = np.divide(reach, total, out=np.zeros(len(rates)), where=total > 0)[~is_count]
+        return table
 
     def select(self, keep: Sequence[int]) -> "RateTable":
         """The table of some of its rates."""
@@ -137,26 +129,42 @@ class RateTable:
     @functools.cached_property
     def place(self) -> dict[Rate, int]:
         """Row of each rate."""
-        return {rate: j for j, rate in enumerate(self.rates)}
+        return dict(zip(self.rates, range(len(self.rates)), strict=True))
 
     def blocks(self) -> Iterable[CellBlock]:
         """The cells a block at a time; where one block holds those of every source, they are kept."""
-        return self._made() if self._small is None else self._small
+        return self._all_at_once if len(self.rates) * self.space.n_cells <= BLOCKS.entries else self._one_by_one()
 
     @functools.cached_property
-    def _small(self) -> tuple[CellBlock, ...] | None:
-        return tuple(self._made()) if len(self.rates) * self.space.n_cells <= BLOCKS.entries else None
+    def _all_at_once(self) -> tuple[CellBlock, ...]:
+        return tuple(self._one_by_one())
 
-    def _made(self) -> Iterator[CellBlock]:
+    def _one_by_one(self) -> Iterator[CellBlock]:
+        """Rows without a label are left out of everything that needs one, also of the denominator."""
         width = max(BLOCKS.least_cells, BLOCKS.entries // max(1, len(self.rates)))
         # A block never crosses two sources: the memberships of a source say nothing of the rows of another.
         for source, part in self.space.parts.items():
-            here = [j for j, rate in enumerate(self.rates) if rate.population.source == source]
+            here = [(j, rate) for j, rate in enumerate(self.rates) if rate.population.source == source]
             for low in range(0, part.n_cells if here else 0, width):
                 which = slice(low, min(low + width, part.n_cells))
-                start = self.space.start[source]
                 masks = np.zeros((4, len(self.rates), which.stop - low), bool)
-                _fill([self.rates[j] for j in here], here, part, which, masks)
+                label = part.label[which]
+                # Many rates share a population, and many a metric: each is looked at once.
+                members: dict[Rows, Bools] = {}
+                conditions: dict[tuple[str, str | None], list[Bools]] = {}
+                for j, rate in here:
+                    rows, kind, metric = rate.population.rows, (rate.metric, rate.baseline), rate.definition
+                    if rows not in members:
+                        members[rows] = part.member(rows, which)
+                    if kind not in conditions:
+                        answers = None if rate.baseline is None else part.baselines[rate.baseline][which]
+                        usable = label != 0 if metric.needs_label else np.ones(label.shape, bool)
+                        parts = metric.alpha, metric.beta, (metric.over or When(),)
+                        conditions[kind] = [_matching(whens, usable, label, answers) for whens in parts]
+                    masks[0, j] = members[rows]
+                    for mask, condition in zip(masks[1:], conditions[kind], strict=True):
+                        np.logical_and(members[rows], condition, out=mask[j])
+                start = self.space.start[source]
                 yield CellBlock(slice(start + low, start + which.stop), *masks)
 
     def values(self, positive: Floats) -> Floats:
@@ -175,8 +183,8 @@ class RateTable:
         above = np.zeros(len(self.rates))
         for block in self.blocks():
             # A rate counts the weight predicted positive in some cells and the weight predicted negative in others.
-            said = positive[block.place]
-            above += block.alpha @ said + block.beta @ (self.space.weight[block.place] - said)
+            chosen = positive[block.place]
+            above += block.alpha @ chosen + block.beta @ (self.space.weight[block.place] - chosen)
         return rate_values(above, self.total, self.is_count)
 
     def weighted(self, form: Linear) -> tuple[Floats, Floats]:
@@ -184,10 +192,10 @@ class RateTable:
         factors = self.factors([form])
         pair = np.zeros((2, self.space.n_cells))
         for block in self.blocks():
-            pair[0, block.place], pair[1, block.place] = (factors @ part for part in (block.alpha, block.beta))
+            pair[0, block.place], pair[1, block.place] = factors @ block.alpha, factors @ block.beta
         return pair[0], pair[1]
 
-    def factors(self, forms: Sequence[Linear]) -> Any:
+    def factors(self, forms: Sequence[Linear]) -> sp.csr_array:
         """What a unit of weight that counts for each rate adds to forms without ratios: sparse, shape (f, r)."""
         rows, columns, values = [], [], []
         for i, form in enumerate(forms):
@@ -201,7 +209,7 @@ class RateTable:
         return sp.csr_array((values, (rows, columns)), shape=(len(forms), len(self.rates)), dtype=np.float64)
 
 
-def rate_values(above: Floats, total: Floats, is_count: Flags) -> Floats:
+def rate_values(above: Floats, total: Floats, is_count: Bools) -> Floats:
     """Numerators over denominators; NaN where a denominator is zero.
 
     Parameters
@@ -216,46 +224,17 @@ def rate_values(above: Floats, total: Floats, is_count: Flags) -> Floats:
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
-def _fill(
-    rates: Sequence[Rate], row: Sequence[int], part: SourceCells, which: slice, masks: npt.NDArray[np.bool_]
-) -> None:
-    """Set the rows of the four masks of a `CellBlock` for rates of one source.
-
-    Rows without a label are left out of everything that needs one, also of the denominator.
-    """
-    label = part.label[which]
-    members: dict[Rows, Flags] = {}
-    conditions: dict[tuple[str, str | None], tuple[Flags, Flags, Flags]] = {}
-    for rate, j in zip(rates, row, strict=True):
-        rows = rate.population.rows
-        if rows not in members:
-            members[rows] = part.member(rows, which)
-        kind = rate.metric, rate.baseline
-        if kind not in conditions:
-            said = None if rate.baseline is None else part.baselines[rate.baseline][which]
-            conditions[kind] = _conditions(rate, label, said)
-        masks[0, j] = members[rows]
-        for mask, condition in zip(masks[1:], conditions[kind], strict=True):
-            np.logical_and(members[rows], condition, out=mask[j])
-
-
-def _conditions(rate: Rate, label: Signs, said: Signs | None) -> tuple[Flags, Flags, Flags]:
-    """Cells, of any population, whose + counts, whose - counts, and that are the denominator."""
-    metric = rate.definition
-    usable = label != 0 if metric.needs_label else np.ones(label.shape, bool)
-
-    def match(conditions: Sequence[When]) -> Flags:
-        total = np.zeros_like(usable)
-        for when in conditions:
-            one = usable.copy()
-            if when.label is not None:
-                one &= label == when.label
-            if when.baseline is not None and said is not None:
-                one &= said == when.baseline
-            total |= one
-        return total
-
-    return match(metric.alpha), match(metric.beta), match([metric.over or When()])
+def _matching(whens: Sequence[When], usable: Bools, label: Signs, baseline: Signs | None) -> Bools:
+    """Usable cells that fulfil one of some conditions."""
+    total = np.zeros_like(usable)
+    for when in whens:
+        one = usable.copy()
+        if when.label is not None:
+            one &= label == when.label
+        if when.baseline is not None and baseline is not None:
+            one &= baseline == when.baseline
+        total |= one
+    return total
 
 
 def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:
@@ -283,23 +262,20 @@ def ratio_value(ratio: Ratio, table: RateTable, values: Floats) -> tuple[Floats,
     """Value of a ratio and its denominator; the value is NaN where the denominator is zero."""
     above = form_value(ratio.numerator, table, values)
     below = form_value(ratio.denominator, table, values)
-    place = table.place
-    largest = abs(ratio.denominator.constant) + sum(
-        abs(coefficient) * table.cap[place[atom]]
-        for coefficient, atom in ratio.denominator.terms
-        if isinstance(atom, Rate)
-    )
-    defined = below > TINY * largest
+    largest = abs(ratio.denominator.constant)
+    for coefficient, atom in ratio.denominator.terms:
+        if isinstance(atom, Rate):
+            largest += abs(coefficient) * table.cap[table.place[atom]]
+    defined = below > 1e-12 * largest  # less is the rounding of a denominator that is zero
     return np.divide(above, below, out=np.full_like(above, np.nan), where=defined), below
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Standing:
+class Standing(NamedTuple):
     """Where a constraint stands, in the user's units (scalars, or arrays of B replicates).
 
     For a constraint with a ratio, `value` is the ratio, `bound` the number it is compared with, `denominator` its
     denominator; for any other, `value` is the left-hand side, `bound` the value of the right-hand side, and
-    `denominator` is NaN.
+    `denominator` is NaN. A `slack` >= 0 is met, NaN is undefined.
     """
 
     value: Floats
@@ -309,17 +285,16 @@ class Standing:
 
 
 def constraint_standing(
-    lhs: Linear, rhs: Linear, cleared: ClearedConstraint, table: RateTable, values: Floats
+    constraint: Constraint, cleared: ClearedConstraint, table: RateTable, values: Floats
 ) -> Standing:
-    """Value, bound and slack (>= 0: met; NaN: undefined) of one constraint."""
+    """Value, bound and slack of one constraint, from the values of the rates."""
     if cleared.ratio is not None and cleared.ratio_bound is not None:
         value, denominator = ratio_value(cleared.ratio, table, values)
         bound = np.full_like(value, cleared.ratio_bound)
     else:
-        value, bound = form_value(lhs, table, values), form_value(rhs, table, values)
+        value, bound = form_value(constraint.lhs, table, values), form_value(constraint.rhs, table, values)
         denominator = np.full_like(value, np.nan)
-    slack = value - bound if cleared.sense == ">=" else bound - value
-    return Standing(value, bound, np.asarray(slack), denominator)
+    return Standing(value, bound, value - bound if cleared.sense == ">=" else bound - value, denominator)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -345,27 +320,12 @@ class Measured:
     denominator: Floats
 
     @property
-    def lhs(self) -> Floats:
-        """The same as `value`."""
-        return self.value
-
-    @property
-    def rhs(self) -> Floats:
-        """The same as `bound`."""
-        return self.bound
-
-    @property
-    def undefined(self) -> Flags:
+    def undefined(self) -> Bools:
         """Constraints whose ratio is 0/0 or has another zero denominator."""
         return np.isnan(self.slack)
 
     @property
-    def met(self) -> Flags:
+    def met(self) -> Bools:
         """Constraints that hold, up to rounding; an undefined one never does."""
         allowed = -TOLERANCE * np.maximum(1.0, np.abs(self.bound))
         return np.greater_equal(self.slack, allowed, out=np.zeros(len(self.slack), bool), where=~self.undefined)
-
-    @property
-    def all_met(self) -> bool:
-        """Whether every constraint holds."""
-        return bool(self.met.all())

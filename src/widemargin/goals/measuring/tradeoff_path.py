@@ -7,30 +7,27 @@ of the training problem, stay under their own name.
 
 import html
 import itertools
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._text import aligned, html_table
-from widemargin._typing import Floats
+from widemargin._text import aligned, html_table, pandas_for_frames, wrapped
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.frames import pandas_for_frames
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.measuring import intervals
+from widemargin.goals.measuring.rates_of_predictions import form_value
 
-__all__ = ["Measures", "Price", "TradeoffPath"]
+__all__ = ["MeasureLog", "Measures", "Price", "TradeoffPath"]
 
-Flags = npt.NDArray[np.bool_]
+Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 
-WIDTH = 100
 FORMAT = 1
 KIND = "widemargin trade-off path"
-MAX_POINTS = 10_000
-"""More than anybody sweeps; a stored path that claims more is damaged."""
-LARGEST = 1e15
-"""No number of a stored path is as large: no rate, no count of rows, no time."""
 STRETCHES = 5
 """Prices are quoted over this many stretches of the path: between close neighbours the noise is larger than the
 difference."""
@@ -80,6 +77,80 @@ class Measures:
         """Standard error of `objective[j] - objective[i]`, from the rows on which the two models differ."""
         c = self.covariance
         return float(np.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j])))
+
+
+class MeasureLog:
+    """Measures of models on one set of rows, in order.
+
+    Parameters
+    ----------
+    n_rows : int
+    with_errors : bool
+        Whether standard errors are wanted, for rows that the models were not fitted to.
+    """
+
+    def __init__(self, n_rows: int, *, with_errors: bool) -> None:
+        self.n_rows = n_rows
+        self.with_errors = with_errors
+        self._rows: list[dict[str, Any]] = []
+        self._influences: list[intervals.Influence] = []
+
+    def join(self, other: "MeasureLog") -> None:
+        """Append the models of another log on the same rows."""
+        self._rows += other._rows
+        self._influences += other._influences
+
+    def add(
+        self, tied: TiedGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
+    ) -> None:
+        """Measure one model.
+
+        Parameters
+        ----------
+        tied : TiedGoal
+        positive, soft : sequence of ndarray of shape (n_s,)
+            For each source, whether each row is predicted positive, and the probability of it by the ramp.
+        keys : sequence of Constraint
+            The constraints of the path, in order; those not bound here are NaN.
+        swept : sequence of Constraint
+            Those of the constraints whose level is swept.
+        """
+        hard, ramp = (tied.measure(tied.positive_mass(part)) for part in (positive, soft))
+        place = {item.constraint: j for j, item in enumerate(tied.constraints)}
+        # A column of NaN stands behind the others, for the constraints that are not bound here.
+        columns = [place.get(key, -1) for key in keys]
+        row: dict[str, Any] = {"objective": hard.objective, "ramp_objective": ramp.objective}
+        row |= {"reached": np.nan, "reached_error": np.nan, "slack_error": np.full(len(columns), np.nan)}
+        measured = {"rate": hard.value, "bound": hard.bound, "slack": hard.slack}
+        measured |= {"ramp_rate": ramp.value, "ramp_slack": ramp.slack}
+        if self.with_errors:
+            self._influences.append(intervals.objective_influence(tied, positive))
+            measured["slack_error"] = np.sqrt(intervals.slack_variances(tied, positive).sum(axis=0))
+        row |= {name: np.append(values, np.nan)[columns] for name, values in measured.items()}
+        values = tied.table.values(tied.positive_mass(positive))
+        worst = None
+        for key in swept:
+            if key not in place:
+                continue
+            above, below, is_floor = key.compared_with_level()
+            level = float(form_value(above, tied.table, values))
+            if below is not None:
+                under = float(form_value(below, tied.table, values))
+                level = level / under if under > 0.0 else np.nan
+            if worst is None or (level < row["reached"] if is_floor else level > row["reached"]):
+                row["reached"], worst = level, key
+        if self.with_errors and worst is not None:
+            above, below, _ = worst.compared_with_level()
+            own = measured["slack_error"][place[worst]]
+            row["reached_error"] = own if below is None else intervals.quotient_error(above, below, tied, positive)
+        self._rows.append(row)
+
+    def finish(self) -> Measures:
+        """All of it as arrays."""
+        k = len(self._rows)
+        columns = {name: np.array([row[name] for row in self._rows], dtype=np.float64) for name in self._rows[0]}
+        between = intervals.covariance(self._influences) if self.with_errors else np.full((k, k), np.nan)
+        return Measures(self.n_rows, covariance=between, **columns)
 
 
 @dataclass(frozen=True)
@@ -153,13 +224,13 @@ class TradeoffPath:
     training: Measures
     held_out: Measures | None
     gap: Floats
-    certified: Flags
+    certified: Bools
     multipliers: Floats
-    met: Flags
+    met: Bools
     violation: Floats
     status: tuple[str, ...]
     seconds: Floats
-    n_iter: npt.NDArray[np.int64]
+    n_iter: Ints
     models: tuple[Any, ...]
 
     def __len__(self) -> int:
@@ -187,14 +258,11 @@ class TradeoffPath:
             and "held_out" the attributes of `Measures`: lists of K numbers, or K lists of m (of K in "covariance").
         """
         plain: dict[str, Any] = {"kind": KIND, "format": FORMAT}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in ("training", "held_out"):
-                plain[field.name] = (
-                    None if value is None else {name: _plain(part) for name, part in vars(value).items()}
-                )
-            elif field.name not in _NOT_STORED:
-                plain[field.name] = _plain(value)
+        for name, value in vars(self).items():
+            if isinstance(value, Measures):
+                plain[name] = {part: _plain(numbers) for part, numbers in vars(value).items()}
+            elif name not in ("coef", "intercept", "models"):
+                plain[name] = _plain(value)
         return plain
 
     @classmethod
@@ -212,7 +280,30 @@ class TradeoffPath:
         if type(version) is not int or not 1 <= version <= FORMAT:
             raise DataError(f"a trade-off path of format {version!r} cannot be read; this version reads {FORMAT}.")
         try:
-            return _path_from(plain)
+            # Every array has the shape that the values and the constraints ask for.
+            lists = {name: plain[name] for name in ("labels", "status")}
+            lists["name and objective_text"] = [plain["name"], plain["objective_text"]]
+            for name, texts in lists.items():
+                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                    raise ValueError(f"{name} holds something that is no text")
+            k, m = len(plain["values"]), len(plain["labels"])
+            values = _array(plain["values"], (k,), "values")
+            # Nobody sweeps more values; a stored path that claims more is damaged.
+            if not 1 <= k <= 10_000 or len(plain["status"]) != k or not np.isfinite(values).all():
+                raise ValueError(f"{k} values (not all finite?) and {len(plain['status'])} of status")
+            if type(plain["n_asked"]) is not int or plain["n_asked"] < k:
+                raise ValueError(f"n_asked is {plain['n_asked']!r} and there are {k} points")
+            return cls(
+                name=plain["name"], objective_text=plain["objective_text"], labels=tuple(plain["labels"]),
+                status=tuple(plain["status"]), values=values, n_asked=plain["n_asked"],
+                coef=None, intercept=np.full(k, np.nan), models=(),
+                training=_measures(plain["training"], k, m),
+                held_out=None if plain["held_out"] is None else _measures(plain["held_out"], k, m),
+                **{name: _array(plain[name], (k,), name) for name in ("gap", "violation", "seconds")},
+                **{name: _array(plain[name], (k,), name, bool) for name in ("certified", "met")},
+                multipliers=_array(plain["multipliers"], (k, m), "multipliers"),
+                n_iter=_array(plain["n_iter"], (k,), "n_iter").astype(np.int64),
+            )  # fmt: skip
         except KeyError as error:
             raise DataError(f"the stored trade-off path has no {error}; make it again.") from None
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -260,7 +351,6 @@ class TradeoffPath:
         ImportError
             If pandas is not installed.
         """
-        pd = pandas_for_frames()
         columns: dict[str, Any] = {"status": self.status, "met": self.met, "violation": self.violation}
         for prefix, part in (("training", self.training), ("held_out", self.held_out)):
             if part is None:
@@ -275,12 +365,11 @@ class TradeoffPath:
                 columns[f"{prefix}_slack: {label}"] = part.slack[:, j]
         columns |= {f"multiplier: {label}": self.multipliers[:, j] for j, label in enumerate(self.labels)}
         columns |= {"gap": self.gap, "iterations": self.n_iter, "seconds": self.seconds}
-        return pd.DataFrame(columns, index=pd.Index(self.values, name=self.name))
+        return pandas_for_frames().DataFrame(columns, index=self.values).rename_axis(index=self.name)
 
     def __str__(self) -> str:
-        table = aligned(self._cells(), left=0)
-        wrapped = [line for text in self._tail() for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
-        return "\n".join([*textwrap.wrap(self._headline(), WIDTH), "", *table, "", *wrapped])
+        tail = [line for text in self._tail() for line in wrapped(text)]
+        return "\n".join([*wrapped(self._headline()), "", *aligned(self._cells(), left=0), "", *tail])
 
     __repr__ = __str__
 
@@ -315,15 +404,16 @@ class TradeoffPath:
             if swept:
                 columns.append(("reached", [f"{value:.4f}" for value in part.reached]))
             if len(self.labels) > 1 or not swept:
-                columns.append(("least slack", [_least(row) for row in part.slack]))
+                least = np.nanmin(part.slack, axis=1, initial=np.inf)  # inf: no slack at all, or none that is defined
+                empty = "undefined" if self.labels else "-"
+                columns.append(("least slack", [f"{slack:+.4f}" if slack < np.inf else empty for slack in least]))
         columns.append(("gap", [f"{gap:.0e}" for gap in self.gap]))
-        columns.append(("status", [self._standing(i) for i in range(len(self))]))
+        standing = []
+        for met, status, violation in zip(self.met, self.status, self.violation, strict=True):
+            done = "met" if status == "converged" else f"met ({status})"
+            standing.append(done if met else f"NOT MET, by {violation:.2g}")
+        columns.append(("status", standing))
         return [list(row) for row in zip(*([head, *cells] for head, cells in columns), strict=True)]
-
-    def _standing(self, i: int) -> str:
-        if self.met[i]:
-            return "met" if self.status[i] == "converged" else f"met ({self.status[i]})"
-        return f"NOT MET, by {self.violation[i]:.2g}"
 
     def _tail(self) -> list[str]:
         lines = []
@@ -333,9 +423,6 @@ class TradeoffPath:
         if not self.met.all():
             lines.append("NOT MET: no start reached a model that meets the goal on the training rows (no proof).")
         return lines
-
-
-_NOT_STORED = ("coef", "intercept", "models")
 
 
 def _plain(value: object) -> object:
@@ -348,67 +435,27 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _path_from(plain: dict[str, Any]) -> TradeoffPath:
-    """The path, every array of the shape that the values and the constraints ask for."""
-    labels, status = (_texts(plain[name], name) for name in ("labels", "status"))
-    values = _numbers(plain["values"], (len(plain["values"]),), "values")
-    k, m = len(values), len(labels)
-    if not 1 <= k <= MAX_POINTS or len(status) != k or not np.isfinite(values).all():
-        raise ValueError(f"{k} values (not all finite?) and {len(status)} of status")
-    asked = plain["n_asked"]
-    if type(asked) is not int or asked < k:
-        raise ValueError(f"n_asked is {asked!r} and there are {k} points")
-    name, objective = _texts([plain["name"], plain["objective_text"]], "name and objective_text")
-    gap, violation, seconds = (_numbers(plain[key], (k,), key) for key in ("gap", "violation", "seconds"))
-    certified, met = (_flags(plain[key], k, key) for key in ("certified", "met"))
-    return TradeoffPath(
-        name=name, objective_text=objective, labels=labels, values=values, n_asked=asked, coef=None,
-        intercept=np.full(k, np.nan), training=_measures_from(plain["training"], k, m),
-        held_out=None if plain["held_out"] is None else _measures_from(plain["held_out"], k, m),
-        gap=gap, certified=certified, multipliers=_numbers(plain["multipliers"], (k, m), "multipliers"), met=met,
-        violation=violation, status=status, seconds=seconds,
-        n_iter=_numbers(plain["n_iter"], (k,), "n_iter").astype(np.int64), models=(),
-    )  # fmt: skip
-
-
-def _measures_from(plain: dict[str, Any], k: int, m: int) -> Measures:
-    of_constraints = {"rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error"}
-    n_rows = plain["n_rows"]
-    if type(n_rows) is not int or n_rows < 1:
-        raise ValueError(f"n_rows is {n_rows!r}")
-    shapes = {field.name: (k, m) if field.name in of_constraints else (k,) for field in fields(Measures)}
-    shapes = {**shapes, "covariance": (k, k)}
-    del shapes["n_rows"]
-    measures = Measures(n_rows, **{name: _numbers(plain[name], shape, name) for name, shape in shapes.items()})
+def _measures(plain: dict[str, Any], k: int, m: int) -> Measures:
+    if type(plain["n_rows"]) is not int or plain["n_rows"] < 1:
+        raise ValueError(f"n_rows is {plain['n_rows']!r}")
+    of_constraints = ("rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error")
+    shapes = dict.fromkeys(of_constraints, (k, m)) | {"covariance": (k, k)}
+    names = [field.name for field in fields(Measures) if field.name != "n_rows"]
+    measures = Measures(plain["n_rows"], **{name: _array(plain[name], shapes.get(name, (k,)), name) for name in names})
     if (np.diag(measures.covariance) < 0.0).any():
         raise ValueError("covariance holds a negative variance")
     return measures
 
 
-def _numbers(values: object, shape: tuple[int, ...], name: str) -> Floats:
-    """An array of numbers, NaN where there is None."""
+def _array(values: object, shape: tuple[int, ...], name: str, kind: type = float) -> npt.NDArray[Any]:
+    """An array of numbers, NaN where there is None, or of truth values."""
     array = np.array(values, dtype=object).reshape(shape) if 0 in shape else np.array(values, dtype=object)
     if array.shape != shape:
         raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
     for item in array.ravel():
-        if item is not None and (type(item) not in (int, float) or not abs(item) < LARGEST):
+        if kind is bool and type(item) is not bool:
+            raise ValueError(f"{name} is no list of {len(array)} times true or false")
+        # No number of a stored path is as large as 1e15: no rate, no count of rows, no time.
+        if kind is float and item is not None and (type(item) not in (int, float) or not abs(item) < 1e15):
             raise ValueError(f"{name} holds {item!r}")
-    return array.astype(np.float64)
-
-
-def _flags(values: object, k: int, name: str) -> Flags:
-    if not isinstance(values, list) or len(values) != k or not all(isinstance(value, bool) for value in values):
-        raise ValueError(f"{name} is no list of {k} times true or false")
-    return np.array(values, dtype=np.bool_)
-
-
-def _texts(values: object, name: str) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{name} holds something that is no text")
-    return tuple(values)
-
-
-def _least(slack: Floats) -> str:
-    if not len(slack):
-        return "-"
-    return "undefined" if np.isnan(slack).all() else f"{np.nanmin(slack):+.4f}"
+    return array.astype(kind)

@@ -8,80 +8,51 @@ import ast
 import difflib
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from widemargin.exceptions import GoalError
+from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
-from widemargin.goals.language.checks import ColumnName, Literal, checked_column, checked_literal, checked_number, shown
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import (
-    And,
-    Compare,
-    IsIn,
-    IsNull,
-    IsTrue,
-    Not,
-    Or,
-    Predicate,
-    negative_label,
-    positive_label,
-    predicted_negative,
-    predicted_positive,
-)
 from widemargin.goals.language.rates import RATES
-from widemargin.goals.text.printing import quoted
+from widemargin.goals.language.values import (
+    ColumnName,
+    Literal,
+    checked_column,
+    checked_literal,
+    checked_number,
+    literal_text,
+    shown,
+)
 
-__all__ = ["Converter", "suggestion", "too_deep"]
+__all__ = ["Converter", "suggestion"]
 
 T = TypeVar("T")
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
-_COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+_PREDICATES: dict[str, Callable[..., predicates.Predicate]] = {
+    name: getattr(predicates, name)
+    for name in ("positive_label", "negative_label", "predicted_positive", "predicted_negative")
 }
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_PREDICATES: Mapping[str, Callable[..., Predicate]] = MappingProxyType(
-    {
-        "positive_label": positive_label,
-        "negative_label": negative_label,
-        "predicted_positive": predicted_positive,
-        "predicted_negative": predicted_negative,
-    }
-)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
-    close = difflib.get_close_matches(name[:50], list(known), n=1)
+    close = difflib.get_close_matches(name[:50], list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def too_deep(tree: ast.expr, limit: int) -> bool:
-    """Whether a tree nests deeper than `limit`; a chain `a + b + c ...` counts as one level."""
-    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        if depth > limit:
-            return True
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, (ast.expr, ast.keyword)):
-                chain = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
-                waiting.append((child, depth if chain else depth + 1))
-    return False
 
 
 def _spine(node: ast.expr) -> tuple[ast.expr, list[tuple[ast.operator, ast.expr]]]:
@@ -137,41 +108,38 @@ class Converter:
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
         if len(node.ops) > 1:
             raise GoalError("a constraint cannot be chained. Write two constraints, each on its own line.")
-        sign = _COMPARISONS.get(type(node.ops[0]))
-        if sign in ("<", ">"):
+        sign = node.ops[0]
+        if isinstance(sign, (ast.Lt, ast.Gt)):
             raise GoalError("strict inequalities are not supported, use <= or >=.")
-        if sign not in ("<=", ">="):
+        if not isinstance(sign, (ast.LtE, ast.GtE)):
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        made = left <= right if sign == "<=" else left >= right
-        assert isinstance(made, Constraint)
-        return made
+        constraint = _OPERATORS[type(sign)](left, right)
+        assert isinstance(constraint, Constraint)
+        return constraint
 
     def expression(self, node: ast.expr) -> Expression | float:
         """Rates, numbers, `+ - * /`."""
-        first, rest = _spine(node)
-        value = self._operand(first)
-        for sign, right in rest:
-            apply = _ARITHMETIC.get(type(sign))
-            if apply is None:
-                raise GoalError(f"{_source(node)}: expressions use + - * / only.")
-            other = self._operand(right)
-            if apply is operator.truediv and isinstance(other, float) and other == 0.0:
-                raise GoalError(f"{_source(node)}: division by zero.")
-            value = apply(value, other)
-            if isinstance(value, float):
-                value = checked_number(value, "a constant of an expression")
-        return value
-
-    def _operand(self, node: ast.expr) -> Expression | float:
         if isinstance(node, ast.BinOp):
-            return self.expression(node)
+            first, rest = _spine(node)
+            value = self.expression(first)
+            for sign, right in rest:
+                apply = _OPERATORS.get(type(sign))
+                if apply is None:
+                    raise GoalError(f"{_source(node)}: expressions use + - * / only.")
+                other = self.expression(right)
+                if apply is operator.truediv and isinstance(other, float) and other == 0.0:
+                    raise GoalError(f"{_source(node)}: division by zero.")
+                value = apply(value, other)
+                if isinstance(value, float):
+                    value = checked_number(value, "a constant of an expression")
+            return value
         if isinstance(node, ast.Constant):
             return checked_number(node.value, "a constant of an expression")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            value = self._operand(node.operand)
+            value = self.expression(node.operand)
             return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
@@ -207,48 +175,45 @@ class Converter:
             if argument.arg in given:
                 raise GoalError(f"{name} got the argument {argument.arg} twice.")
             given[argument.arg] = argument.value
-        missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in given]
-        if missing:
-            raise GoalError(f"{name} needs the argument {missing[0]}: {name}{inspect.signature(_bare(function))}.")
+        for parameter in parameters.values():
+            if parameter.default is parameter.empty and parameter.name not in given:
+                plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
+                raise GoalError(f"{name} needs the argument {parameter.name}: {name}{plain}.")
         return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------
 
-    def definition(self, name: str, node: ast.expr) -> Population:
-        """The right-hand side of `name = ...`; `external()` takes its data set's name from the left-hand side."""
-        return self._population(node, name).named(name)
+    def population(self, node: ast.expr, source: str | None = None) -> Population:
+        """A name, a quoted name, `population(...)`, `external("name", ...)`, or the `&` of these.
 
-    def population(self, node: ast.expr) -> Population:
-        """A name, a quoted name, `population(...)`, `external("name", ...)`, or the `&` of these."""
-        return self._population(node, None)
-
-    def _population(self, node: ast.expr, source: str | None) -> Population:
-        first, rest = _spine(node)
-        value = self._one_population(first, source)
-        for sign, right in rest:
-            if not isinstance(sign, ast.BitAnd):
-                raise GoalError(f"{_source(node)}: populations are combined by & only.")
-            value = value & self._population(right, None)
-        return value
-
-    def _one_population(self, node: ast.expr, source: str | None) -> Population:
-        if isinstance(node, ast.Name):
-            return self._known_population(node.id)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return self._known_population(node.value)
+        `source` is the name of the data set where `external()` stands first and has none: the left-hand side of `=`.
+        """
+        if isinstance(node, ast.BinOp):
+            first, rest = _spine(node)
+            value = self.population(first, source)
+            for sign, right in rest:
+                if not isinstance(sign, ast.BitAnd):
+                    raise GoalError(f"{_source(node)}: populations are combined by & only.")
+                value = value & self.population(right)
+            return value
+        if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            name = node.id if isinstance(node, ast.Name) else str(node.value)
+            if name not in self.populations:
+                raise GoalError(
+                    f"unknown population {shown(name)}.{suggestion(name, self.populations)}"
+                    f" Define it: {name if name.isidentifier() else 'name'} = population(...)."
+                )
+            return self.populations[name]
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             raise GoalError(f'{_source(node)} is no population. Write a name, or population(sex == "Female").')
         kind, arguments = node.func.id, list(node.args)
         if kind not in ("population", "external"):
             raise GoalError(f"{kind}(...) is no population; use population(...) or external(...).")
-        if node.keywords:
-            name, value = node.keywords[0].arg, node.keywords[0].value
-            if name == "where":
+        for argument in node.keywords:
+            if argument.arg == "where":
                 raise GoalError(f"{kind} takes no named arguments; write the condition alone, without where=.")
-            text = repr(value.value) if isinstance(value, ast.Constant) else "..."
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                text = quoted(value.value)
-            raise GoalError(f"{kind} takes a condition, no {name}=; use ==: {name} == {text}.")
+            text = literal_text(argument.value.value) if isinstance(argument.value, ast.Constant) else "..."
+            raise GoalError(f"{kind} takes a condition, no {argument.arg}=; use ==: {argument.arg} == {text}.")
         if kind == "population":
             source = None
         elif arguments and isinstance(arguments[0], ast.Constant):
@@ -259,75 +224,61 @@ class Converter:
             raise GoalError(f"{kind} takes one condition; join several with and.")
         return Population(None, source, self.predicate(arguments[0]) if arguments else None)
 
-    def _known_population(self, name: str) -> Population:
-        if name not in self.populations:
-            raise GoalError(
-                f"unknown population {shown(name)}.{suggestion(name, self.populations)}"
-                f" Define it: {name if name.isidentifier() else 'name'} = population(...)."
-            )
-        return self.populations[name]
-
     # -- predicates -------------------------------------------------------------------------------------------------
 
-    def predicate(self, node: ast.expr) -> Predicate:
+    def predicate(self, node: ast.expr) -> predicates.Predicate:
         """A condition on a row."""
         if isinstance(node, ast.BoolOp):
             parts = tuple(map(self.predicate, node.values))
-            return And(parts) if isinstance(node.op, ast.And) else Or(parts)
+            return (predicates.And if isinstance(node.op, ast.And) else predicates.Or)(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
-            return Not(self.predicate(node.operand))
+            return predicates.Not(self.predicate(node.operand))
         if isinstance(node, ast.BinOp):
-            return self._joined(node)
+            first, rest = _spine(node)
+            value = self.predicate(first)
+            for sign, right in rest:
+                if not isinstance(sign, (ast.BitAnd, ast.BitOr)):
+                    raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
+                value = (predicates.And if isinstance(sign, ast.BitAnd) else predicates.Or)(
+                    (value, self.predicate(right))
+                )
+            return value
         if isinstance(node, ast.Compare):
-            return self._comparison(node)
+            operands = [node.left, *node.comparators]
+            parts = tuple(map(self._comparison, operands, node.ops, operands[1:]))
+            return parts[0] if len(parts) == 1 else predicates.And(parts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PREDICATES:
-            return self._call(node.func.id, _PREDICATES[node.func.id], node)
+            method = node.func.attr
+            if method != "is_null" or node.args or node.keywords:
+                raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(method, ['is_null'])}")
+            return predicates.IsNull(self.column(node.func.value))
         if self._is_column(node):
-            return IsTrue(self.column(node))
+            return predicates.IsTrue(self.column(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            known = [*_PREDICATES, "col"]
-            raise GoalError(f"unknown predicate {shown(node.func.id)}.{suggestion(node.func.id, known)}")
+            name = node.func.id
+            if name in _PREDICATES:
+                return self._call(name, _PREDICATES[name], node)
+            raise GoalError(f"unknown predicate {shown(name)}.{suggestion(name, [*_PREDICATES, 'col'])}")
         raise GoalError(f'{_source(node)} is no condition. Write for example age >= 30, or sex == "Female".')
 
-    def _joined(self, node: ast.BinOp) -> Predicate:
-        first, rest = _spine(node)
-        value = self.predicate(first)
-        for sign, right in rest:
-            if isinstance(sign, ast.BitAnd):
-                value = And((value, self.predicate(right)))
-            elif isinstance(sign, ast.BitOr):
-                value = Or((value, self.predicate(right)))
-            else:
-                raise GoalError(f"{_source(node)}: conditions are joined by and, or, &, | only.")
-        return value
-
-    def _comparison(self, node: ast.Compare) -> Predicate:
-        operands = [node.left, *node.comparators]
-        parts = [self._pair(a, sign, b) for a, sign, b in zip(operands, node.ops, operands[1:], strict=False)]
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-    def _pair(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Predicate:
+    def _comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> predicates.Predicate:
         if isinstance(sign, (ast.In, ast.NotIn)):
-            member = IsIn(self.column(left), self.literals(right))
-            return member if isinstance(sign, ast.In) else Not(member)
-        text = _COMPARISONS.get(type(sign))
-        if text is None:
+            member = predicates.IsIn(self.column(left), self.literals(right))
+            return member if isinstance(sign, ast.In) else predicates.Not(member)
+        compare = _OPERATORS.get(type(sign))
+        if compare is None:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
-        if self._is_column(left) and self._is_column(right):
+        condition: predicates.Predicate
+        if not self._is_column(right):
+            condition = compare(predicates.Column(self.column(left)), self.literal(right))
+        elif not self._is_column(left):
+            condition = compare(self.literal(left), predicates.Column(self.column(right)))
+        else:
             value = right.id if isinstance(right, ast.Name) else _source(right)
             raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
-        if self._is_column(right):
-            return Compare(self.column(right), _MIRRORED[text], self.literal(left))
-        return Compare(self.column(left), text, self.literal(right))
-
-    def _method(self, node: ast.Call, function: ast.Attribute) -> Predicate:
-        if function.attr != "is_null" or node.args or node.keywords:
-            raise GoalError(f"{_source(node)}: the only method is .is_null().{suggestion(function.attr, ['is_null'])}")
-        return IsNull(self.column(function.value))
+        return condition
 
     @staticmethod
     def _is_column(node: ast.expr) -> bool:
@@ -379,13 +330,3 @@ class Converter:
         if isinstance(node, ast.Name):
             raise GoalError(f'{node.id} must be quoted here: "{node.id}".')
         raise GoalError(f"{_source(node)} must be a quoted text.")
-
-
-def _bare(function: Callable[..., object]) -> Callable[..., object]:
-    """The function without annotations, so that its signature prints short."""
-
-    def bare() -> None: ...
-
-    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(function).parameters.values()]
-    bare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return bare

@@ -9,31 +9,209 @@ women = population(sex == "Female")
 minimize error_rate()
 subject to fair: positive_rate(women) >= 0.8 * positive_rate()
 
-The text is scanned token by token (`scanner`), each statement goes through `ast.parse`, and the tree is read by a
-whitelist (`convert`). Nothing is evaluated, and no text raises anything but `GoalParseError`.
+The text is split into statements of known tokens before Python's own parser sees any of it: only the tokens of the goal
+language pass (names, plain numbers, plain strings, a few operators), brackets must match, and nothing may nest more
+than `LIMITS.depth` deep, counting brackets and runs of prefix operators. What passes can therefore not make `ast.parse`
+slow, deep, or noisy. Each statement then goes through `ast.parse`, and the tree is read by a whitelist (`conversion`).
+Nothing is evaluated, and no text raises anything but `GoalParseError`.
 """
 
 import ast
 import keyword
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.checks import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.expressions import Expression
+from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
-from widemargin.goals.text.conversion import Converter, suggestion, too_deep
-from widemargin.goals.text.printing import normal_name
-from widemargin.goals.text.scanner import Statement, statements
+from widemargin.goals.language.values import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
+from widemargin.goals.text.conversion import Converter, suggestion
 
-__all__ = ["parse_goal"]
+__all__ = ["Statement", "Token", "excerpt", "parse_goal", "statements", "too_deep"]
 
 G = TypeVar("G")
 
+_ESCAPE = r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_FOREIGN_WORDS = set(keyword.kwlist) - {"and", "or", "not", "in", "True", "False", "None"}
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>[ \t\f]+)
+    | (?P<newline>\n)
+    | (?P<comment>\#[^\n]*)
+    | (?P<string>"(?:[^"\\\n]|{_ESCAPE})*"|'(?:[^'\\\n]|{_ESCAPE})*')
+    | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
+    | (?P<foreign_word>(?:{"|".join(sorted(_FOREIGN_WORDS))})(?!\w))
+    | (?P<name>[^\W\d]\w*)
+    | (?P<foreign>\*\*|//|(?:<<|>>|<>|:=)(?!=))
+    | (?P<operator><=|>=|==|!=|[-+*/<>=&|~().,:;\[\]])
+    | (?P<unclosed>["'])
+    | (?P<digit>[0-9])
+    | (?P<percent>%)
+    | (?P<unknown>.)
+    """,
+    re.VERBOSE,
+)
+_NO_TOKENS = {
+    "foreign_word": "{0!r} is not part of the goal language.",
+    "foreign": "{0} is not part of the goal language.",
+    "unclosed": 'this string is never closed on its line, or has an escape other than \\\\ \\" \\n \\t \\xhh \\uhhhh.',
+    "digit": "this is no plain decimal number.",
+    "percent": "unexpected character '%'. Write shares as numbers: 0.6 for 60%.",
+    "unknown": "unexpected character {0!a}.",
+}
 _MINIMIZE = ("minimize", "minimise")
-_FORMS = 'name = population(...), name = external(), minimize ..., subject to ..., min_rows = 30, on_small = "drop"'
+_SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows, "on_small": checked_on_small}
+
+
+class Token(NamedTuple):
+    """A piece of the text: kind (string, number, name, operator), its characters, and where it starts."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """Position after its last character."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its tokens, its source from the first to the last of them, and its line and column (from 1)."""
+
+    tokens: tuple[Token, ...]
+    text: str
+    line: int
+    column: int = 1
+
+    @property
+    def is_assignment(self) -> bool:
+        """Whether it is `name = ...`."""
+        return self.tokens[0].kind in ("name", "string") and len(self.tokens) > 1 and self.tokens[1].text == "="
+
+    def after(self, count: int) -> str:
+        """Source after the first `count` tokens."""
+        return self.text[self.tokens[count - 1].stop - self.tokens[0].start :] if count else self.text
+
+    def error(self, message: str, at: int | None = None) -> GoalParseError:
+        """The documented error, with line and statement; `at` is the place of the cause in `text`, if it is known.
+
+        Otherwise the cause is the first token that the message puts between quotes.
+        """
+        if at is None:
+            at = 0
+            for token in reversed(self.tokens):
+                name = token.text[1:-1] if token.kind == "string" else token.text
+                if token.kind in ("name", "string") and (f"'{name}'" in message or f'"{name}"' in message):
+                    at = token.start - self.tokens[0].start
+        above = self.text.count("\n", 0, at)
+        column = at - self.text.rfind("\n", 0, at) if above else self.column + at
+        message_with_line = f"line {self.line}: {excerpt(self.text)}: {message}"
+        return GoalParseError(message_with_line, line=self.line + above, column=column, reason=message)
+
+
+def excerpt(text: str) -> str:
+    """A text on one line, shortened and safe to print."""
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 120 else flat[:117] + "...")
+
+
+def statements(text: str, max_characters: int = LIMITS.characters) -> list[Statement]:
+    """The statements of a text.
+
+    Raises
+    ------
+    GoalParseError
+        If the text is too long, nests too deep, or holds anything that is not part of the language.
+    """
+    if not isinstance(text, str):
+        raise GoalParseError(f"a goal is parsed from a text (str), got {type(text).__name__}.")
+    if len(text) > max_characters:
+        raise GoalParseError(f"the text has {len(text)} characters, at most {max_characters} are read.")
+    text = text.replace("\r\n", "\n").replace("\r", "\n") + "\n"
+
+    def refusal(position: int, message: str) -> GoalParseError:
+        start, stop = text.rfind("\n", 0, position) + 1, text.find("\n", position)
+        line = text.count("\n", 0, position) + 1
+        message_with_line = f"line {line}: {excerpt(text[start:stop])}: {message}"
+        return GoalParseError(message_with_line, line=line, column=position - start + 1, reason=message)
+
+    complete: list[Statement] = []
+    tokens: list[Token] = []  # of the statement that is being read
+    opened: list[Token] = []  # brackets that are not closed yet
+    depths = [0]  # brackets and prefix operators around what stands in each of them, and outside
+    depth, position = 0, 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        assert match is not None  # every character is some token
+        token = Token(match.lastgroup or "", match.group(), position)
+        position = match.end()
+        if token.kind in _NO_TOKENS:
+            raise refusal(token.start, _NO_TOKENS[token.kind].format(token.text))
+        if token.kind in ("comment", "string") and not token.text.replace("\t", " ").isprintable():
+            raise refusal(token.start, "there is a character that cannot be seen; in a string write \\xhh or \\uhhhh.")
+        if token.kind == "number" and len(token.text) > LIMITS.digits:
+            raise refusal(token.start, f"a number of {len(token.text)} characters (at most {LIMITS.digits}).")
+        if token.kind in ("space", "comment"):
+            continue
+        if token.kind == "newline" or token.text == ";":
+            if opened and token.text == ";":
+                raise refusal(opened[-1].start, f"';' inside brackets; {opened[-1].text!r} is not closed.")
+            if tokens and not opened:
+                first = tokens[0].start
+                line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
+                complete.append(Statement(tuple(tokens), text[first : tokens[-1].stop], line, column))
+                tokens, depth = [], 0
+            continue
+        before = tokens[-1] if tokens else Token("operator", "", token.start)
+        prefixed = before.kind == "name" and before.stop == token.start
+        if token.kind == "string" and (prefixed or before.kind == "string"):
+            raise refusal(token.start, "prefixed and joined strings are not part of the goal language.")
+        if token.text in ("(", "["):
+            depth += 1
+            opened.append(token)
+            depths.append(depth)
+        elif token.text in (")", "]"):
+            if not opened or opened[-1].text + token.text not in ("()", "[]"):
+                fault = f"{token.text!r} closes nothing."
+                if opened:
+                    line = text.count("\n", 0, opened[-1].start) + 1
+                    fault += f" The bracket {opened[-1].text!r} of line {line} is open."
+                raise refusal(token.start, fault)
+            opened.pop()
+            depths.pop()
+            depth = depths[-1]
+        elif token.text in ("-", "+", "~", "not") and (
+            before.text in ("and", "or", "not", "in") or (before.kind == "operator" and before.text not in (")", "]"))
+        ):
+            depth += 1  # a prefix, because an operand is expected here
+        elif token.kind == "operator" or token.text in ("and", "or", "in"):
+            depth = depths[-1]  # a binary operator ends the run of prefix operators
+        if depth > LIMITS.depth:
+            raise refusal(token.start, f"nested more than {LIMITS.depth} deep.")
+        tokens.append(token)
+    if opened:
+        raise refusal(opened[-1].start, f"the bracket {opened[-1].text!r} is never closed.")
+    return complete
+
+
+def too_deep(tree: ast.expr, limit: int) -> bool:
+    """Whether a tree nests deeper than `limit`; a chain `a + b + c ...` counts as one level."""
+    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > limit:
+            return True
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.expr, ast.keyword)):
+                chain = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
+                waiting.append((child, depth if chain else depth + 1))
+    return False
 
 
 def parse_goal(
@@ -57,188 +235,134 @@ def parse_goal(
     GoalError
         If `populations` is not a mapping of names to populations.
     """
-    known = _outside_names(populations)
-    try:
-        return _Reader(known, build).read(statements(text, max_characters))
-    except GoalParseError:
-        raise
-    except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
-        raise GoalParseError(f"the text is no goal: {_reason(error)}") from None
-
-
-def _outside_names(populations: Mapping[str, Population] | None) -> dict[str, Population]:
-    by_name: dict[str, Population] = {}
     if populations is not None and not isinstance(populations, Mapping):
         raise GoalError(f"populations must map names to populations, got {shown(populations)}.")
+    by_name: dict[str, Population] = {}
     for key, population in (populations or {}).items():
         name = checked_name(key, "a population's name")
         if not isinstance(population, Population):
             raise GoalError(f"populations[{shown(name)}] must be a Population, got {shown(population)}.")
         by_name[name] = population.named(name) if population.name is None else population
-    return by_name
+    statement = None
+    try:
+        reader = _Reader(build, by_name)
+        # Populations come first, so that they may be used above their definition.
+        for statement in sorted(statements(text, max_characters), key=lambda item: not item.is_assignment):
+            reader.read(statement)
+        statement = None
+        return build(reader.objective, reader.constraints, **reader.settings)
+    except GoalParseError:
+        raise
+    except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
+        reason = "it is nested too deep." if isinstance(error, (MemoryError, RecursionError)) else str(error)
+        fault = GoalParseError(f"the text is no goal: {reason}") if statement is None else statement.error(reason)
+        raise fault from None
 
 
-def _reason(error: BaseException) -> str:
-    if isinstance(error, (MemoryError, RecursionError)):
-        return "it is nested too deep."
-    if isinstance(error, SyntaxError):
-        return f"Python's parser says: {error.msg}."
-    return str(error)
+class _Reader:
+    """Collects what the statements say."""
 
-
-class _Reader(Generic[G]):
-    """Collects what the statements say: populations first, so that they may be used above their definition."""
-
-    def __init__(self, known: dict[str, Population], build: Callable[..., G]) -> None:
+    def __init__(self, build: Callable[..., object], populations: dict[str, Population]) -> None:
         self.build = build
-        self.outside = frozenset(known)
-        self.convert = Converter(known)
+        self.outside = frozenset(populations)
+        self.convert = Converter(populations)
         self.objective: Expression | None = None
         self.objective_line = 0
         self.constraints: list[Constraint | Bundle] = []
         self.settings: dict[str, object] = {}
 
-    def read(self, found: list[Statement]) -> G:
-        for statement in sorted(found, key=lambda statement: not _is_definition(statement)):
-            self._guarded(statement)
-        min_rows, on_small = self.settings.get("min_rows"), self.settings.get("on_small", "error")
-        return self.build(self.objective, self.constraints, min_rows=min_rows, on_small=on_small)
-
-    def _guarded(self, statement: Statement) -> None:
-        """Read one statement; every error gets its line."""
-        try:
-            self._statement(statement)
-        except GoalParseError:
-            raise
-        except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
-            raise statement.error(_reason(error)) from None
-
-    def _statement(self, statement: Statement) -> None:
+    def read(self, statement: Statement) -> None:
+        """Take in one statement."""
         tokens = statement.tokens
-        words = [token.text if token.kind == "name" else "" for token in tokens[:2]]
-        if len(tokens) > 1 and tokens[1].text == "=" and tokens[0].kind in ("name", "string"):
-            self._assignment(statement)
-        elif words[0] in _MINIMIZE:
-            self._minimize(statement)
-        elif words == ["subject", "to"]:
-            self._subject_to(statement)
+        word = tokens[0].text if tokens[0].kind == "name" else ""
+        if statement.is_assignment:
+            self._assign(statement, tokens[0])
+        elif word in _MINIMIZE:
+            if self.objective_line:
+                line = self.objective_line
+                raise GoalError(f"a second objective; line {line} has one. Add them up in one statement.")
+            value = self.convert.expression(_body(statement, 1, "minimize takes one expression.").args[0])
+            if not isinstance(value, Expression):
+                raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
+            self.build(value)  # refuses ratios here, where the line is known
+            self.objective, self.objective_line = value, statement.line
+        elif word == "subject" and len(tokens) > 1 and tokens[1].text == "to":
+            self._constrain(statement)
+        elif word in ("maximize", "maximise"):
+            raise GoalError("maximize is not known; minimize the complement, such as minimize 1 - recall().")
+        elif word in ("subject", "subjectto", "s"):
+            raise GoalError("write subject to, as two words.")
         else:
-            raise GoalError(_unknown_statement(words[0]))
+            close = suggestion(word, [*_MINIMIZE, "subject", "min_rows", "on_small"]) if word else ""
+            raise GoalError(
+                f"this is no statement.{close} Statements are: name = population(...), name = external(), "
+                'minimize ..., subject to ..., min_rows = 30, on_small = "drop".'
+            )
 
-    def _minimize(self, statement: Statement) -> None:
-        if self.objective_line:
-            raise GoalError(f"a second objective; line {self.objective_line} has one. Add them up in one statement.")
-        node = _only_argument(_body(statement, 1), "minimize takes one expression.")
-        value = self.convert.expression(node)
-        if not isinstance(value, Expression):
-            raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
-        self.build(value)  # refuses ratios here, where the line is known
-        self.objective, self.objective_line = value, statement.line
-
-    def _subject_to(self, statement: Statement) -> None:
-        tokens, start, label = statement.tokens, 2, None
-        if len(tokens) > 3 and tokens[3].text == ":" and tokens[2].kind in ("name", "string"):
-            label, start = _plain(tokens[2].kind, tokens[2].text), 4
-        _refuse_equality(statement, start)
-        call = _body(statement, start)
-        if len(call.args) != 1:
-            raise GoalError("subject to takes one constraint.")
-        constraint = self.convert.constraint(call.args[0])
-        for option in call.keywords:
-            value = self.convert.literal(option.value)
-            if option.arg == "min_rows":
-                constraint = constraint.with_options(min_rows=value)  # type: ignore[arg-type]  # it is checked there
-            elif option.arg == "on_small":
-                constraint = constraint.with_options(on_small=value)  # type: ignore[arg-type]
-            else:
-                known = suggestion(option.arg or "", ["min_rows", "on_small"])
-                raise GoalError(f"unknown option {shown(option.arg)}; a constraint has min_rows and on_small.{known}")
-        self.constraints.append(constraint if label is None else constraint.named(label))
-
-    def _assignment(self, statement: Statement) -> None:
-        token = statement.tokens[0]
-        node = _only_argument(_body(statement, 2), "one value is expected after =.")
-        if token.kind == "name" and token.text in ("min_rows", "on_small"):
-            self._setting(token.text, self.convert.literal(node))
+    def _assign(self, statement: Statement, token: Token) -> None:
+        node = _body(statement, 2, "one value is expected after =.").args[0]
+        if token.text in _SETTINGS:
+            value = self.convert.literal(node)
+            if token.text in self.settings:
+                raise GoalError(f"{token.text} is set twice.")
+            self.settings[token.text] = _SETTINGS[token.text](value)
             return
-        name = checked_name(_plain(token.kind, token.text), "a population's name")
-        population = self.convert.definition(name, node)
-        if self.convert.populations.get(name, population) != population or (
-            name in self.convert.populations and name not in self.outside
-        ):
+        name = checked_name(_plain(token), "a population's name")
+        population = self.convert.population(node, name).named(name)
+        before = self.convert.populations.get(name, population)
+        if before != population or (name in self.convert.populations and name not in self.outside):
             raise GoalError(f"the population {shown(name)} is defined twice.")
         self.convert.populations[name] = population
 
-    def _setting(self, name: str, value: object) -> None:
-        if name in self.settings:
-            raise GoalError(f"{name} is set twice.")
-        self.settings[name] = value
-        if name == "on_small":
-            checked_on_small(value)
-        else:
-            checked_min_rows(value)
+    def _constrain(self, statement: Statement) -> None:
+        tokens, start, label = statement.tokens, 2, None
+        if len(tokens) > 3 and tokens[3].text == ":" and tokens[2].kind in ("name", "string"):
+            label, start = _plain(tokens[2]), 4
+        depth = 0
+        for token in tokens[start:]:  # `recall() = 0.5` is refused before Python's parser, which would recommend ==
+            depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+            if depth == 0 and token.text in (",", "<=", ">=", "<", ">"):
+                break
+            if depth == 0 and token.text in ("=", "=="):
+                sign = token.text
+                raise GoalError(f"a constraint has no {sign}; use >= or <= (for an equality write two inequalities).")
+        call = _body(statement, start, "subject to takes one constraint.", options=True)
+        constraint = self.convert.constraint(call.args[0])
+        for option in call.keywords:
+            name, value = option.arg or "", self.convert.literal(option.value)
+            if name not in _SETTINGS:
+                close = suggestion(name, _SETTINGS)
+                raise GoalError(f"unknown option {shown(option.arg)}; a constraint has min_rows and on_small.{close}")
+            setting: dict[str, Any] = {name: value}
+            constraint = constraint.with_options(**setting)
+        self.constraints.append(constraint if label is None else constraint.named(label))
 
 
-def _is_definition(statement: Statement) -> bool:
-    tokens = statement.tokens
-    assigned = len(tokens) > 1 and tokens[1].text == "=" and tokens[0].kind in ("name", "string")
-    return assigned and not (tokens[0].kind == "name" and tokens[0].text in ("min_rows", "on_small"))
-
-
-def _body(statement: Statement, skip: int) -> ast.Call:
-    """The rest of a statement as the arguments of a call, so that options may follow after a comma."""
-    # the scanner has checked that brackets match, so the text cannot break out of this call
+def _body(statement: Statement, skip: int, message: str, *, options: bool = False) -> ast.Call:
+    """The rest of a statement as the one argument of a call, so that options may follow after a comma."""
+    # the scan has checked that brackets match, so the text cannot break out of this call
     rest = statement.after(skip)
     try:
-        tree = ast.parse(f"_({rest}\n)", mode="eval").body
+        call = ast.parse(f"_({rest}\n)", mode="eval").body
     except SyntaxError as error:
-        raise statement.error(_reason(error), _place(error, rest, len(statement.text))) from None
-    if not isinstance(tree, ast.Call):
+        # where Python's parser stumbled, which saw `_(` and the rest
+        lines, number = rest.split("\n"), (error.lineno or 1) - 1
+        at = sum(len(line) + 1 for line in lines[:number]) + (error.offset or 1) - (3 if number == 0 else 1)
+        at = max(at + len(statement.text) - len(rest), 0)
+        raise statement.error(f"Python's parser says: {error.msg}.", min(at, max(len(statement.text) - 1, 0))) from None
+    if not isinstance(call, ast.Call):
         raise GoalError("no expression could be read.")
-    if too_deep(tree, LIMITS.depth):
+    if too_deep(call, LIMITS.depth):
         raise GoalError(f"nested more than {LIMITS.depth} deep.")
-    return tree
-
-
-def _place(error: SyntaxError, rest: str, length: int) -> int:
-    """Where in a statement of that length Python's parser stumbled, of which it saw `_(` and the rest."""
-    lines, number = rest.split("\n"), (error.lineno or 1) - 1
-    above = sum(len(line) + 1 for line in lines[:number])
-    at = length - len(rest) + above + (error.offset or 1) - (3 if number == 0 else 1)
-    return min(max(at, 0), max(length - 1, 0))
-
-
-def _refuse_equality(statement: Statement, start: int) -> None:
-    """Refuse `recall() = 0.5` before Python's parser, which would recommend ==."""
-    depth = 0
-    for token in statement.tokens[start:]:
-        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
-        if depth == 0 and token.kind == "operator" and token.text in (",", "<=", ">=", "<", ">"):
-            return
-        if depth == 0 and token.kind == "operator" and token.text in ("=", "=="):
-            raise GoalError(f"a constraint has no {token.text}; use >= or <= (for an equality write two inequalities).")
-
-
-def _only_argument(call: ast.Call, message: str) -> ast.expr:
-    if len(call.args) != 1 or call.keywords:
+    if len(call.args) != 1 or (call.keywords and not options):
         raise GoalError(message)
-    return call.args[0]
+    return call
 
 
-def _plain(kind: str, text: str) -> str:
-    """A name as it is, a quoted one without its quotes and escapes."""
-    if kind != "string":
-        if keyword.iskeyword(text) or not text.isidentifier():
-            raise GoalError(f"the name {shown(text)} must be quoted.")
-        return normal_name(text)
-    node = ast.parse(text, mode="eval").body
-    return str(node.value) if isinstance(node, ast.Constant) else text
-
-
-def _unknown_statement(word: str) -> str:
-    if word in ("maximize", "maximise"):
-        return "maximize is not known; minimize the complement, such as minimize 1 - recall()."
-    if word and (word in ("subject", "subjectto", "s")):
-        return "write subject to, as two words."
-    close = suggestion(word, [*_MINIMIZE, "subject", "min_rows", "on_small"]) if word else ""
-    return f"this is no statement.{close} Statements are: {_FORMS}."
+def _plain(token: Token) -> str:
+    """A name as Python's parser stores it, a quoted one without its quotes and escapes."""
+    if token.kind == "string":
+        return str(ast.literal_eval(token.text))
+    if keyword.iskeyword(token.text) or not token.text.isidentifier():
+        raise GoalError(f"the name {shown(token.text)} must be quoted.")
+    return unicodedata.normalize("NFKC", token.text)

@@ -15,7 +15,6 @@ from widemargin.goals import (
     recall,
 )
 from widemargin.goals import precision as precision_
-from widemargin.goals.language.tiers import at_level, compared_with_level, level_of
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")
@@ -37,18 +36,18 @@ CASES = [
 
 @pytest.mark.parametrize(("entry", "level", "moved"), CASES, ids=lambda value: str(value)[:40])
 def test_level_is_found_and_moved(entry: Constraint | Bundle, level: float, moved: str) -> None:
-    assert level_of(entry) == level
-    other = at_level(entry, 0.7)
+    assert entry.level == level
+    other = entry.at_level(0.7)
     assert other.text == moved
-    assert at_level(other, level) == entry
+    assert other.at_level(level) == entry
 
 
 @pytest.mark.parametrize("entry", [W + recall() >= M, 0.5 * W >= 0.8 * M, W >= M - 0.1])
 def test_what_has_no_single_number_is_refused(entry: Constraint) -> None:
     with pytest.raises(GoalError, match="has no single level"):
-        level_of(entry)
+        _ = entry.level
     with pytest.raises(GoalError, match="has no single level"):
-        at_level(entry, 0.5)
+        entry.at_level(0.5)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_what_has_no_single_number_is_refused(entry: Constraint) -> None:
 )
 def test_a_level_out_of_range_is_refused(entry: Constraint | Bundle, level: float) -> None:
     with pytest.raises(GoalError):
-        at_level(entry, level)
+        entry.at_level(level)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,12 @@ def test_a_level_out_of_range_is_refused(entry: Constraint | Bundle, level: floa
     ],
 )
 def test_what_a_level_is_compared_with(entry: Constraint, above: str, below: str | None, is_floor: bool) -> None:
-    found = compared_with_level(entry)
-    assert (str(found[0]), None if found[1] is None else str(found[1]), found[2]) == (above, below, is_floor)
+    compared = entry.compared_with_level()
+    assert (str(compared[0]), None if compared[1] is None else str(compared[1]), compared[2]) == (
+        above,
+        below,
+        is_floor,
+    )
 
 
 def test_goal_at_another_level_keeps_everything_else() -> None:

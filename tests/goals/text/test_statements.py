@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin.exceptions import GoalParseError
-from widemargin.goals.language.checks import LIMITS
-from widemargin.goals.text.scanner import excerpt, statements
+from widemargin.goals.language.values import LIMITS
+from widemargin.goals.text.parser import excerpt, statements
 
 
 def test_statements_lines_and_comments():
-    found = statements("a = 1 # one ; not two\n\n  b == 'x;#'; c(\n1,\n\n2)\n# end")
-    assert [(statement.text, statement.line) for statement in found] == [
+    parts = statements("a = 1 # one ; not two\n\n  b == 'x;#'; c(\n1,\n\n2)\n# end")
+    assert [(statement.text, statement.line) for statement in parts] == [
         ("a = 1", 1),
         ("b == 'x;#'", 3),
         ("c(\n1,\n\n2)", 3),
     ]
-    assert [token.text for token in found[1].tokens] == ["b", "==", "'x;#'"]
-    assert found[0].after(2) == " 1"
-    assert found[0].after(0) == "a = 1"
+    assert [token.text for token in parts[1].tokens] == ["b", "==", "'x;#'"]
+    assert parts[0].after(2) == " 1"
+    assert parts[0].after(0) == "a = 1"
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", ";", " ;;\n# nothing", "\t"])
@@ -146,10 +146,10 @@ _pieces = st.sampled_from(
 def test_what_passes_cannot_surprise_pythons_parser(text):
     """Brackets match in every statement, so it cannot leave the call it is wrapped into; and nothing is warned of."""
     try:
-        found = statements(text)
+        parts = statements(text)
     except GoalParseError:
         return
-    for statement in found:
+    for statement in parts:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testing.goal_strategies import names
 
-from widemargin.goals.text.printing import (
+from widemargin.goals.language.values import (
     column_text,
     interval_text,
     is_plain_name,

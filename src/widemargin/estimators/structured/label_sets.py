@@ -1,0 +1,420 @@
+"""Classifiers that predict label sets: `MultiLabelSVC`, with pairs of labels, and `HierarchicalSVC`."""
+
+from dataclasses import field
+from numbers import Integral
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widemargin._typing import Bools, Features, Floats, Ints
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.training import ReadyMadeSVM, StructuralOptions, potentials, with_constant
+from widemargin.exceptions import DataError
+from widemargin.structured.models import HierarchyModel, MultiLabelModel
+from widemargin.structured.models.base import LabelSetModel
+from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
+from widemargin.structured.models.multilabel import ORACLES
+
+__all__ = ["HierarchicalSVC", "LabelSetSVM", "MultiLabelSVC"]
+
+
+class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
+    """A ready-made structural SVM that predicts 0/1 matrices.
+
+    Of scikit-learn's `check_estimator` it fails, on purpose, the checks that give a vector or a column of values other
+    than 0 and 1 as y (`tests/estimators/structured/test_multilabel_svc.py` lists them).
+    """
+
+    offset: float
+    model_: LabelSetModel
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Features, y: Features) -> Self:
+        """Train on labelled examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k)
+            0 or 1. Column names are kept, where it has some.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If y is no 0/1 matrix, or does not fit the parameters.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        Y = sparse.csr_matrix(y) if sparse.issparse(y) else np.asarray(y)
+        if Y.ndim != 2:
+            raise DataError(f"y has {Y.ndim} dimension(s): give a 0/1 matrix, one row per example, a column per label.")
+        self._check_labels(y)
+        self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
+        self._train(self._model(), with_constant(X) if self.fit_intercept else X, Y)
+        return self
+
+    def _check_labels(self, y: Features) -> None:
+        """Refuse labels that do not fit the parameters."""
+
+    def predict(self, X: Features) -> Ints:
+        """The label set of largest score of every example.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            0 or 1.
+        """
+        return self.decode_certified(X)[0]
+
+    def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
+        """The predictions, and which of them are proved to have the largest score of all label sets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+        proved : ndarray of bool of shape (n,)
+            All True where the argmax is exact.
+        """
+        u = self._potentials(X)
+        sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
+        for i in range(u.shape[0]):
+            sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+        return sets, proved
+
+    def decision_function(self, X: Features) -> Floats:
+        """How much every label is wanted: the best score with it on, minus the best score with it off.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels are
+            kept as predicted.
+        """
+        u = self._potentials(X)
+        return self.model_.max_marginals(u, self.theta_)
+
+    def _potentials(self, X: Features) -> Floats:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return potentials(X, self.coef_, self.intercept_ + self.offset)
+
+    def margins(self, X: Features, y: Features) -> Floats:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        Y = sparse.csr_matrix(y).toarray() if sparse.issparse(y) else np.asarray(y)
+        if Y.shape != (X.shape[0], len(self.classes_)):
+            raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
+        u = potentials(X, self.coef_, self.intercept_)
+        return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(Y))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.target_tags.two_d_labels = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+@parameters
+class MultiLabelSVC(LabelSetSVM):
+    """Multi-label classifier that trains the weights of labels and of pairs of labels together.
+
+    The score of a label set is `sum_l y_l (x . w_l + b_l) + sum_{pq in edges} theta_pq y_p y_q`, the loss the number of
+    wrong labels (Finley and Joachims 2008; slack rescaling: Choi, Meshi and Srebro 2016). Training and prediction are
+    exact without cycles of edges, and up to 18 labels; beyond, labels are found by local search, `certified_` is False,
+    and `proved_gap_` and `decode_certified` say what roof duality proves nevertheless.
+
+    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
+    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+
+    Parameters
+    ----------
+    edges : {"full", "tree"}, None or sequence of pairs, default="full"
+        Pairs of labels with a weight: all, a maximum spanning tree of the labels' mutual information, none, or these.
+    weights : array-like of shape (k,), default=None
+        Loss of each wrong label, `>= 0`. None: 1 each.
+    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
+        How labels are found in training. "auto": exactly where that is cheap (forests; up to 18 labels), else by
+        "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels may be fractions
+        then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are those of the
+        relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp" exact by
+        integer programming; both are slow.
+    restarts : int, default=5
+        Random starts of the local search after the first. More find better labels and take longer.
+    fit_intercept : bool, default=True
+        Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
+    C : float, default=1.0
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
+        rescaling (by factors of 3 to 30): search each on a grid of its own.
+    rescaling : {"slack", "margin"}, default="slack"
+        "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
+        large as the loss.
+    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
+        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+    tol : float, default=0.01
+        Relative duality gap at which to stop.
+    max_iter : int, default=100
+        Most passes over the examples; cutting planes: rounds, of one pass each.
+    warm_start : bool, default=False
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
+    random_state : int, RandomState or None, default=None
+        Order of the examples.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` after every pass; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (k, d)
+    intercept_ : ndarray of shape (k,)
+    theta_ : ndarray of shape (m,)
+        Weights of the edges.
+    edges_ : ndarray of shape (m, 2)
+        Labels that they join.
+    classes_ : ndarray of shape (k,)
+        Names of the columns of y, or their numbers.
+    primal_, dual_, gap_ : float
+        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
+    certified_ : bool
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
+    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    model_ : MultiLabelModel
+        The model that was trained.
+    blocks_ : Blocks
+        Only with `warm_start`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import MultiLabelSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 5))
+    >>> Y = np.stack([X[:, 0] > 0, X[:, 1] > 0, (X[:, 0] > 0) & (X[:, 1] > 0)], axis=1)
+    >>> clf = MultiLabelSVC(edges="tree", max_iter=1000, random_state=0).fit(X, Y)
+    >>> clf.predict(X[:2]).shape
+    (2, 3)
+    >>> clf.gap_ <= 0.01
+    True
+    """
+
+    edges: Annotated[str | npt.ArrayLike | None, StrOptions({"full", "tree"}), "array-like", None] = field(
+        default="full", kw_only=False
+    )
+    weights: kinds.ArrayLike | None = None
+    oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
+    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 5
+    fit_intercept: bool = True
+    offset: kinds.AnyNumber = 0.0
+
+    def _model(self) -> MultiLabelModel:
+        return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
+
+    @property
+    def edges_(self) -> Ints:
+        """Pairs of labels of `theta_`."""
+        pairs: Ints = self.model_.structure.pairs
+        return pairs
+
+
+@parameters
+class HierarchicalSVC(LabelSetSVM):
+    """Multi-label classifier whose label sets respect a hierarchy: a label comes with all its parents.
+
+    The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest
+    training and prediction are exact, by dynamic programming; where nodes have several parents, prediction and margin
+    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap) unless `oracle="milp"`.
+
+    Where every example has exactly one path, `labels="path"` says so: only paths are predicted, and training looks at
+    paths only. It is exact, by looking at all of them.
+
+    `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
+    `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.
+
+    Parameters
+    ----------
+    hierarchy : array-like of int, sequence of str, or directed graph
+        Parent of every node (-1: root); or the paths of the nodes, such as "animal/cat"; or a networkx graph, arcs from
+        parent to child. Nodes are the columns of y, in this order (of a graph: `list(graph.nodes)`); columns with the
+        names or numbers of nodes in another order are refused. Copies and saved models hold the nodes and arcs of a
+        graph instead of it.
+    loss : {"nodes", "leaves"}, default="nodes"
+        What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
+    weights : array-like of shape (k,), default=None
+        Loss of each of them, `>= 0`. None: 1 each.
+    oracle : {"auto", "milp"}, default="auto"
+        "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
+    labels : {"sets", "path"}, default="sets"
+        "path": the label of an example is one path from a root to a node where a training label ends. A training row of
+        y that is empty or has two ends is refused; for forests.
+    fit_intercept : bool, default=True
+        Give the rows a last column of ones; its weights are regularised like the others.
+    offset : float, default=0.0
+        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
+        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
+    C : float, default=1.0
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
+        rescaling (by factors of 3 to 30): search each on a grid of its own.
+    rescaling : {"slack", "margin"}, default="slack"
+        "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
+        large as the loss.
+    solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
+        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+    tol : float, default=0.01
+        Relative duality gap at which to stop.
+    max_iter : int, default=100
+        Most passes over the examples; cutting planes: rounds, of one pass each.
+    warm_start : bool, default=False
+        Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
+        where examples, labels, losses or rescaling do, training starts afresh.
+    random_state : int, RandomState or None, default=None
+        Order of the examples.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` after every pass; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads of the certificate passes; changes no result. None means 1.
+    solver_options : StructuralOptions or dict, default=None
+        How it trains in detail: iterates, certificates, searches, interrupts and logging.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (k, d)
+    intercept_ : ndarray of shape (k,)
+    theta_ : ndarray of shape (0,)
+    classes_ : ndarray of shape (k,)
+        Names of the columns of y, or their numbers.
+    primal_, dual_, gap_ : float
+        Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
+    certified_ : bool
+        Whether `primal_` is proved; else it is relative to the labels that a local search found.
+    proved_primal_, proved_gap_ : float
+        The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
+    search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
+    model_ : HierarchyModel
+        The model that was trained.
+    blocks_ : Blocks
+        Only with `warm_start`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import HierarchicalSVC
+    >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-1.0, -1.0], [-0.9, -1.0]])
+    >>> Y = [[1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    >>> clf = HierarchicalSVC(["animal", "animal/cat", "animal/dog"], C=10.0, max_iter=500, tol=0.1, random_state=0)
+    >>> clf.fit(X, Y).predict(X).tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+    Cats and dogs only, one path a row:
+
+    >>> clf.set_params(labels="path").fit(X[:3], Y[:3]).predict(X[:3]).tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 0, 1]]
+    """
+
+    hierarchy: Annotated[Hierarchy, "array-like", HasMethods(["nodes", "edges"])] = field(kw_only=False)
+    loss: Literal["nodes", "leaves"] = "nodes"
+    weights: kinds.ArrayLike | None = None
+    oracle: Literal["auto", "milp"] = "auto"
+    labels: Literal["sets", "path"] = "sets"
+    fit_intercept: bool = True
+    offset: kinds.AnyNumber = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"hierarchy": storable(self.hierarchy)}
+
+    def _model(self) -> HierarchyModel:
+        return HierarchyModel(
+            self.hierarchy, loss=self.loss, weights=self.weights, separator=self._separator, oracle=self.oracle,
+            labels=self.labels,
+        )  # fmt: skip
+
+    def closed(self, y: npt.ArrayLike) -> Ints:
+        """Label sets with the ancestors of their nodes added: what `fit` wants.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+        self._check_columns(getattr(y, "columns", None))
+        return self._model().closed(y)
+
+    def _check_labels(self, y: Features) -> None:
+        self._check_columns(getattr(y, "columns", None))
+
+    @property
+    def _separator(self) -> str:
+        return StructuralOptions.of(self.solver_options).separator
+
+    def _check_columns(self, names: npt.ArrayLike | None) -> None:
+        """Refuse columns of y that carry the names of nodes in another order."""
+        graph = read_hierarchy(self.hierarchy, self._separator)
+        check_order(graph, np.arange(len(graph.names)) if names is None else names)
